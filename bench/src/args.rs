@@ -1,0 +1,98 @@
+//! The command line.
+
+use std::{num::NonZero, thread, time::Duration};
+
+use clap::{Parser, builder::PossibleValuesParser};
+
+use crate::tables;
+
+/// Measures raddle side by side with its peers and judges the budgets.
+#[derive(Debug, Parser)]
+#[command(name = "raddle-bench", version)]
+pub(crate) struct Args {
+    /// The table to measure
+    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(names()))]
+    pub(crate) table: String,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Rounds of each group of rows (each table has its own default)
+    #[arg(long, value_name = "N")]
+    rounds: Option<NonZero<usize>>,
+
+    /// Tiny sizes, a second or so per table: does everything still work?
+    #[arg(long)]
+    smoke: bool,
+
+    /// Workers where a table doesn't fix their number: handoff, oversubscribed, scaling
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+
+    /// Start no further round of a table after this long
+    #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
+    max_seconds: f64,
+}
+
+/// What the tables need to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) rounds: Option<usize>,
+    pub(crate) smoke: bool,
+    pub(crate) threads: usize,
+    pub(crate) cores: usize,
+    pub(crate) max: Duration,
+}
+
+impl Settings {
+    /// `full`, or `tiny` in a smoke run.
+    pub(crate) fn size<T>(&self, full: T, tiny: T) -> T {
+        if self.smoke { tiny } else { full }
+    }
+}
+
+impl Args {
+    pub(crate) fn settings(&self) -> Settings {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        Settings {
+            rounds: self.rounds.map(NonZero::get),
+            smoke: self.smoke,
+            threads: self.threads.map_or(cores, NonZero::get),
+            cores,
+            max: Duration::from_secs_f64(self.max_seconds),
+        }
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    tables::TABLES
+        .iter()
+        .map(|(name, _)| *name)
+        .chain([tables::ALL])
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(s) if (0.0..1e6).contains(&s) => Ok(s),
+        _ => Err("a number of seconds, 0 to 1000000".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_checked() {
+        assert_eq!(seconds("1.5"), Ok(1.5));
+        assert!(seconds("-1").is_err() && seconds("NaN").is_err() && seconds("x").is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! Measures raddle side by side with its peers, in interleaved rounds, and judges the budgets.
+//!
+//! `args` reads the command line, `tables` says what is measured, `work` holds the workloads,
+//! written once and instantiated for each runtime, `peers` makes pools, `harness` runs the rounds,
+//! `report` judges and prints.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod harness;
+mod machine;
+mod peers;
+mod report;
+mod tables;
+mod work;
+
+use std::io::{self, ErrorKind, Write};
+
+use clap::Parser;
+
+use crate::{args::Args, machine::Machine, report::Report};
+
+fn main() -> io::Result<()> {
+    match run(&Args::parse(), &mut io::stdout()) {
+        // Whoever read the output has seen enough of it.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
+    let settings = args.settings();
+    let machine = Machine::read();
+    if !args.json {
+        writeln!(out, "{machine}\n")?;
+    }
+    let mut reports = Vec::new();
+    for (name, table) in tables::TABLES {
+        if args.table != tables::ALL && args.table != *name {
+            continue;
+        }
+        let table = table(&settings);
+        let report = Report::new(name, harness::run(table, &settings), &settings);
+        if !args.json {
+            writeln!(out, "{report}")?;
+        }
+        reports.push(report);
+    }
+    if args.json {
+        writeln!(out, "{}", report::json(&machine, &settings, &reports))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,496 @@
+//! Ratios and budgets, as text and as JSON.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    args::Settings,
+    harness::{Measured, Outcome, Row},
+    machine::Machine,
+};
+
+/// Which row: section and name.
+pub(crate) type RowId = (String, String);
+
+/// A bound on a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+    Below(f64),
+    /// Shown, never judged.
+    None,
+}
+
+/// Which of the two figures of a row is judged: the minimum where other programs can only slow the
+/// work down, the median where single samples are short and luck counts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stat {
+    Min,
+    Median,
+}
+
+/// A figure to be kept within a limit: a row, or a row divided by another.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    what: String,
+    of: RowId,
+    to: Option<RowId>,
+    limit: Limit,
+    stat: Stat,
+    cores: usize,
+}
+
+impl Budget {
+    /// The row `of` divided by the row `to`, by their minima.
+    pub(crate) fn ratio(what: impl Into<String>, of: RowId, to: RowId, limit: Limit) -> Self {
+        Budget {
+            what: what.into(),
+            of,
+            to: Some(to),
+            limit,
+            stat: Stat::Min,
+            cores: 1,
+        }
+    }
+
+    /// The row itself, by its minimum.
+    pub(crate) fn value(what: impl Into<String>, of: RowId, limit: Limit) -> Self {
+        Budget {
+            what: what.into(),
+            of,
+            to: None,
+            limit,
+            stat: Stat::Min,
+            cores: 1,
+        }
+    }
+
+    /// Judges by the medians.
+    pub(crate) fn by_median(self) -> Self {
+        Budget {
+            stat: Stat::Median,
+            ..self
+        }
+    }
+
+    /// Judges only on machines with this many cores.
+    pub(crate) fn needs_cores(self, cores: usize) -> Self {
+        Budget { cores, ..self }
+    }
+
+    fn judge(&self, rows: &[&Row], settings: &Settings) -> Judgement {
+        let find = |(section, name): &RowId| {
+            rows.iter()
+                .find(|row| row.section == *section && row.name == *name)
+                .unwrap_or_else(|| panic!("no row {name:?} in section {section:?}"))
+        };
+        let of = find(&self.of);
+        let (min, median) = match &self.to {
+            Some(to) => ratios(of, find(to)),
+            None => (of.min, of.median),
+        };
+        let figure = if self.stat == Stat::Min { min } else { median };
+        let met = match self.limit {
+            Limit::AtMost(limit) => figure <= limit,
+            Limit::AtLeast(limit) => figure >= limit,
+            Limit::Below(limit) => figure < limit,
+            Limit::None => true,
+        };
+        let judged = self.limit != Limit::None && !settings.smoke && settings.cores >= self.cores;
+        let verdict = match (judged, met) {
+            (false, _) => Verdict::NotJudged,
+            (true, true) => Verdict::Met,
+            (true, false) => Verdict::Missed,
+        };
+        let what = self.what.clone();
+        Judgement {
+            what,
+            min,
+            median,
+            judged_by: self.stat,
+            limit: self.limit,
+            verdict,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Met,
+    Missed,
+    NotJudged,
+}
+
+#[derive(Debug, Serialize)]
+struct Judgement {
+    what: String,
+    #[serde(serialize_with = "finite")]
+    min: f64,
+    #[serde(serialize_with = "finite")]
+    median: f64,
+    judged_by: Stat,
+    limit: Limit,
+    verdict: Verdict,
+}
+
+/// JSON knows neither infinity nor NaN: null.
+fn finite<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    value.is_finite().then_some(*value).serialize(to)
+}
+
+/// A row divided by a reference row.
+#[derive(Debug, Serialize)]
+struct Ratio {
+    section: String,
+    row: String,
+    reference: &'static str,
+    #[serde(serialize_with = "finite")]
+    min: f64,
+    #[serde(serialize_with = "finite")]
+    median: f64,
+}
+
+/// `of / to`, of the minima and of the medians.
+fn ratios(of: &Row, to: &Row) -> (f64, f64) {
+    (of.min / to.min, of.median / to.median)
+}
+
+/// A table with its verdicts.
+#[derive(Debug)]
+pub(crate) struct Report {
+    name: &'static str,
+    about: &'static str,
+    groups: Vec<Measured>,
+    judgements: Vec<Judgement>,
+}
+
+impl Report {
+    pub(crate) fn new(name: &'static str, outcome: Outcome, settings: &Settings) -> Self {
+        let rows: Vec<&Row> = outcome
+            .groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .collect();
+        let judgements = outcome
+            .budgets
+            .iter()
+            .map(|b| b.judge(&rows, settings))
+            .collect();
+        Report {
+            name,
+            about: outcome.about,
+            groups: outcome.groups,
+            judgements,
+        }
+    }
+}
+
+impl Measured {
+    /// Sections in the order of their first rows.
+    fn sections(&self) -> Vec<&str> {
+        let mut sections: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !sections.contains(&row.section.as_str()) {
+                sections.push(&row.section);
+            }
+        }
+        sections
+    }
+
+    fn rows_of<'a>(&'a self, section: &'a str) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |row| row.section == section)
+    }
+
+    /// The reference rows that this section has.
+    fn references_of<'a>(&'a self, section: &'a str) -> Vec<(&'static str, &'a Row)> {
+        let find = |name| Some((name, self.rows_of(section).find(|row| row.name == name)?));
+        self.references
+            .iter()
+            .filter_map(|name| find(*name))
+            .collect()
+    }
+
+    fn ratios(&self) -> Vec<Ratio> {
+        let mut all = Vec::new();
+        for section in self.sections() {
+            for row in self.rows_of(section) {
+                for (name, reference) in self.references_of(section) {
+                    let (min, median) = ratios(row, reference);
+                    let (section, row) = (section.to_owned(), row.name.clone());
+                    all.push(Ratio {
+                        section,
+                        row,
+                        reference: name,
+                        min,
+                        median,
+                    });
+                }
+            }
+        }
+        all
+    }
+}
+
+/// All of it as one JSON object.
+pub(crate) fn json(machine: &Machine, settings: &Settings, reports: &[Report]) -> String {
+    let tables: Vec<_> = reports
+        .iter()
+        .map(|report| {
+            let rows: Vec<&Row> = report.groups.iter().flat_map(|group| &group.rows).collect();
+            let ratios: Vec<Ratio> = report.groups.iter().flat_map(Measured::ratios).collect();
+            json!({
+                "name": report.name,
+                "about": report.about,
+                "rows": rows,
+                "ratios": ratios,
+                "budgets": report.judgements,
+            })
+        })
+        .collect();
+    let whole = json!({ "machine": machine, "smoke": settings.smoke, "tables": tables });
+    format!("{whole:#}")
+}
+
+const NAME: usize = 46;
+const NUMBER: usize = 9;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "== {}: {}", self.name, self.about)?;
+        for group in &self.groups {
+            for section in group.sections() {
+                write_section(f, group, section)?;
+            }
+        }
+        if !self.judgements.is_empty() {
+            writeln!(
+                f,
+                "\nbudgets {:>w$} {:>NUMBER$}",
+                "by min",
+                "by median",
+                w = NAME + NUMBER
+            )?;
+        }
+        self.judgements
+            .iter()
+            .try_for_each(|judgement| write!(f, "{judgement}"))
+    }
+}
+
+fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) -> fmt::Result {
+    let references = group.references_of(section);
+    let unit = group.rows.first().map_or("", |row| row.unit);
+    write!(f, "\n{:NAME$}", format!("{section} [{unit}]"))?;
+    write!(f, "{:>NUMBER$}{:>NUMBER$}", "min", "median")?;
+    for (name, _) in &references {
+        write!(f, "{:>NUMBER$}{:>NUMBER$}", format!("/{name}"), "median")?;
+    }
+    writeln!(f)?;
+    for row in group.rows_of(section) {
+        let figure = |value: f64| match group.ceiling {
+            Some(ceiling) if value >= ceiling => format!(">{}", number(ceiling)),
+            _ => number(value),
+        };
+        write!(f, "  {:w$}", row.name, w = NAME - 2)?;
+        write!(
+            f,
+            "{:>NUMBER$}{:>NUMBER$}",
+            figure(row.min),
+            figure(row.median)
+        )?;
+        for (_, reference) in &references {
+            let (min, median) = ratios(row, reference);
+            write!(f, "{:>NUMBER$}{:>NUMBER$}", number(min), number(median))?;
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Met => "met",
+            Verdict::Missed => "MISSED",
+            Verdict::NotJudged => "",
+        };
+        let limit = match self.limit {
+            Limit::AtMost(limit) => format!("<= {}", number(limit)),
+            Limit::AtLeast(limit) => format!(">= {}", number(limit)),
+            Limit::Below(limit) => format!("< {}", number(limit)),
+            Limit::None => String::new(),
+        };
+        // The figure that counts is marked.
+        let mark = |stat| {
+            if self.judged_by == stat && self.limit != Limit::None {
+                '*'
+            } else {
+                ' '
+            }
+        };
+        let line = format!(
+            "  {verdict:6}  {:w$}{:>NUMBER$}{}{:>NUMBER$}{} {limit}",
+            self.what,
+            number(self.min),
+            mark(Stat::Min),
+            number(self.median),
+            mark(Stat::Median),
+            w = NAME,
+        );
+        writeln!(f, "{}", line.trim_end())
+    }
+}
+
+/// About three significant digits, aligned well enough.
+fn number(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "-".into(),
+        v if v >= 1000.0 => format!("{value:.0}"),
+        v if v >= 100.0 => format!("{value:.1}"),
+        v if v >= 10.0 || v == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn row(name: &str, min: f64, median: f64) -> Row {
+        let rounds = vec![min, median];
+        Row {
+            section: "s".into(),
+            name: name.into(),
+            unit: "ns",
+            min,
+            median,
+            rounds,
+        }
+    }
+
+    fn id(name: &str) -> RowId {
+        ("s".into(), name.into())
+    }
+
+    fn settings(smoke: bool) -> Settings {
+        Settings {
+            rounds: None,
+            smoke,
+            threads: 2,
+            cores: 2,
+            max: Duration::ZERO,
+        }
+    }
+
+    fn verdict(budget: &Budget, smoke: bool) -> Verdict {
+        let rows = [row("a", 1.0, 3.0), row("b", 2.0, 2.5)];
+        budget.judge(&rows.each_ref(), &settings(smoke)).verdict
+    }
+
+    #[test]
+    fn ratios_are_judged_by_minima_or_medians() {
+        let budget = Budget::ratio("a / b", id("a"), id("b"), Limit::AtMost(0.5));
+        assert_eq!(verdict(&budget, false), Verdict::Met);
+        assert_eq!(verdict(&budget.by_median(), false), Verdict::Missed);
+    }
+
+    #[test]
+    fn limits_are_inclusive_but_below() {
+        let value = |limit| verdict(&Budget::value("a", id("a"), limit), false);
+        assert_eq!(value(Limit::AtMost(1.0)), Verdict::Met);
+        assert_eq!(value(Limit::AtMost(0.99)), Verdict::Missed);
+        assert_eq!(value(Limit::AtLeast(1.0)), Verdict::Met);
+        assert_eq!(value(Limit::AtLeast(1.01)), Verdict::Missed);
+        assert_eq!(value(Limit::Below(1.0)), Verdict::Missed);
+        assert_eq!(value(Limit::Below(1.01)), Verdict::Met);
+    }
+
+    #[test]
+    fn smoke_runs_small_machines_and_mere_figures_are_not_judged() {
+        let missed = Budget::value("a", id("a"), Limit::AtMost(0.0));
+        assert_eq!(verdict(&missed, true), Verdict::NotJudged);
+        assert_eq!(
+            verdict(&missed.clone().needs_cores(2), false),
+            Verdict::Missed
+        );
+        assert_eq!(verdict(&missed.needs_cores(3), false), Verdict::NotJudged);
+        let figure = Budget::value("a", id("a"), Limit::None);
+        assert_eq!(verdict(&figure, false), Verdict::NotJudged);
+    }
+
+    #[test]
+    fn a_figure_that_is_none_misses() {
+        let rows = [row("a", 0.0, 0.0), row("b", 0.0, 0.0)];
+        let budget = Budget::ratio("a / b", id("a"), id("b"), Limit::AtMost(1.0));
+        let judgement = budget.judge(&rows.each_ref(), &settings(false));
+        assert_eq!(judgement.verdict, Verdict::Missed);
+        assert!(
+            serde_json::to_string(&judgement)
+                .unwrap()
+                .contains(r#""min":null"#)
+        );
+    }
+
+    fn report() -> Report {
+        let other = Row {
+            section: "t".into(),
+            ..row("raddle", 100.0, 10_000.0)
+        };
+        let group = Measured {
+            references: &["chili", "rayon"],
+            ceiling: Some(10_000.0),
+            rows: vec![row("raddle", 1.0, 2.0), row("rayon", 2.0, 8.0), other],
+        };
+        let of = |limit| Budget::ratio("raddle / rayon", id("raddle"), id("rayon"), limit);
+        let budgets = vec![of(Limit::AtMost(0.4)), of(Limit::None)];
+        Report::new(
+            "join",
+            Outcome {
+                about: "forks",
+                groups: vec![group],
+                budgets,
+            },
+            &settings(false),
+        )
+    }
+
+    #[test]
+    fn text() {
+        let text = report().to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let words = |i: usize| lines[i].split_whitespace().collect::<Vec<_>>();
+        assert_eq!(lines[0], "== join: forks");
+        assert_eq!(words(2), ["s", "[ns]", "min", "median", "/rayon", "median"]);
+        assert_eq!(words(3), ["raddle", "1.000", "2.000", "0.500", "0.250"]);
+        assert_eq!(words(7), ["raddle", "100.0", ">10000"]);
+        assert_eq!(
+            words(10),
+            [
+                "MISSED", "raddle", "/", "rayon", "0.500*", "0.250", "<=", "0.400"
+            ]
+        );
+        assert_eq!(words(11), ["raddle", "/", "rayon", "0.500", "0.250"]);
+        assert!(lines.iter().all(|line| line.len() <= 100));
+    }
+
+    #[test]
+    fn json_has_rows_ratios_and_budgets() {
+        let text = json(&Machine::read(), &settings(false), &[report()]);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let table = &value["tables"][0];
+        assert_eq!(table["rows"][1]["median"], 8.0);
+        assert_eq!(table["ratios"][0]["reference"], "rayon");
+        assert_eq!(table["ratios"][0]["median"], 0.25);
+        assert_eq!(table["budgets"][0]["verdict"], "missed");
+        assert_eq!(table["budgets"][0]["limit"]["at_most"], 0.4);
+        assert!(value["machine"]["cores"].as_u64() > Some(0));
+    }
+}

@@ -1,0 +1,33 @@
+//! The tables. Each is a file with a function that says what to measure; add new ones to `TABLES`.
+
+use crate::{args::Settings, harness::Table};
+
+mod handoff;
+mod idle;
+mod join;
+mod leaf;
+mod oversubscribed;
+mod scaling;
+mod spawn;
+
+type Make = fn(&Settings) -> Table;
+
+/// All tables by name, in the order in which `all` measures them.
+pub(crate) const TABLES: &[(&str, Make)] = &[
+    ("join", join::table),
+    ("handoff", handoff::table),
+    ("leaf", leaf::table),
+    ("spawn", spawn::table),
+    ("idle", idle::table),
+    ("oversubscribed", oversubscribed::table),
+    ("scaling", scaling::table),
+];
+
+/// The name that stands for every table.
+pub(crate) const ALL: &str = "all";
+
+/// `1 thread`, `2 threads`: a count with its noun.
+fn count(n: usize, noun: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{s}")
+}

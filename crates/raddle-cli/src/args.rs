@@ -1,0 +1,220 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cluster::{Init, Options};
+use crate::error::Error;
+use crate::table::Label;
+
+/// Measures this machine, or does parallel work on your data
+#[derive(Debug, Parser)]
+#[command(name = "raddle", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Measure in two seconds, roughly, instead of ten
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+const AFTER_HELP: &str = "\
+Without a command, raddle measures what forks, futures and hand-offs cost
+on this machine and prints one page.
+
+Exit code: 0 done, 2 bad input or usage, 1 any other failure.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Threads to use [default: all of the machine]
+    #[arg(long, global = true, value_name = "N", display_order = 100)]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object instead of text
+    #[arg(long, global = true, display_order = 101)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workload, on your data or on made-up data
+    ///
+    /// Every workload runs on one thread and on all of them; the two results
+    /// must be the same to the bit. Printed are the result, both times and
+    /// the speed-up. Reading and writing files is not timed.
+    #[command(subcommand, verbatim_doc_comment)]
+    Run(Workload),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workload {
+    /// Put the rows of a CSV table into k clusters
+    #[command(after_long_help = KMEANS_HELP)]
+    Kmeans(KmeansArgs),
+    /// Guess the label of each row of a CSV table from its neighbours
+    #[command(after_long_help = KNN_HELP)]
+    Knn(KnnArgs),
+    /// Reduce a picture to k colours
+    #[command(after_long_help = QUANTIZE_HELP)]
+    Quantize(QuantizeArgs),
+    /// Sort the lines of a file in the order of their bytes
+    #[command(after_long_help = SORT_HELP)]
+    Sort(SortArgs),
+    /// Compute a Fibonacci number, forking at every call
+    Fib(FibArgs),
+}
+
+/// What k-means needs besides k, whatever it is used for.
+#[derive(Debug, Args)]
+pub(crate) struct LloydArgs {
+    /// Seed for --init plusplus
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl LloydArgs {
+    pub(crate) fn options(&self, k: usize, init: Init, max_iter: usize) -> Result<Options, Error> {
+        if max_iter == 0 {
+            return Err(Error::usage("--max-iter must be at least 1"));
+        }
+        Ok(Options {
+            k,
+            init,
+            seed: self.seed,
+            max_iter,
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KmeansArgs {
+    /// CSV table of numbers [default: made up]
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) input: Option<PathBuf>,
+    /// Number of clusters
+    #[arg(long, value_name = "K", default_value_t = 8)]
+    pub(crate) k: usize,
+    /// What the last column is; a label is left out
+    #[arg(long, value_enum, default_value_t = Label::None)]
+    pub(crate) label: Label,
+    /// Where the centres start
+    #[arg(long, value_enum, default_value_t = Init::First)]
+    pub(crate) init: Init,
+    /// Stop after that many assignments
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub(crate) max_iter: usize,
+    #[command(flatten)]
+    pub(crate) lloyd: LloydArgs,
+    /// Write the cluster of each row as CSV [- is standard output]
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+const KMEANS_HELP: &str = "\
+Lloyd's algorithm: assign each row to the nearest centre (of equally near
+ones the lower), move each centre to the mean of its rows, and repeat until
+no assignment changes. A centre that loses all its rows stays where it is.
+
+  iterations   how often all rows were assigned, including the last time,
+               which changed nothing (n_iter_ of scikit-learn)
+  inertia      sum of the squared distances of the rows to the final
+               centres they are assigned to
+
+The output has a header and one line per row: row,cluster with rows and
+clusters counted from 0, a header of the input not counted.
+
+Input: fields separated by commas, all rows of one length, every feature a
+finite number. A first row in which no feature is a number is a header and
+is skipped. Errors name FILE:LINE:COLUMN, the column being that of the table.";
+
+#[derive(Debug, Args)]
+pub(crate) struct KnnArgs {
+    /// CSV table of numbers and a label [default: made up]
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) input: Option<PathBuf>,
+    /// Number of neighbours that vote
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    pub(crate) k: usize,
+    /// Where the label is; knn cannot do without
+    #[arg(long, value_enum, default_value_t = Label::Last)]
+    pub(crate) label: Label,
+}
+
+const KNN_HELP: &str = "\
+Each row is classified by the k other rows at the smallest squared
+Euclidean distance (of equally near ones the lower rows). The most frequent
+label among them wins, and of equally frequent ones the one that has the
+nearest member. The result says for how many rows that is their own label.
+
+Input: fields separated by commas, all rows of one length. The last column
+is the label, any text; every other is a finite number. A first row in which
+no feature is a number is a header and is skipped. Errors name
+FILE:LINE:COLUMN, the column being that of the table.";
+
+#[derive(Debug, Args)]
+pub(crate) struct QuantizeArgs {
+    /// PNG or JPEG picture [default: made up]
+    #[arg(long, value_name = "PICTURE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Number of colours
+    #[arg(long, value_name = "K", default_value_t = 16)]
+    pub(crate) k: usize,
+    /// Where the colours start
+    #[arg(long, value_enum, default_value_t = Init::Plusplus)]
+    pub(crate) init: Init,
+    /// Stop after that many assignments
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) max_iter: usize,
+    #[command(flatten)]
+    pub(crate) lloyd: LloydArgs,
+    /// Write the picture as PNG [- is standard output]
+    #[arg(long, value_name = "OUT.png")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+const QUANTIZE_HELP: &str = "\
+k-means over the pixels, red, green and blue from 0 to 255; see
+raddle run kmeans --help for what is computed. The first K pixels of a
+picture are mostly alike, so the colours start from a seeded k-means++.
+
+The output is an RGB picture of at most K colours. A transparent picture is
+put on white first, one turned by its EXIF data is turned upright, 16 bits a
+channel become 8. With K above the number of different colours the picture
+stays as it is. A picture cut short is refused.";
+
+#[derive(Debug, Args)]
+pub(crate) struct SortArgs {
+    /// File of lines [default: made up]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write the sorted lines [- is standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+const SORT_HELP: &str = "\
+A stable merge sort, the same as LC_ALL=C sort -s: lines end in a newline,
+all other bytes count, and a last line without a newline gets one.";
+
+#[derive(Debug, Args)]
+pub(crate) struct FibArgs {
+    /// Which number, up to 90
+    #[arg(long, value_name = "N", default_value_t = 38)]
+    pub(crate) n: u32,
+    /// Compute numbers up to this one without forking
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) cutoff: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

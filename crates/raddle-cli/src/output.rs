@@ -1,0 +1,213 @@
+//! Files that are written whole or not at all.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, reason};
+
+/// Where a result goes: known to be writable from the start, written at the end.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// The path as the user gave it.
+    named: PathBuf,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// `-`
+    Stdout,
+    /// A device or a pipe: nothing to replace, so it is written as it is.
+    Stream,
+    /// A regular file, there already or not, with links followed: it is replaced by a whole new
+    /// one.
+    File(PathBuf),
+}
+
+impl Output {
+    /// Finds out now, before anything is computed, whether `path` can be written.
+    pub(crate) fn prepare(path: &Path) -> Result<Output, Error> {
+        let refused =
+            |error: io::Error| Error::input(path, format!("cannot be written: {}", reason(&error)));
+        let target = match fs::metadata(path) {
+            _ if path == OsStr::new("-") => Target::Stdout,
+            Ok(found) if found.is_dir() => {
+                return Err(Error::input(path, "cannot be written: is a directory"));
+            }
+            Ok(found) if !found.is_file() => Target::Stream,
+            Ok(_) => {
+                // A file that may not be written must not be replaced either.
+                OpenOptions::new().write(true).open(path).map_err(refused)?;
+                Target::File(fs::canonicalize(path).map_err(refused)?)
+            }
+            Err(_) => Target::File(path.to_owned()),
+        };
+        if let Target::File(path) = &target {
+            // Made and removed again: an interrupted computation leaves nothing behind.
+            Draft::beside(path).map_err(refused)?;
+        }
+        Ok(Output {
+            named: path.to_owned(),
+            target,
+        })
+    }
+
+    pub(crate) fn is_stdout(&self) -> bool {
+        matches!(self.target, Target::Stdout)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.named.display().to_string()
+    }
+
+    /// Writes everything, or leaves what was there before.
+    pub(crate) fn write(
+        self,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let failed = |error: io::Error| {
+            Error::file_failure(
+                &self.named,
+                format!("cannot be written: {}", reason(&error)),
+            )
+        };
+        match &self.target {
+            Target::Stdout => buffered(io::stdout().lock(), content).map_err(|e| Error::stdout(&e)),
+            Target::Stream => OpenOptions::new()
+                .write(true)
+                .open(&self.named)
+                .and_then(|file| buffered(file, content))
+                .map_err(failed),
+            Target::File(path) => Draft::beside(path)
+                .and_then(|draft| {
+                    buffered(&draft.file, content)?;
+                    draft.replace(path)
+                })
+                .map_err(failed),
+        }
+    }
+}
+
+fn buffered(
+    to: impl Write,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut to = BufWriter::with_capacity(1 << 16, to);
+    content(&mut to)?;
+    to.flush()
+}
+
+/// A file under another name, in the directory where it is to be, that goes away unless it is kept.
+#[derive(Debug)]
+struct Draft {
+    path: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    fn beside(path: &Path) -> io::Result<Draft> {
+        let path = path.with_file_name(format!(".raddle-{}.tmp", std::process::id()));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        Ok(Draft { path, file })
+    }
+
+    /// Takes the place of what is at `path`, and its permissions.
+    fn replace(self, path: &Path) -> io::Result<()> {
+        if let Ok(old) = fs::metadata(path) {
+            self.file.set_permissions(old.permissions())?;
+        }
+        // Some systems say only now that the disk is full.
+        self.file.sync_all()?;
+        fs::rename(&self.path, path)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After a rename there is nothing left to remove.
+        _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let path =
+            std::env::temp_dir().join(format!("raddle-output-{name}-{}", std::process::id()));
+        _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn preparing_leaves_nothing_behind() {
+        let directory = directory("prepare");
+        Output::prepare(&directory.join("new")).unwrap();
+        assert!(names(&directory).is_empty());
+        Output::prepare(&directory).unwrap_err();
+        Output::prepare(&directory.join("none/new")).unwrap_err();
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_failure_half_way_leaves_the_old_file() {
+        let directory = directory("half");
+        let path = directory.join("file");
+        fs::write(&path, "old").unwrap();
+        let half = |to: &mut dyn Write| {
+            to.write_all(&[b'x'; 1 << 17])?;
+            Err(io::Error::other("enough"))
+        };
+        let error = Output::prepare(&path).unwrap().write(half).unwrap_err();
+        assert!(
+            error.to_string().ends_with("cannot be written: enough"),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(&directory), ["file"]);
+
+        Output::prepare(&path)
+            .unwrap()
+            .write(|to| to.write_all(b"new"))
+            .unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(&directory), ["file"]);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_permissions_kept() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let directory = directory("links");
+        let (file, link) = (directory.join("file"), directory.join("link"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        Output::prepare(&link)
+            .unwrap()
+            .write(|to| to.write_all(b"new"))
+            .unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

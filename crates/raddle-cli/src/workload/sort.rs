@@ -1,0 +1,114 @@
+//! `raddle run sort`: the lines of a file in the order of their bytes.
+
+use std::io::{self, Write};
+
+use raddle::Worker;
+
+use crate::args::{Common, SortArgs};
+use crate::error::Error;
+use crate::made_up;
+use crate::merge_sort::{sort, steps};
+use crate::progress::Progress;
+use crate::report::count;
+use crate::table::read_file;
+use crate::timing;
+
+/// A line without its end. Most comparisons are decided by its first bytes, kept at hand as a
+/// number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Line<'a> {
+    first: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn new(bytes: &'a [u8]) -> Line<'a> {
+        let mut first = [0; 8];
+        let length = bytes.len().min(8);
+        first[..length].copy_from_slice(&bytes[..length]);
+        Line {
+            first: u64::from_be_bytes(first),
+            bytes,
+        }
+    }
+}
+
+pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
+    let threads = timing::threads(common.threads)?;
+    let text = match &args.input {
+        Some(path) => read_file(path)?,
+        None => made_up::lines(1_000_000, 40),
+    };
+    let output = super::output(args.output.as_ref(), common)?;
+
+    let lines = lines(&text);
+    let work = |worker: &Worker, progress: &Progress| {
+        let mut sorted = lines.clone();
+        sort(worker, &mut sorted, progress);
+        sorted
+    };
+    let timed = timing::compare(threads, Some(steps(lines.len())), work, same)?;
+    let sorted = &timed.value;
+
+    let what = format!(
+        "{}, {}",
+        count(lines.len(), "line"),
+        count(text.len(), "byte")
+    );
+    let mut report = super::report("sort", args.input.as_deref(), &what);
+    report.fact("lines", lines.len());
+    report.fact("bytes", text.len());
+    timed.tell(&mut report);
+    if output.is_none() {
+        report.remark("the sorted lines were not kept; write them with --output FILE");
+    }
+    super::finish(report, output, |to| write(sorted, to), common.json)
+}
+
+/// The lines of a text; whether the last one ends in a newline makes no difference.
+fn lines(text: &[u8]) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = text.split(|&byte| byte == b'\n').map(Line::new).collect();
+    if lines.last().is_some_and(|last| last.bytes.is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+/// The very same pieces of the text, so that also equal lines are in the same order.
+fn same(a: &Vec<Line<'_>>, b: &Vec<Line<'_>>) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| std::ptr::eq(a.bytes, b.bytes))
+}
+
+fn write(lines: &[Line<'_>], to: &mut dyn Write) -> io::Result<()> {
+    for line in lines {
+        to.write_all(line.bytes)?;
+        to.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_line_needs_no_end() {
+        let parts = |text: &'static [u8]| -> Vec<&[u8]> {
+            lines(text).into_iter().map(|line| line.bytes).collect()
+        };
+        assert_eq!(parts(b""), Vec::<&[u8]>::new());
+        assert_eq!(parts(b"\n"), [b""]);
+        assert_eq!(parts(b"a\nb"), parts(b"a\nb\n"));
+        assert_eq!(parts(b"a\r\n\n\0b"), [b"a\r".as_slice(), b"", b"\0b"]);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_in_the_order_of_their_bytes(
+            a in prop::collection::vec(0_u8..3, 0..12), b in prop::collection::vec(0_u8..3, 0..12),
+        ) {
+            prop_assert_eq!(Line::new(&a).cmp(&Line::new(&b)), a.cmp(&b));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The program as its users meet it.
+
+mod bad_input;
+mod measuring;
+mod output;
+mod workloads;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// How the program is told about a file, in a directory that goes away with the test.
+struct Room(PathBuf);
+
+impl Room {
+    fn new(name: &str) -> Room {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Room(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Runs the program in here: paths on the command line are names of files of this room.
+    fn raddle(&self, line: &str) -> Ended {
+        self.start(line)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+            .into()
+    }
+
+    fn start(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_raddle"));
+        command.args(line.split_whitespace()).current_dir(&self.0);
+        command
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program that has run.
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Ended {
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        Ended {
+            code: output.status.code(),
+            stdout: output.stdout,
+            stderr,
+        }
+    }
+}
+
+impl Ended {
+    /// It did what it was asked for, and standard error, which is no terminal, shows nothing of it.
+    #[track_caller]
+    fn well(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{self:?}");
+        String::from_utf8(self.stdout).unwrap()
+    }
+
+    /// It printed one JSON object.
+    #[track_caller]
+    fn json(self) -> serde_json::Value {
+        let value: serde_json::Value = serde_json::from_str(&self.well()).unwrap();
+        assert!(value.is_object(), "{value}");
+        value
+    }
+
+    /// It refused, in one line, and printed nothing else.
+    #[track_caller]
+    fn refused(self) -> String {
+        assert_eq!(
+            (self.code, self.stdout.as_slice()),
+            (Some(2), b"".as_slice()),
+            "{self:?}"
+        );
+        let message = self
+            .stderr
+            .strip_prefix("raddle: ")
+            .expect("our own message");
+        let message = message.strip_suffix('\n').expect("a whole line");
+        assert!(!message.contains('\n'), "{message}");
+        message.to_owned()
+    }
+}
+
+/// The table that the repository keeps for tests.
+fn digits() -> String {
+    data("digits.csv")
+}
+
+fn data(name: &str) -> String {
+    fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data")
+            .join(name),
+    )
+    .unwrap()
+}

@@ -1,0 +1,460 @@
+//! The fork stack: one per worker, strictly nested, stolen from its old end.
+//!
+//! `join` pushes a fork, runs its first half, and pops the fork again. A fork is a job on the
+//! stack of the forking function; its slot holds a pointer to it. Two things make a push and a pop
+//! cheap. First, nothing holds the head: forks nest, so the slot a fork uses is known from the
+//! `&Worker` at hand (which *is* the next free slot), and a slot that holds a job is below the
+//! head, one that holds null is not. Second, the owner synchronises with thieves through a single
+//! word that it only reads, `limit`: slots at or above it are the owner's alone.
+//!
+//! ```text
+//!   slots:   | stolen | stolen | public | public | private | private | null | null ...
+//!            ^ first           ^ tail            ^ split                ^ head (nowhere stored)
+//! ```
+//!
+//! | word    | written by                                | read by                      |
+//! |---------|-------------------------------------------|------------------------------|
+//! | `limit` | owner: any value; thief: only `ATTENTION`  | owner, at every push and pop |
+//! | `span`  | both, by compare-exchange: version, tail, split | both                   |
+//! | a slot  | owner                                     | thieves                      |
+//!
+//! # How a thief gets a job
+//!
+//! 1. `tail < split`: one compare-exchange of `span`; no barrier, and the owner takes no notice.
+//! 2. Otherwise, if `slots[tail]` holds a job, the job is private. The thief sets `limit` to
+//!    `ATTENTION` ([`ForkStack::request`]); at its next push or pop the owner sees it and makes the
+//!    older half of its jobs public.
+//! 3. No answer, because the owner is in a long leaf: [`ForkStack::escalate`] runs the heavy fence
+//!    and publishes in the owner's stead.
+//!
+//! # Invariants
+//!
+//! - **I1** Owner: `limit >= address(split)` whenever the owner is outside its slow paths, or an
+//!   escalation in flight has stored `ATTENTION` (which is above every address).
+//! - **I2** Every slow path of the owner ends with a successful compare-exchange of `span` that
+//!   changes its version, *after* it stored `limit`. So a thief that read `span` before it cannot
+//!   change `span` after it.
+//! - **I3** Slots in `[tail, split)` change only through `span`: the owner, who may write null into
+//!   one before it knows whose the job is, takes the job only by I2. A thief reads the job *before*
+//!   its compare-exchange, so success means that it read the job that belongs to this version.
+//! - **I4** Dekker: the owner stores a slot, *light fence*, loads `limit`. A thief stores
+//!   `ATTENTION`, *heavy fence*, loads slots. Either the thief sees the owner's store, or the owner
+//!   sees `ATTENTION` and takes a slow path (whose compare-exchange makes the thief's fail, by I2).
+//! - **I5** The job at a slot that was stolen stays where it is until `done` of that slot is set:
+//!   the owner does not return from the fork before.
+//! - **I6** Thieves take the oldest job first, so if a slot is stolen then so is all below it.
+//!
+//! Escalation is sound by I2 and I4: read `span`; store `ATTENTION`; heavy fence; read the slots
+//! from `tail` up. Owner's operations before the fence are visible in the slots. Each operation
+//! after it sees `ATTENTION`, enters a slow path and changes the version. So if the
+//! compare-exchange of the thief succeeds, the slots it saw filled are still filled, and every
+//! later pop of them goes through `span`.
+//!
+//! Where there is no process-wide fence (`fence::process_wide()` is false), `limit` stays at
+//! `ATTENTION`, so that every push publishes its job and every pop asks `span`: a plain deque with a
+//! compare-exchange at both ends, and no step 3.
+//!
+//! The asymmetric split is Lace's (van Dijk and van de Pol, 2014), the request word is also
+//! Lace's `movesplit`; that thieves answer for a silent owner by a process-wide barrier follows the
+//! idea of Acar, Charguéraud and Rainey's and of asymmetric Chase-Lev deques.
+
+use crossbeam_utils::CachePadded;
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::fence;
+
+use crate::job::ForkHeader;
+
+/// Value of `limit` that asks the owner to look at `span` at its next push or pop.
+const ATTENTION: usize = usize::MAX;
+/// Bits of a slot's index in `span`; the rest of the 64 bits are the version.
+const INDEX_BITS: u32 = 18;
+/// The most slots that a fork stack may have.
+pub(crate) const MAX_SLOTS: usize = 1 << INDEX_BITS;
+/// How many private jobs an escalating thief looks at, at most.
+const ESCALATION_SCAN: usize = 64;
+
+/// Nobody has finished the stolen job of this slot, and its owner is awake.
+pub(crate) const PENDING: u32 = 0;
+/// The stolen job of this slot is finished.
+pub(crate) const DONE: u32 = 1;
+/// Not finished, and the owner sleeps until it is.
+pub(crate) const SLEEPING: u32 = 2;
+
+/// Where one fork is: 16 bytes.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Null: not below the head. Else a job, or [`Slot::waiting`].
+    job: AtomicPtr<ForkHeader>,
+    /// `PENDING` unless the job was stolen; outside the job so that setting it never touches the
+    /// frame that the owner then leaves.
+    pub(crate) done: AtomicU32,
+    /// Who stole the job, and at which depth of his stack it runs: see [`Thief`].
+    pub(crate) thief: AtomicU32,
+}
+
+impl Slot {
+    #[cfg(any(raddle_loom, raddle_shuttle))]
+    pub(crate) fn new() -> Slot {
+        Slot {
+            job: AtomicPtr::new(std::ptr::null_mut()),
+            done: AtomicU32::new(PENDING),
+            thief: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether this slot is below the head.
+    #[inline(always)]
+    pub(crate) fn is_taken(&self) -> bool {
+        // ORD: only the owner asks, about its own stores.
+        !self.job.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Marks the slot of a stolen fork as below the head while its owner waits for the thief.
+    pub(crate) fn mark_waiting(&self) {
+        // ORD: read by the owner only; `tail` is above this slot (I6), so thieves don't look.
+        self.job
+            .store(std::ptr::without_provenance_mut(1), Ordering::Relaxed);
+    }
+}
+
+/// Version, tail and split in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    version: u64,
+    tail: usize,
+    split: usize,
+}
+
+impl Span {
+    fn unpack(word: u64) -> Span {
+        let mask = (1 << INDEX_BITS) - 1;
+        Span {
+            version: word >> (2 * INDEX_BITS),
+            tail: ((word >> INDEX_BITS) & mask) as usize,
+            split: (word & mask) as usize,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        (self.version << (2 * INDEX_BITS)) | ((self.tail as u64) << INDEX_BITS) | self.split as u64
+    }
+}
+
+/// What a thief found.
+#[derive(Debug)]
+pub(crate) enum Steal {
+    /// A job, from the slot of this index.
+    Job(*mut ForkHeader, usize),
+    /// Lost a race; there may be more.
+    Retry,
+    /// The oldest job is private: request or escalate.
+    Private,
+    /// No job.
+    Empty,
+}
+
+/// Whose a fork is after its first half has run.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Popped {
+    /// The owner's, to be run in place.
+    Owned,
+    /// A thief's: wait for `done`.
+    Stolen,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ForkStack {
+    limit: CachePadded<AtomicUsize>,
+    span: CachePadded<AtomicU64>,
+    /// Held by the one thief that escalates.
+    escalating: AtomicBool,
+    /// No process-wide fence: everything is public at all times.
+    portable: bool,
+    slots: *const Slot,
+    len: usize,
+}
+
+// SAFETY: slots are atomics only, in memory that outlives the stack (contract of `new`).
+unsafe impl Send for ForkStack {}
+// SAFETY: as above.
+unsafe impl Sync for ForkStack {}
+
+impl ForkStack {
+    /// A stack over `len` slots at `slots`, of which those below `first` are never used.
+    ///
+    /// # Safety
+    ///
+    /// The slots must outlive the stack and all its users, and be null now.
+    pub(crate) unsafe fn new(slots: *const Slot, len: usize, first: usize) -> ForkStack {
+        assert!(len <= MAX_SLOTS && first < len);
+        ForkStack {
+            // Until the first push, whose slow path sets it.
+            limit: CachePadded::new(AtomicUsize::new(ATTENTION)),
+            span: CachePadded::new(AtomicU64::new(
+                Span {
+                    version: 0,
+                    tail: first,
+                    split: first,
+                }
+                .pack(),
+            )),
+            escalating: AtomicBool::new(false),
+            portable: !fence::process_wide(),
+            slots,
+            len,
+        }
+    }
+
+    #[inline]
+    fn address(&self, index: usize) -> usize {
+        self.slots as usize + index * size_of::<Slot>()
+    }
+
+    #[inline]
+    pub(crate) fn index_of(&self, slot: &Slot) -> usize {
+        (slot as *const Slot as usize - self.slots as usize) / size_of::<Slot>()
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> &Slot {
+        assert!(index < self.len);
+        // SAFETY: in bounds of the slots, which outlive `self` (contract of `new`).
+        let slot = unsafe { self.slots.add(index) };
+        // SAFETY: valid by the same contract; slots are only ever shared.
+        unsafe { &*slot }
+    }
+
+    fn span(&self) -> Span {
+        // ORD: Acquire pairs with the Release of every compare-exchange of `span`, so that slots
+        // stored before a publication are seen after it.
+        Span::unpack(self.span.load(Ordering::Acquire))
+    }
+
+    fn exchange(&self, from: Span, to: Span) -> bool {
+        // ORD: AcqRel pairs with itself and with `span()`: a publication shows the jobs, a steal
+        // or a take-back shows what was before it.
+        self.span
+            .compare_exchange(from.pack(), to.pack(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    // --- owner ---
+
+    /// Puts a fork in `slot`, the first free one. True: call [`ForkStack::publish`] now.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn push(&self, slot: &Slot, job: *mut ForkHeader) -> bool {
+        // ORD: Release pairs with the Acquire loads of slots by thieves: the job is complete.
+        slot.job.store(job, Ordering::Release);
+        fence::light(); // I4
+        // ORD: I4; a stale value means that the thief will see the store above.
+        self.limit.load(Ordering::Relaxed) > slot as *const Slot as usize
+    }
+
+    /// Takes the fork out of `slot`, the last taken one. False: call [`ForkStack::pop_slow`].
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn pop(&self, slot: &Slot) -> bool {
+        // ORD: no data follows from null; the fence orders it before the load (I4).
+        slot.job.store(std::ptr::null_mut(), Ordering::Relaxed);
+        fence::light(); // I4
+        // ORD: I4; a stale value means that no thief has made this slot public.
+        self.limit.load(Ordering::Relaxed) <= slot as *const Slot as usize
+    }
+
+    /// After a push of `slot` that asked for it: makes the older half of all jobs public.
+    #[cold]
+    pub(crate) fn publish(&self, slot: &Slot) {
+        let head = self.index_of(slot) + 1;
+        self.settle(|span| (span.tail, self.share(span, span.split, head)));
+    }
+
+    /// After a pop that was not fast: settles whose the job of `slot` is, and shares the older half
+    /// of what is left if it is `wanted`.
+    #[cold]
+    pub(crate) fn pop_slow(&self, slot: &Slot, wanted: bool) -> Popped {
+        let at = self.index_of(slot);
+        let mut popped = Popped::Stolen;
+        self.settle(|span| {
+            if at < span.tail {
+                popped = Popped::Stolen;
+                return (span.tail, span.split);
+            }
+            popped = Popped::Owned;
+            let split = span.split.min(at);
+            (
+                span.tail,
+                if wanted {
+                    self.share(span, split, at)
+                } else {
+                    split
+                },
+            )
+        });
+        popped
+    }
+
+    /// After the stolen fork of `slot` is done: the slot is free again.
+    pub(crate) fn reset(&self, slot: &Slot) {
+        let at = self.index_of(slot);
+        // ORD: the owner's own words; the compare-exchange below publishes them.
+        slot.done.store(PENDING, Ordering::Relaxed);
+        slot.thief.store(0, Ordering::Relaxed);
+        slot.job.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.settle(|span| {
+            debug_assert_eq!(span.tail, at + 1, "I6: nothing above a stolen fork is left");
+            (at, at)
+        });
+    }
+
+    /// The owner's way to change `span`: first `limit`, then a new version (I1, I2).
+    fn settle(&self, mut to: impl FnMut(Span) -> (usize, usize)) {
+        loop {
+            let span = self.span();
+            let (tail, split) = to(span);
+            let limit = if self.portable {
+                ATTENTION
+            } else {
+                self.address(split)
+            };
+            // ORD: the owner reads it back in program order; towards thieves the order is that of
+            // the compare-exchange that follows (I2).
+            self.limit.store(limit, Ordering::Relaxed);
+            if self.exchange(
+                span,
+                Span {
+                    version: span.version.wrapping_add(1),
+                    tail,
+                    split,
+                },
+            ) {
+                return;
+            }
+        }
+    }
+
+    /// The split that makes the older half of the jobs below `head` public, and not less than
+    /// `split` already does.
+    fn share(&self, span: Span, split: usize, head: usize) -> usize {
+        if self.portable {
+            head
+        } else {
+            split.max(span.tail + (head - span.tail).div_ceil(2))
+        }
+    }
+
+    /// Whether some job is public, as far as the owner can see.
+    pub(crate) fn has_public(&self) -> bool {
+        let span = self.span();
+        span.tail < span.split
+    }
+
+    // --- thief ---
+
+    /// Takes the oldest public job.
+    pub(crate) fn steal(&self) -> Steal {
+        let span = self.span();
+        // ORD: Acquire pairs with the Release in `push`.
+        let job = self.slot(span.tail).job.load(Ordering::Acquire);
+        if span.tail == span.split {
+            return if job.is_null() {
+                Steal::Empty
+            } else {
+                Steal::Private
+            };
+        }
+        // Null: the owner is popping this very job (I3).
+        if job.is_null()
+            || !self.exchange(
+                span,
+                Span {
+                    tail: span.tail + 1,
+                    ..span
+                },
+            )
+        {
+            return Steal::Retry;
+        }
+        Steal::Job(job, span.tail)
+    }
+
+    /// As [`ForkStack::steal`], but only a job at or above `floor`.
+    pub(crate) fn steal_above(&self, floor: usize) -> Steal {
+        if self.span().tail < floor {
+            Steal::Empty
+        } else {
+            self.steal()
+        }
+    }
+
+    /// Whether a job lies here, public or private; exact after a heavy fence (I4).
+    pub(crate) fn has_work(&self) -> bool {
+        // ORD: a hint, or ordered by the caller's heavy fence.
+        !self
+            .slot(self.span().tail)
+            .job
+            .load(Ordering::Relaxed)
+            .is_null()
+    }
+
+    /// Asks the owner to share at its next push or pop.
+    pub(crate) fn request(&self) {
+        // ORD: I4 where the caller follows with a heavy fence, otherwise only a hint.
+        self.limit.store(ATTENTION, Ordering::Relaxed);
+    }
+
+    /// Makes the older half of the private jobs public without the owner. False: somebody else is
+    /// at it, or the owner moved, or there is nothing.
+    pub(crate) fn escalate(&self) -> bool {
+        // ORD: Acquire/Release only so that one escalation follows another.
+        if self.portable || self.escalating.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let published = self.escalate_alone();
+        self.escalating.store(false, Ordering::Release);
+        published
+    }
+
+    fn escalate_alone(&self) -> bool {
+        let span = self.span();
+        if span.tail < span.split {
+            return true;
+        }
+        self.request();
+        fence::heavy(); // I4
+        let private = (span.tail..self.len)
+            .take(ESCALATION_SCAN)
+            // ORD: I4; the job itself is read by the thief that takes it.
+            .take_while(|&i| !self.slot(i).job.load(Ordering::Relaxed).is_null())
+            .count();
+        let split = span.tail + private.div_ceil(2);
+        private > 0 && self.exchange(span, Span { split, ..span })
+    }
+}
+
+/// Who runs a stolen job: the worker's index and the slot from which its own forks start, so that
+/// the victim can help with just those (leapfrogging: Wagner and Calder, 1993).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Thief {
+    pub(crate) worker: usize,
+    pub(crate) floor: usize,
+}
+
+impl Thief {
+    /// The most workers that the packed form can name.
+    pub(crate) const MAX_WORKERS: usize = (1 << (32 - INDEX_BITS)) - 1;
+
+    /// Never zero: zero says that the thief has not signed yet.
+    pub(crate) fn pack(self) -> u32 {
+        ((self.worker as u32 + 1) << INDEX_BITS) | self.floor as u32
+    }
+
+    pub(crate) fn unpack(word: u32) -> Option<Thief> {
+        let worker = (word >> INDEX_BITS).checked_sub(1)? as usize;
+        Some(Thief {
+            worker,
+            floor: (word & ((1 << INDEX_BITS) - 1)) as usize,
+        })
+    }
+}

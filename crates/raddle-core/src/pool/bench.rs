@@ -1,0 +1,112 @@
+//! The bench: while a guest works, one thread of the pool sits out, so that no region is worked on by
+//! more threads than the pool has.
+//!
+//! Guest number `g` (counted from 1) benches thread `threads - g`; the gate's lock orders guests. A
+//! thread that works when it is asked to sit out finishes its job first.
+//!
+//! | state    | meaning                                                         |
+//! |----------|-----------------------------------------------------------------|
+//! | `PLAYS`  | as any worker                                                   |
+//! | `ASKED`  | to sit out as soon as it has nothing on its hands               |
+//! | `OUT`    | asleep without a bit among the sleepers, so nobody claims it    |
+//!
+//! # Invariants
+//!
+//! - **B1** `OUT` is entered by the thread itself, or by a guest that took the thread's bit, and left
+//!   only under the lock, which every change of a state holds.
+
+use raddle_sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use raddle_sync::sync::Mutex;
+
+use crate::pool::shared::Shared;
+
+const PLAYS: u8 = 0;
+const ASKED: u8 = 1;
+const OUT: u8 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Benches {
+    lock: Mutex<()>,
+    states: Box<[AtomicU8]>,
+    out: AtomicUsize,
+}
+
+impl Benches {
+    pub(crate) fn new(threads: usize) -> Benches {
+        Benches {
+            lock: Mutex::new(()),
+            states: (0..threads).map(|_| AtomicU8::new(PLAYS)).collect(),
+            out: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether a thread is to sit out: a hint, `sit_out` decides.
+    pub(crate) fn is_asked(&self, thread: usize) -> bool {
+        // ORD: a hint.
+        self.states[thread].load(Ordering::Relaxed) != PLAYS
+    }
+
+    pub(crate) fn is_out(&self, thread: usize) -> bool {
+        let _guard = self.lock.lock();
+        // ORD: B1, here and below: the lock orders.
+        self.states[thread].load(Ordering::Relaxed) == OUT
+    }
+
+    fn set(&self, thread: usize, state: u8) {
+        let before = self.states[thread].swap(state, Ordering::Relaxed);
+        let out = self.out.load(Ordering::Relaxed) + usize::from(state == OUT);
+        self.out
+            .store(out - usize::from(before == OUT), Ordering::Relaxed);
+    }
+
+    /// The thread itself sits down. False: it may play after all.
+    pub(crate) fn sit_out(&self, thread: usize) -> bool {
+        let _guard = self.lock.lock();
+        let asked = self.states[thread].load(Ordering::Relaxed) != PLAYS;
+        if asked {
+            self.set(thread, OUT);
+        }
+        asked
+    }
+
+    /// The thread stands up without having been called: the pool ends.
+    pub(crate) fn stand_up(&self, thread: usize) {
+        let _guard = self.lock.lock();
+        self.set(thread, PLAYS);
+    }
+
+    /// A guest has come: `thread` is to sit out.
+    pub(crate) fn ask(&self, shared: &Shared, thread: usize) {
+        let _guard = self.lock.lock();
+        self.set(
+            thread,
+            if shared.sleep.bench(thread) {
+                OUT
+            } else {
+                ASKED
+            },
+        );
+    }
+
+    /// The guest has gone: `thread` may play.
+    pub(crate) fn release(&self, shared: &Shared, thread: usize) {
+        let guard = self.lock.lock();
+        let was_out = self.states[thread].load(Ordering::Relaxed) == OUT;
+        self.set(thread, PLAYS);
+        if !was_out {
+            return;
+        }
+        let counts = shared.sleep.counts();
+        let out = self.out.load(Ordering::Relaxed);
+        shared.sleep.unbench(thread);
+        drop(guard);
+        // If somebody is at work while nobody searches and nobody else sleeps, then nobody has
+        // asked those who work for attention on this sleeper's behalf (S1): it looks for itself.
+        let idle = counts.searching() + counts.sleeping() + out + 1;
+        let unasked = counts.searching() == 0 && counts.sleeping() == 0;
+        if unasked && idle < shared.threads() {
+            shared.wake_one();
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! [`PoolBuilder`] and what can go wrong with it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::deque::Thief;
+use crate::pool::Pool;
+use crate::pool::shared::{Config, Shared};
+use crate::spawn::{Hooks, Outcome, TaskId};
+
+/// Why a pool could not be built. Nothing is left behind.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PoolBuildError {
+    /// A pool needs a thread.
+    #[error("a pool needs at least one thread, and 0 were asked for")]
+    NoThreads,
+    /// More threads than a pool can have.
+    #[error("{asked} threads were asked for, and a pool has at most {most}")]
+    TooManyThreads {
+        /// How many were asked for.
+        asked: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The system gave only some of the threads.
+    #[error("only {started} of {asked} threads could be started: {source}")]
+    Threads {
+        /// How many were asked for.
+        asked: usize,
+        /// How many were started, and stopped again.
+        started: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gave no memory for the workers' fork stacks.
+    #[error("no memory for the fork stacks of {asked} threads: {source}")]
+    Memory {
+        /// How many threads were asked for.
+        asked: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// How many threads a pool may have: thieves sign with their index.
+const MOST_THREADS: usize = 4096;
+const _: () = assert!(2 * MOST_THREADS <= Thief::MAX_WORKERS);
+
+/// Sets up a [`Pool`].
+///
+/// ```
+/// use std::time::Duration;
+/// use raddle_core::Pool;
+///
+/// let pool = Pool::builder()
+///     .threads(2)
+///     .thread_name("weaver")
+///     .stack_size(4 << 20)
+///     .keep_alive(Duration::from_secs(5))
+///     .build()?;
+/// assert_eq!(pool.num_threads(), 2);
+/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct PoolBuilder {
+    threads: Option<usize>,
+    name: Name,
+    stack_size: Option<usize>,
+    keep_alive: Duration,
+    hooks: Hooks,
+}
+
+/// How long an idle thread stays unless the builder says otherwise.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+impl PoolBuilder {
+    pub(crate) fn new() -> PoolBuilder {
+        PoolBuilder {
+            threads: None,
+            name: Name::prefix("raddle"),
+            stack_size: None,
+            keep_alive: KEEP_ALIVE,
+            hooks: Hooks::default(),
+        }
+    }
+
+    /// How many threads may work on a region at once, the caller included. By default as for the
+    /// global pool: see [`Pool::global`].
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What the threads are called: a prefix, to which `-0`, `-1`, .. is added, or a function of
+    /// the thread's index. By default `raddle`.
+    pub fn thread_name(mut self, name: impl ThreadName) -> Self {
+        self.name = name.into_name();
+        self
+    }
+
+    /// The size of the threads' stacks in bytes. By default the standard library's.
+    ///
+    /// Once it is set, spawned tasks run on the pool's threads and its guests only, never on a thread
+    /// from outside that merely waits for one.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// How long a thread stays without work. It is started again when it is needed.
+    pub fn keep_alive(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
+        self
+    }
+
+    /// Called on the worker before each spawned future starts.
+    ///
+    /// If it panics, the future fails with that panic and its closure is not called.
+    pub fn before_start(mut self, hook: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
+        self.hooks.before_start = Some(Box::new(hook));
+        self
+    }
+
+    /// Called on the worker after each spawned future that was started has finished, before its
+    /// result is there for others. One that was killed before it started has neither call.
+    ///
+    /// If it panics, the panic hook reports that, and the future's result stands.
+    pub fn after_finish(mut self, hook: impl Fn(TaskId, Outcome) + Send + Sync + 'static) -> Self {
+        self.hooks.after_finish = Some(Box::new(hook));
+        self
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// See [`PoolBuildError`].
+    pub fn build(mut self) -> Result<Pool, PoolBuildError> {
+        let asked = self.threads.unwrap_or_else(super::default_threads);
+        if asked == 0 {
+            return Err(PoolBuildError::NoThreads);
+        }
+        if asked > MOST_THREADS {
+            return Err(PoolBuildError::TooManyThreads {
+                asked,
+                most: MOST_THREADS,
+            });
+        }
+        raddle_sync::fence::init();
+        let config = Config {
+            threads: asked,
+            names: (0..asked).map(|index| self.name.of(index)).collect(),
+            stack_size: self.stack_size,
+            keep_alive: self.keep_alive,
+            hooks: self.hooks,
+        };
+        let shared =
+            Shared::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;
+        start_all(&shared, asked)?;
+        Ok(Pool::from_shared(shared))
+    }
+}
+
+fn start_all(shared: &Arc<Shared>, asked: usize) -> Result<(), PoolBuildError> {
+    for started in 0..asked {
+        shared.sleep.add_searcher();
+        if let Err(source) = shared.start(started) {
+            shared.terminate();
+            return Err(PoolBuildError::Threads {
+                asked,
+                started,
+                source,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// How threads are called: see [`PoolBuilder::thread_name`].
+pub trait ThreadName: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_name(self) -> Name;
+}
+
+/// Names by index.
+#[doc(hidden)]
+pub struct Name(Box<dyn FnMut(usize) -> String>);
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Name")
+    }
+}
+
+impl Name {
+    fn prefix(prefix: impl Into<String>) -> Name {
+        let prefix = prefix.into();
+        Name(Box::new(move |index| format!("{prefix}-{index}")))
+    }
+
+    /// The index-th name, without NULs, which the system would not take.
+    fn of(&mut self, index: usize) -> String {
+        (self.0)(index).replace('\0', "")
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for &str {}
+    impl Sealed for String {}
+    impl<F: FnMut(usize) -> String + 'static> Sealed for F {}
+}
+
+impl ThreadName for &str {
+    fn into_name(self) -> Name {
+        Name::prefix(self)
+    }
+}
+
+impl ThreadName for String {
+    fn into_name(self) -> Name {
+        Name::prefix(self)
+    }
+}
+
+impl<F: FnMut(usize) -> String + 'static> ThreadName for F {
+    fn into_name(self) -> Name {
+        Name(Box::new(self))
+    }
+}

@@ -1,0 +1,187 @@
+//! The gate: how threads from outside come into a pool as guests.
+//!
+//! A gate outlives its pool, because a future may be waited for from outside at any time and has to
+//! ask whether its pool is still there. Gates are recycled, never freed; a generation number
+//! tells a gate's pools apart.
+//!
+//! # Invariants
+//!
+//! - **G1** `shared` points to the pool while the gate is open; closing waits until no guest is
+//!   inside. So who has entered may use the pool until he leaves.
+
+use std::sync::Arc;
+
+use raddle_sync::sync::{Condvar, Mutex};
+
+use crate::pool::shared::Shared;
+use crate::pool::worker::{CurrentGuard, Worker};
+
+/// The most guests at a time, whatever the number of threads.
+const MAX_GUESTS: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    generation: u64,
+    pointer: Option<Pointer>,
+    /// A bit for each free place.
+    free: u64,
+    inside: usize,
+}
+
+/// The open gate's pool (G1).
+#[derive(Debug, Clone, Copy)]
+struct Pointer(*const Shared);
+
+// SAFETY: a pointer to a `Sync` value, used under G1.
+unsafe impl Send for Pointer {}
+
+static RECYCLED: std::sync::Mutex<Vec<&'static Gate>> = std::sync::Mutex::new(Vec::new());
+
+/// A pool's hold on its gate.
+#[derive(Debug)]
+pub(crate) struct GateHandle {
+    gate: &'static Gate,
+    generation: u64,
+    guests: usize,
+}
+
+/// A pool as a future remembers it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Home {
+    gate: &'static Gate,
+    generation: u64,
+}
+
+impl GateHandle {
+    pub(crate) fn guests_for(threads: usize) -> usize {
+        threads.min(MAX_GUESTS)
+    }
+
+    pub(crate) fn new(guests: usize) -> GateHandle {
+        let recycled = RECYCLED.lock().unwrap_or_else(|e| e.into_inner()).pop();
+        let gate = recycled.unwrap_or_else(|| Box::leak(Box::default()));
+        let mut state = gate.state.lock();
+        state.generation += 1;
+        let generation = state.generation;
+        drop(state);
+        GateHandle {
+            gate,
+            generation,
+            guests,
+        }
+    }
+
+    pub(crate) fn open(&self, shared: &Arc<Shared>) {
+        let mut state = self.gate.state.lock();
+        state.pointer = Some(Pointer(Arc::as_ptr(shared)));
+        state.free = u64::MAX >> (64 - self.guests);
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        Home {
+            gate: self.gate,
+            generation: self.generation,
+        }
+    }
+
+    /// Lets no more guests in, and waits for those inside.
+    pub(crate) fn close(&self) {
+        let mut state = self.gate.state.lock();
+        state.pointer = None;
+        while state.inside > 0 {
+            state = self.gate.left.wait(state);
+        }
+    }
+}
+
+impl Drop for GateHandle {
+    fn drop(&mut self) {
+        RECYCLED
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .push(self.gate);
+    }
+}
+
+impl Home {
+    /// Makes the calling thread a guest. None: the pool has gone, or has no place free.
+    pub(crate) fn enter<'a>(self) -> Option<Guest<'a>> {
+        let mut state = self.gate.state.lock();
+        if state.generation != self.generation || state.free == 0 {
+            return None;
+        }
+        // SAFETY: G1: the pool is there until this guest has left.
+        let shared: &Shared = unsafe { &*state.pointer?.0 };
+        let place = state.free.trailing_zeros() as usize;
+        state.free &= state.free - 1;
+        state.inside += 1;
+        // Under the lock: guest number `inside` is also the one that releases this thread.
+        shared.benches.ask(shared, shared.threads() - state.inside);
+        drop(state);
+        let region = &shared.regions[shared.threads() + place];
+        // A worker of another pool brings its context along.
+        region.guest_arrives(Worker::current().map_or(0, |w| w.region().owned.context.get()));
+        Some(Guest {
+            home: self,
+            shared,
+            place,
+            current: Some(region.base().enter()),
+        })
+    }
+
+    /// As `enter`, to run a task of the pool: not where tasks count on stacks of a size of their own.
+    pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
+        self.enter()
+            .filter(|guest| guest.shared.config.stack_size.is_none())
+    }
+
+    /// Whether this is the pool of `worker`.
+    pub(crate) fn is_of(self, worker: &Worker) -> bool {
+        let home = worker.shared().gate.home();
+        std::ptr::eq(home.gate, self.gate) && home.generation == self.generation
+    }
+}
+
+/// A thread from outside that works in a pool.
+#[derive(Debug)]
+pub(crate) struct Guest<'a> {
+    home: Home,
+    shared: &'a Shared,
+    place: usize,
+    current: Option<CurrentGuard>,
+}
+
+impl Guest<'_> {
+    pub(crate) fn worker(&self) -> &Worker {
+        self.shared.regions[self.shared.threads() + self.place].base()
+    }
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.current = None;
+        self.worker().region().guest_leaves();
+        let mut state = self.home.gate.state.lock();
+        self.shared
+            .benches
+            .release(self.shared, self.shared.threads() - state.inside);
+        state.free |= 1 << self.place;
+        state.inside -= 1;
+        let empty = state.inside == 0;
+        // Tasks that nobody took while threads sat out. Under the lock, so that the pool is there.
+        if self.shared.sleep.counts().need_wake() && self.shared.visible_work() > 0 {
+            self.shared.wake_one();
+        }
+        drop(state);
+        if empty {
+            self.home.gate.left.notify_all();
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! [`Pool`]: threads that work together, and the callers that join them.
+//!
+//! | module     | what it holds                                                        |
+//! |------------|----------------------------------------------------------------------|
+//! | [`worker`] | `Worker`, and which worker a thread is                                 |
+//! | [`region`] | the memory of one worker                                              |
+//! | [`shared`] | what all workers share; threads started, woken, ended                   |
+//! | [`search`] | what a worker does without work: search, help, sleep                   |
+//! | [`gate`]   | how callers from outside come in as guests                             |
+//! | [`bench`]  | how a thread sits out while a guest works                              |
+//! | [`builder`]| `PoolBuilder`                                                         |
+
+mod bench;
+mod builder;
+mod gate;
+mod kill;
+mod region;
+mod search;
+mod shared;
+mod worker;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Instant;
+
+use raddle_sync::parker::{self, Parker};
+
+pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName};
+pub(crate) use self::gate::Home;
+pub(crate) use self::shared::Shared;
+pub use self::worker::Worker;
+use crate::future::Future;
+use crate::job::{RunOn, TaskHeader, TaskVTable};
+use crate::latch::Latch;
+use crate::queue::Task;
+use crate::spawn;
+
+/// A pool of threads for fork/join and for spawned futures.
+///
+/// Threads that call [`run`](Pool::run) (or [`join`](crate::join) or [`scope`](crate::scope) from
+/// outside) take part themselves, as guests. The number of threads bounds how many work on a
+/// region at once, the caller included.
+///
+/// Dropping a pool finishes what was spawned, then ends its threads. An idle pool uses no processor
+/// time.
+///
+/// ```
+/// use raddle_core::Pool;
+///
+/// let pool = Pool::new(2)?;
+/// let (a, b) = pool.run(|worker| worker.join(|_| 1, |_| 2));
+/// assert_eq!(a + b, 3);
+/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    /// The pool that `join`, `scope` and `spawn` use outside of pools, built on first use.
+    ///
+    /// It has `RADDLE_NUM_THREADS` threads if that variable is set to a number from 1 on, otherwise
+    /// as many as [`std::thread::available_parallelism`] says. It is never dropped.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be built.
+    pub fn global() -> &'static Pool {
+        static GLOBAL: OnceLock<Pool> = OnceLock::new();
+        GLOBAL.get_or_init(|| match Pool::builder().build() {
+            Ok(pool) => pool,
+            Err(error) => panic!("raddle's global pool: {error}"),
+        })
+    }
+
+    /// A pool of so many threads, set up as by [`Pool::builder`].
+    ///
+    /// # Errors
+    ///
+    /// See [`PoolBuildError`].
+    pub fn new(threads: usize) -> Result<Pool, PoolBuildError> {
+        Pool::builder().threads(threads).build()
+    }
+
+    /// Starts to set up a pool.
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::new()
+    }
+
+    fn from_shared(shared: Arc<Shared>) -> Pool {
+        Pool { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// How many threads may work on a region at once, the caller included.
+    pub fn num_threads(&self) -> usize {
+        self.shared.threads()
+    }
+
+    /// Calls `f` with a worker of this pool and returns what it returns.
+    ///
+    /// The caller takes part: `f` runs on this thread at once, as a guest whose forks others steal.
+    /// If all places for guests are taken (there are as many as threads, and at most 64), `f` is
+    /// queued and this thread blocks until a worker has run it. On a thread of this pool `f` is
+    /// simply called.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does.
+    ///
+    /// ```
+    /// use raddle_core::Pool;
+    ///
+    /// let text = String::from("warp and weft");
+    /// let (vowels, length) = Pool::global().run(|worker| {
+    ///     worker.join(|_| text.matches(['a', 'e']).count(), |_| text.len())
+    /// });
+    /// assert_eq!((vowels, length), (3, 13));
+    /// ```
+    #[doc(alias = "install")]
+    pub fn run<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Worker) -> R + Send,
+        R: Send,
+    {
+        let home = self.shared.gate.home();
+        if let Some(worker) = Worker::current().filter(|worker| home.is_of(worker)) {
+            return f(worker);
+        }
+        match home.enter() {
+            Some(guest) => f(guest.worker()),
+            None => self.run_queued(f),
+        }
+    }
+
+    /// Has a worker call `f`, and blocks meanwhile.
+    #[cold]
+    fn run_queued<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Worker) -> R + Send,
+        R: Send,
+    {
+        let mut call = Call {
+            header: TaskHeader::new(Call::<F, R>::VTABLE),
+            latch: Latch::new(parker::current()),
+            closure: Some(f),
+            result: None,
+        };
+        let task = std::ptr::NonNull::from(&mut call).cast::<TaskHeader>();
+        self.shared.inject([task]);
+        // SAFETY: the call is this frame's.
+        let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
+        latch.wait();
+        match call.result.take() {
+            Some(Ok(result)) => result,
+            Some(Err(payload)) => panic::resume_unwind(payload),
+            None => unreachable!("the latch is set after the call"),
+        }
+    }
+
+    /// Runs `f` on this pool and returns the future of its result: see [`spawn`](crate::spawn()).
+    pub fn spawn<F, T>(&self, f: F) -> Future<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn::spawn_in(&self.shared, f)
+    }
+
+    /// Kills every future of this pool that is not done, as by
+    /// [`Future::kill`](crate::Future::kill), and says how many that were.
+    ///
+    /// Futures that are spawned during the call may or may not be among them.
+    pub fn kill_all(&self) -> usize {
+        kill::kill_all(&self.shared)
+    }
+
+    /// How many threads the pool has at the moment: idle ones leave after `keep_alive`.
+    pub fn live_threads(&self) -> usize {
+        self.shared.present()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.gate.close();
+        self.shared.terminate();
+        // What no thread was there to run: the last one may have been refused by the system.
+        let region = &self.shared.regions[self.shared.threads()];
+        let _current = region.base().enter();
+        let queued = || self.shared.injector.take::<1>().into_iter().next();
+        while let Some(task) = region.ring.pop().or_else(queued) {
+            region.run_task(task, region.base());
+        }
+    }
+}
+
+/// As many threads as the environment asks for, or as there are processors.
+fn default_threads() -> usize {
+    let processors = || thread::available_parallelism().map_or(1, |n| n.get());
+    match std::env::var("RADDLE_NUM_THREADS") {
+        Ok(text) => match text.trim().parse() {
+            Ok(threads) if threads > 0 => threads,
+            _ => {
+                let threads = processors();
+                eprintln!(
+                    "raddle: RADDLE_NUM_THREADS is {text:?}, not a number of threads; using {threads}"
+                );
+                threads
+            }
+        },
+        Err(_) => processors(),
+    }
+}
+
+// --- for scope, spawn and future ---
+
+/// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
+pub(crate) fn queue(shared: &Shared, task: Task) {
+    match Worker::current().filter(|worker| std::ptr::eq(worker.shared(), shared)) {
+        Some(worker) => {
+            worker.region().push_task(task);
+            shared.announce();
+        }
+        None => shared.inject([task]),
+    }
+}
+
+/// The id of the next task, from this worker's block if it is one of the pool.
+pub(crate) fn next_task_id(shared: &Shared) -> u64 {
+    match Worker::current().filter(|worker| std::ptr::eq(worker.shared(), shared)) {
+        Some(worker) => worker.region().task_id(),
+        None => shared.id_block(1).0,
+    }
+}
+
+/// What this thread parks on.
+pub(crate) fn current_parker() -> &'static Parker {
+    Worker::current().map_or_else(parker::current, |worker| worker.region().parker())
+}
+
+/// Blocks until the latch, which was made with `current_parker`, is set; a worker helps meanwhile.
+/// False: the time has come, and it is not.
+pub(crate) fn wait_for(latch: &Latch, deadline: Option<Instant>) -> bool {
+    match (Worker::current(), deadline) {
+        (Some(worker), deadline) => worker.region().await_latch(latch, deadline),
+        (None, None) => {
+            latch.wait();
+            true
+        }
+        (None, Some(deadline)) => latch.wait_until(deadline),
+    }
+}
+
+/// A closure whose caller blocks until a worker has called it.
+#[repr(C)]
+struct Call<F, R> {
+    header: TaskHeader,
+    latch: Latch,
+    closure: Option<F>,
+    result: Option<thread::Result<R>>,
+}
+
+impl<F, R> Call<F, R>
+where
+    F: FnOnce(&Worker) -> R + Send,
+    R: Send,
+{
+    const VTABLE: &'static TaskVTable =
+        // Its caller waits for it, so it is not to be killed.
+        &TaskVTable {
+            run: Self::run,
+            kill: |_| false,
+            bury: |_| {},
+        };
+
+    unsafe fn run(task: Task, worker: RunOn) {
+        let call = task.cast::<Self>().as_ptr();
+        // SAFETY: the caller blocks until the latch is set, and does not touch the rest.
+        let closure = unsafe { &mut (*call).closure }.take();
+        // SAFETY: by `run`'s contract.
+        let worker = unsafe { &*worker.cast::<Worker>() };
+        let result = closure.map(|f| panic::catch_unwind(AssertUnwindSafe(|| f(worker))));
+        // SAFETY: as above.
+        unsafe { (*call).result = result };
+        // SAFETY: as above; after this the caller goes on.
+        let latch = unsafe { &raw const (*call).latch };
+        // SAFETY: as above.
+        unsafe { Latch::set(latch) };
+    }
+}

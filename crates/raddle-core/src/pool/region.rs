@@ -1,0 +1,204 @@
+//! The memory of one worker: its header and, behind it, the slots of its fork stack.
+//!
+//! A region is aligned to its size, so that the header is found from the address of any slot by a
+//! mask. That is what makes `&Worker` (a reference to a slot) all that a join needs: the next free
+//! slot and the way to everything else are in one register.
+//!
+//! # Invariants
+//!
+//! - **R1** A region is [`SIZE`] bytes, aligned to `SIZE`, starts with a [`Region`], and lives as long
+//!   as its pool.
+//! - **R2** Fields of [`Owned`] are used only by the thread that runs as this worker.
+//! - **R3** Beyond the head all slots are null: fresh memory is zero, and pops put null back.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::io;
+use std::ptr::NonNull;
+
+use raddle_sync::atomic::{AtomicPtr, AtomicU64};
+use raddle_sync::parker::{Parker, ParkerLease};
+
+use crate::deque::{ForkStack, MAX_SLOTS, Slot};
+use crate::pool::shared::Shared;
+use crate::pool::worker::Worker;
+use crate::queue::Ring;
+use crate::spawn::Running;
+
+/// Bytes of a region: address space, of which only the pages in use are memory.
+pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();
+/// The first slots lie under the header and are never used.
+const FIRST: usize = size_of::<Region>().div_ceil(size_of::<Slot>());
+
+/// What only the worker's own thread touches (R2).
+#[derive(Debug)]
+pub(crate) struct Owned {
+    /// The context word of the running code: see `local`.
+    pub(crate) context: Cell<usize>,
+    /// How many foreign jobs are suspended on this thread's stack.
+    pub(crate) depth: Cell<usize>,
+    /// Below this address the stack is too full to take on foreign work while waiting.
+    pub(crate) stack_floor: Cell<usize>,
+    /// State of the generator that picks victims.
+    pub(crate) random: Cell<u64>,
+    /// Counts turns of the search, for a look at the injector out of turn.
+    pub(crate) tick: Cell<u32>,
+    /// The last search ended in sleep: the next one gives up sooner.
+    pub(crate) fruitless: Cell<bool>,
+    /// Task ids in hand: next and end.
+    pub(crate) ids: Cell<(u64, u64)>,
+}
+
+/// The header of a region.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Region {
+    pub(crate) fork: ForkStack,
+    pub(crate) owned: Owned,
+    pub(crate) index: usize,
+    pub(crate) shared: *const Shared,
+    pub(crate) ring: Ring,
+    /// The tasks that run on this worker, innermost first.
+    pub(crate) running: AtomicPtr<Running>,
+    /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
+    pub(crate) roused_at: AtomicU64,
+    parker: ParkerLease,
+}
+
+// SAFETY: what is shared is atomic; the rest is in `Owned` (R2).
+unsafe impl Sync for Region {}
+// SAFETY: as above.
+unsafe impl Send for Region {}
+
+impl Region {
+    pub(crate) fn parker(&self) -> &'static Parker {
+        self.parker.get()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: the pool outlives its regions' users (R1).
+        unsafe { &*self.shared }
+    }
+
+    /// The bottom of the fork stack, as a worker that has forked nothing.
+    pub(crate) fn base(&self) -> &Worker {
+        Worker::from_slot(self.fork.slot(FIRST))
+    }
+}
+
+/// Owns the memory of a region.
+#[derive(Debug)]
+pub(crate) struct RegionBox(NonNull<Region>);
+
+// SAFETY: `Region` is `Send` and `Sync`.
+unsafe impl Send for RegionBox {}
+// SAFETY: as above.
+unsafe impl Sync for RegionBox {}
+
+impl std::ops::Deref for RegionBox {
+    type Target = Region;
+
+    fn deref(&self) -> &Region {
+        // SAFETY: R1.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl RegionBox {
+    pub(crate) fn new(index: usize, shared: *const Shared) -> io::Result<RegionBox> {
+        let base = map_zeroed()?;
+        // Workers get from a slot's address back to the header: see `Worker::region`.
+        let _ = base.as_ptr().expose_provenance();
+        // SAFETY: the slots are zeroed, which is null, and live as long as the region (R1, R3).
+        let fork = unsafe { ForkStack::new(base.as_ptr().cast(), MAX_SLOTS, FIRST) };
+        let region = Region {
+            fork,
+            owned: Owned {
+                context: Cell::new(0),
+                depth: Cell::new(0),
+                stack_floor: Cell::new(0),
+                random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
+                tick: Cell::new(0),
+                fruitless: Cell::new(false),
+                ids: Cell::new((0, 0)),
+            },
+            index,
+            shared,
+            ring: Ring::new(),
+            running: AtomicPtr::new(std::ptr::null_mut()),
+            roused_at: AtomicU64::new(0),
+            parker: Parker::lease(),
+        };
+        let header = base.cast::<Region>();
+        // SAFETY: fresh memory, large and aligned enough (R1).
+        unsafe { header.write(region) };
+        Ok(RegionBox(header))
+    }
+}
+
+impl Drop for RegionBox {
+    fn drop(&mut self) {
+        // SAFETY: written in `new`, dropped once.
+        unsafe { self.0.drop_in_place() };
+        // SAFETY: mapped in `new`, and nobody uses it any more (R1).
+        unsafe { unmap(self.0.cast()) };
+    }
+}
+
+fn layout() -> Layout {
+    Layout::from_size_align(SIZE, SIZE).expect("a power of two")
+}
+
+/// `SIZE` bytes of zeroes at a multiple of `SIZE`, committed on first touch.
+#[cfg(unix)]
+fn map_zeroed() -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // Twice the size holds an aligned piece; the rest is given back.
+    // SAFETY: a fresh anonymous mapping touches nothing that exists.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * SIZE, access, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let before = start.align_offset(SIZE);
+    let base = start.wrapping_byte_add(before);
+    if before > 0 {
+        // SAFETY: the part of our mapping below the aligned piece.
+        unsafe { libc::munmap(start, before) };
+    }
+    if before < SIZE {
+        // SAFETY: the part of our mapping above it.
+        unsafe { libc::munmap(base.wrapping_byte_add(SIZE), SIZE - before) };
+    }
+    debug_assert_eq!(base as usize % layout().align(), 0);
+    Ok(NonNull::new(base.cast()).expect("mmap does not map address zero"))
+}
+
+/// Gives back what `map_zeroed` gave.
+///
+/// # Safety
+///
+/// Once, with nobody using the memory.
+#[cfg(unix)]
+unsafe fn unmap(base: NonNull<u8>) {
+    // SAFETY: the whole of a mapping of `map_zeroed` (contract).
+    unsafe { libc::munmap(base.as_ptr().cast(), SIZE) };
+}
+
+#[cfg(not(unix))]
+fn map_zeroed() -> io::Result<NonNull<u8>> {
+    // SAFETY: the size is not zero.
+    let base = unsafe { std::alloc::alloc_zeroed(layout()) };
+    NonNull::new(base).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+/// Gives back what `map_zeroed` gave.
+///
+/// # Safety
+///
+/// Once, with nobody using the memory.
+#[cfg(not(unix))]
+unsafe fn unmap(base: NonNull<u8>) {
+    // SAFETY: allocated with this layout.
+    unsafe { std::alloc::dealloc(base.as_ptr(), layout()) };
+}

@@ -1,0 +1,305 @@
+//! What all workers of a pool share.
+//!
+//! # Invariants
+//!
+//! - **P1** `Shared` outlives every thread of the pool and every guest: threads hold an `Arc` of it,
+//!   and the pool's drop waits for guests.
+//! - **P2** A seat says whether its thread is there. Waking a thread and leaving the pool both hold
+//!   the seat's lock, so a worker that was claimed is either woken or started anew.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use raddle_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use raddle_sync::fence::light;
+use raddle_sync::sync::Mutex;
+
+use crate::pool::bench::Benches;
+use crate::pool::gate::GateHandle;
+use crate::pool::region::RegionBox;
+use crate::queue::{Injector, Task};
+use crate::sleep::Sleep;
+use crate::spawn::Hooks;
+
+/// What a builder decided.
+pub(crate) struct Config {
+    pub(crate) threads: usize,
+    pub(crate) names: Vec<String>,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) keep_alive: Duration,
+    pub(crate) hooks: Hooks,
+}
+
+/// Whether a worker thread is there, and its handle.
+#[derive(Default)]
+struct Seat {
+    present: bool,
+    handle: Option<thread::JoinHandle<()>>,
+}
+
+/// See the module.
+pub(crate) struct Shared {
+    /// For threads that are started later.
+    me: Weak<Shared>,
+    pub(crate) config: Config,
+    pub(crate) sleep: Sleep,
+    pub(crate) injector: Injector,
+    pub(crate) gate: GateHandle,
+    pub(crate) benches: Benches,
+    /// Threads first, then guests.
+    pub(crate) regions: Box<[RegionBox]>,
+    seats: Box<[Mutex<Seat>]>,
+    terminating: AtomicBool,
+    /// More workers than processors: polling another worker is of no use.
+    pub(crate) oversubscribed: bool,
+    /// Light fences suffice: see `raddle_sync::fence`.
+    process_wide: bool,
+    /// The pool's clock starts here.
+    epoch: Instant,
+    /// How long a wake takes, in nanoseconds: a moving average.
+    wake_cost: AtomicU64,
+    next_task_id: AtomicU64,
+}
+
+/// Wake cost before the first measurement.
+const TYPICAL_WAKE: Duration = Duration::from_micros(50);
+/// Bounds for how long a search may spin.
+const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
+/// Task ids are handed to workers in blocks.
+const ID_BLOCK: u64 = 1 << 12;
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+        let threads = config.threads;
+        let guests = GateHandle::guests_for(threads);
+        let processors = thread::available_parallelism().map_or(1, |n| n.get());
+        let mut failed = None;
+        let shared = Arc::new_cyclic(|me: &Weak<Shared>| {
+            let regions: Vec<RegionBox> = (0..threads + guests)
+                .map_while(|index| {
+                    RegionBox::new(index, me.as_ptr())
+                        .map_err(|error| failed = Some(error))
+                        .ok()
+                })
+                .collect();
+            Shared {
+                me: me.clone(),
+                sleep: Sleep::new(threads + guests),
+                injector: Injector::new(),
+                gate: GateHandle::new(guests),
+                benches: Benches::new(threads),
+                regions: regions.into_boxed_slice(),
+                seats: (0..threads).map(|_| Mutex::new(Seat::default())).collect(),
+                terminating: AtomicBool::new(false),
+                oversubscribed: threads > processors,
+                process_wide: raddle_sync::fence::process_wide(),
+                epoch: Instant::now(),
+                wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
+                next_task_id: AtomicU64::new(1),
+                config,
+            }
+        });
+        match failed {
+            Some(error) => Err(error),
+            None => {
+                shared.gate.open(&shared);
+                Ok(shared)
+            }
+        }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.config.threads
+    }
+
+    // --- threads ---
+
+    /// Starts the thread of a worker, which begins as a searcher; the caller has counted it.
+    pub(crate) fn start(self: &Arc<Shared>, worker: usize) -> io::Result<()> {
+        let mut seat = self.seats[worker].lock();
+        debug_assert!(!seat.present);
+        let mut builder = thread::Builder::new().name(self.config.names[worker].clone());
+        if let Some(size) = self.config.stack_size {
+            builder = builder.stack_size(size);
+        }
+        let shared = Arc::clone(self);
+        seat.handle = Some(builder.spawn(move || shared.regions[worker].main())?);
+        seat.present = true;
+        Ok(())
+    }
+
+    /// Gives a claimed worker its token, or a thread if it has none.
+    fn rouse(&self, worker: usize) {
+        let region = &self.regions[worker];
+        // ORD: read by the woken worker after its token.
+        region.roused_at.store(self.now().max(1), Ordering::Relaxed);
+        if worker >= self.threads() || self.seats[worker].lock().present {
+            region.parker().unpark();
+            return;
+        }
+        if !self
+            .me
+            .upgrade()
+            .is_some_and(|shared| shared.start(worker).is_ok())
+        {
+            self.sleep.unclaim(worker);
+        }
+    }
+
+    /// An idle thread asks to go for good. False: it was claimed, and a token is on its way.
+    pub(crate) fn leave_seat(&self, worker: usize) -> bool {
+        let mut seat = self.seats[worker].lock();
+        let unclaimed = self.sleep.is_asleep(worker) || self.benches.is_out(worker);
+        if unclaimed {
+            seat.present = false;
+        }
+        unclaimed
+    }
+
+    /// How many threads there are at the moment.
+    pub(crate) fn present(&self) -> usize {
+        self.seats.iter().filter(|seat| seat.lock().present).count()
+    }
+
+    // --- wake-ups ---
+
+    /// After work was made visible and a fence: wakes a sleeper if nobody searches.
+    #[inline]
+    pub(crate) fn wake_if_needed(&self) {
+        if self.sleep.counts().need_wake() {
+            self.wake_one();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn wake_one(&self) {
+        if let Some(worker) = self.sleep.claim() {
+            self.rouse(worker);
+        }
+    }
+
+    /// How much work is to be seen, counted up to two.
+    pub(crate) fn visible_work(&self) -> usize {
+        let tasks = self.injector.len();
+        let regions = self
+            .regions
+            .iter()
+            .filter(|r| r.fork.has_work() || r.ring.has_work());
+        (tasks + regions.take(2).count()).min(2)
+    }
+
+    /// Steps 2 to 4 of the last searcher (S1). True: there is work.
+    #[cold]
+    pub(crate) fn look_around(&self) -> bool {
+        for region in &self.regions {
+            region.fork.request();
+        }
+        raddle_sync::fence::heavy();
+        self.visible_work() > 0
+    }
+
+    /// A thief has found work and stops searching: sees to a successor.
+    pub(crate) fn hand_on(&self) {
+        let alone = self.sleep.stop_search();
+        if self.sleep.counts().sleeping() == 0 {
+            return;
+        }
+        let mut wakes = self.visible_work();
+        if wakes == 0 && alone && self.look_around() {
+            wakes = 1;
+        }
+        // Two at a time make the ramp-up a tree; few workers need none.
+        for _ in 0..wakes.min(if self.threads() > 4 { 2 } else { 1 }) {
+            if self.sleep.counts().searching() < self.search_cap() {
+                self.wake_one();
+            }
+        }
+    }
+
+    /// The most workers that may search at a time: half of the busy ones.
+    pub(crate) fn search_cap(&self) -> usize {
+        let counts = self.sleep.counts();
+        let idle = counts.searching() + counts.sleeping();
+        (self.threads().saturating_sub(idle) / 2).max(1)
+    }
+
+    /// How long a search may spin before the worker sleeps.
+    pub(crate) fn spin_time(&self) -> Duration {
+        let cost = Duration::from_nanos(self.wake_cost.load(Ordering::Relaxed));
+        cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1)
+    }
+
+    pub(crate) fn note_wake(&self, roused_at: u64) {
+        let took = self.now().saturating_sub(roused_at);
+        let before = self.wake_cost.load(Ordering::Relaxed);
+        // ORD: a statistic; a lost update does no harm.
+        self.wake_cost
+            .store(before - before / 8 + took / 8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    // --- tasks ---
+
+    /// Queues tasks that come from outside.
+    pub(crate) fn inject(&self, tasks: impl IntoIterator<Item = Task>) {
+        self.injector.push(tasks);
+        self.announce();
+    }
+
+    /// After a task was queued: S1, steps 2 to 4.
+    #[inline]
+    pub(crate) fn announce(&self) {
+        if self.process_wide {
+            light()
+        } else {
+            fence(Ordering::SeqCst)
+        }
+        self.wake_if_needed();
+    }
+
+    /// A block of task ids: first and end.
+    pub(crate) fn id_block(&self, len: u64) -> (u64, u64) {
+        let first = self.next_task_id.fetch_add(len, Ordering::Relaxed);
+        (first, first + len)
+    }
+
+    pub(crate) const ID_BLOCK: u64 = ID_BLOCK;
+
+    // --- the end ---
+
+    pub(crate) fn terminating(&self) -> bool {
+        // ORD: Acquire pairs with the store in `terminate`; sleepers are unparked after it.
+        self.terminating.load(Ordering::Acquire)
+    }
+
+    /// Lets the threads go once there is nothing left to do, and waits for them.
+    pub(crate) fn terminate(&self) {
+        self.terminating.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        for region in &self.regions[..self.threads()] {
+            region.parker().unpark();
+        }
+        let me = thread::current().id();
+        for seat in &self.seats {
+            let handle = seat.lock().handle.take();
+            // A pool dropped by one of its own tasks: that thread goes when the task is over.
+            if let Some(handle) = handle.filter(|handle| handle.thread().id() != me) {
+                // A worker's loop does not panic; if it did, its message is out already.
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("threads", &self.threads())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! `scope`: tasks that may borrow, because the scope does not end before they do.
+//!
+//! # Invariants
+//!
+//! - **C1** `pending` counts the body and every spawned task that is not over. Whoever brings it to
+//!   zero sets the latch, and touches the scope no more; the scope returns only when the latch is set,
+//!   or when it brought the count to zero itself.
+//! - **C2** So what a task borrows (`'scope`) and the scope itself outlive the task.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+
+use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::job::{RunOn, TaskHeader, TaskVTable};
+use crate::latch::Latch;
+use crate::panics::discard;
+use crate::pool::{Pool, Shared, Worker};
+
+/// A place to spawn tasks that may borrow from outside of it: see [`scope`].
+pub struct Scope<'scope> {
+    shared: *const Shared,
+    pending: AtomicUsize,
+    latch: Latch,
+    /// The first panic of a task, boxed once more to be one word.
+    panic: AtomicPtr<Box<dyn Any + Send>>,
+    /// The context of the code that opened the scope; its tasks run under it.
+    context: usize,
+    /// Invariant in `'scope`: tasks may both take from it and put into it.
+    _scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+// SAFETY: what is shared is atomic, or written before the first task is spawned.
+unsafe impl Sync for Scope<'_> {}
+// SAFETY: as above.
+unsafe impl Send for Scope<'_> {}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("pending", &self.pending)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Calls `f` with a [`Scope`], and returns when `f` and all tasks spawned in the scope are over.
+///
+/// `f` runs on the calling thread at once. On a thread of a pool the tasks go to that pool, from
+/// outside to the global one, which the caller enters as by [`Pool::run`].
+///
+/// # Panics
+///
+/// A panic of `f` goes on after all tasks are over; else that of the first task that panicked.
+///
+/// ```
+/// let mut parts = vec![0_u64; 8];
+/// raddle_core::scope(|s| {
+///     for (i, part) in parts.iter_mut().enumerate() {
+///         s.spawn(move |_| *part = (i as u64).pow(2));
+///     }
+/// });
+/// assert_eq!(parts.iter().sum::<u64>(), 140);
+/// ```
+///
+/// What a task borrows must outlive the scope:
+///
+/// ```compile_fail
+/// raddle_core::scope(|s| {
+///     let local = 1;
+///     s.spawn(|_| println!("{local}"));
+/// });
+/// ```
+pub fn scope<'scope, F, R>(f: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
+    match Worker::current() {
+        Some(worker) => Scope::open(worker.shared(), f),
+        None => {
+            let shared = Pool::global().shared();
+            // Without a place as a guest the tasks still run, and the caller just waits for them.
+            let _guest = shared.gate.home().enter();
+            Scope::open(shared, f)
+        }
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    fn open<F, R>(shared: &Shared, f: F) -> R
+    where
+        F: FnOnce(&Scope<'scope>) -> R,
+    {
+        let worker = Worker::current();
+        let scope = Scope {
+            shared,
+            pending: AtomicUsize::new(1),
+            latch: Latch::new(crate::pool::current_parker()),
+            panic: AtomicPtr::new(std::ptr::null_mut()),
+            context: worker.map_or(0, |worker| worker.region().owned.context.get()),
+            _scope: PhantomData,
+        };
+        let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        // ORD: Acquire pairs with the Release of the tasks' decrements: what they did is visible.
+        if scope.pending.fetch_sub(1, Ordering::AcqRel) != 1 {
+            crate::pool::wait_for(&scope.latch, None);
+        }
+        let panic = NonNull::new(scope.panic.load(Ordering::Relaxed)).map(|payload| {
+            // SAFETY: C1: all tasks are over; it came from `Box::into_raw` in `keep_panic`.
+            unsafe { Box::from_raw(payload.as_ptr()) }
+        });
+        match (result, panic) {
+            (Ok(result), None) => result,
+            (Ok(result), Some(payload)) => {
+                discard(result);
+                panic::resume_unwind(*payload)
+            }
+            (Err(payload), other) => {
+                discard(other);
+                panic::resume_unwind(payload)
+            }
+        }
+    }
+
+    /// Spawns a task, which may spawn further ones through the scope it is given.
+    ///
+    /// Tasks run in no particular order, on any thread of the scope's pool, while the scope's body
+    /// goes on. Costs one allocation.
+    pub fn spawn<F>(&self, f: F)
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        // ORD: the spawner's own share keeps the count above zero (C1).
+        self.pending.fetch_add(1, Ordering::Relaxed);
+        let task = Box::new(ScopeTask {
+            header: TaskHeader::new(ScopeTask::<'scope, F>::VTABLE),
+            scope: self,
+            closure: f,
+        });
+        let task: NonNull<TaskHeader> = NonNull::from(Box::leak(task)).cast();
+        // SAFETY: C1: the pool is there while the scope is.
+        let shared = unsafe { &*self.shared };
+        crate::pool::queue(shared, task);
+    }
+
+    fn keep_panic(&self, payload: Box<dyn Any + Send>) {
+        let boxed = Box::into_raw(Box::new(payload));
+        // ORD: the decrement of `pending` that follows publishes it.
+        let kept = self.panic.compare_exchange(
+            std::ptr::null_mut(),
+            boxed,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if kept.is_err() {
+            // SAFETY: not kept, so still ours.
+            discard(unsafe { Box::from_raw(boxed) });
+        }
+    }
+
+    /// One task is over.
+    ///
+    /// # Safety
+    ///
+    /// `scope` must be valid; it may be gone afterwards.
+    unsafe fn leave(scope: *const Scope<'scope>) {
+        // SAFETY: valid until the count is zero (C1).
+        let pending = unsafe { &(*scope).pending };
+        // ORD: Release pairs with the Acquire in `open`.
+        if pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: the scope waits for its latch (C1).
+            let latch = unsafe { &raw const (*scope).latch };
+            // SAFETY: as above.
+            unsafe { Latch::set(latch) };
+        }
+    }
+}
+
+#[repr(C)]
+struct ScopeTask<'scope, F> {
+    header: TaskHeader,
+    scope: *const Scope<'scope>,
+    closure: F,
+}
+
+impl<'scope, F> ScopeTask<'scope, F>
+where
+    F: FnOnce(&Scope<'scope>) + Send + 'scope,
+{
+    const VTABLE: &'static TaskVTable = &TaskVTable {
+        run: Self::run,
+        // The scope has promised that its tasks run.
+        kill: |_| false,
+        bury: |_| {},
+    };
+
+    unsafe fn run(task: NonNull<TaskHeader>, worker: RunOn) {
+        // SAFETY: made by `Scope::spawn`, and queues run a task once.
+        let task = unsafe { Box::from_raw(task.cast::<Self>().as_ptr()) };
+        let (scope, closure) = (task.scope, task.closure);
+        // SAFETY: C2.
+        let alive = unsafe { &*scope };
+        // SAFETY: by `run`'s contract this is the worker that runs the task.
+        let worker = unsafe { &*worker.cast::<Worker>() };
+        worker.region().owned.context.set(alive.context);
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| closure(alive))) {
+            alive.keep_panic(payload);
+        }
+        // SAFETY: C1; nothing of the scope is used after this.
+        unsafe { Scope::leave(scope) };
+    }
+}

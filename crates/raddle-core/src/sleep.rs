@@ -1,0 +1,204 @@
+//! Who searches and who sleeps, and how nobody oversleeps.
+//!
+//! A worker is *busy*, *searching*, or *asleep*; sleepers have a bit in a bitmap. Those who bring
+//! work wake a sleeper only if nobody searches, so at the start of a region one wake is in flight.
+//! A thief that finds work and was the last to search sees to it that somebody takes his place.
+//!
+//! # The protocol
+//!
+//! | step | producer                                   | last searcher, going to sleep or to work |
+//! |------|--------------------------------------------|------------------------------------------|
+//! | 1    | store the work                             | `searching` becomes 0, `sleeping` > 0     |
+//! | 2    | *light fence*                              | ask every worker for attention            |
+//! | 3    | load a word: `limit` (forks), counts (tasks)| *heavy fence*                            |
+//! | 4    | asked, or nobody searches: wake a sleeper  | look everywhere once more; if there is work, stay, or wake somebody |
+//!
+//! # Invariants
+//!
+//! - **S1** If `sleeping` > 0 and `searching` = 0, then since `searching` became 0 the last searcher
+//!   has run (or is running) steps 2 to 4, or a producer has claimed a sleeper, who counts as
+//!   searching from the claim on. So every item of work is seen by a look of step 4, or its
+//!   producer's load of step 3 comes after step 1 of that searcher, and wakes. (Dekker, by the
+//!   light/heavy pair of `raddle_sync::fence`.)
+//! - **S2** A worker that is asleep has its bit set, or was claimed, or is benched. Who clears a bit
+//!   owns the wake: it alone moves the worker from sleeping to searching and gives it a token.
+//! - **S3** A producer in its slow path lowers `limit`, runs a SeqCst fence, then loads the counts;
+//!   a sleeper changes the counts, runs a SeqCst fence, then raises `limit`. So a raise that is
+//!   overwritten belongs to a sleeper whom the producer sees, and asks for again.
+//!
+//! A worker that finds the searchers' cap reached goes to sleep without a search of its own: the
+//! searchers look for it. If there are none left by the time it has announced itself, it does the
+//! last searcher's steps itself.
+
+use crossbeam_utils::CachePadded;
+use raddle_sync::atomic::{AtomicU64, Ordering, fence};
+
+const ONE_SEARCHING: u64 = 1;
+const ONE_SLEEPING: u64 = 1 << 32;
+
+/// A look at both counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts(u64);
+
+impl Counts {
+    pub(crate) fn searching(self) -> usize {
+        (self.0 & (ONE_SLEEPING - 1)) as usize
+    }
+
+    pub(crate) fn sleeping(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// New work needs a wake: nobody is there to find it.
+    pub(crate) fn need_wake(self) -> bool {
+        self.searching() == 0 && self.sleeping() > 0
+    }
+
+    /// Somebody would take work if there were some.
+    pub(crate) fn interested(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    counts: CachePadded<AtomicU64>,
+    bits: Box<[CachePadded<AtomicU64>]>,
+}
+
+impl Sleep {
+    /// For `workers` workers, all of which count as busy.
+    pub(crate) fn new(workers: usize) -> Sleep {
+        let words = workers.div_ceil(64);
+        Sleep {
+            counts: CachePadded::new(AtomicU64::new(0)),
+            bits: (0..words)
+                .map(|_| CachePadded::new(AtomicU64::new(0)))
+                .collect(),
+        }
+    }
+
+    /// The counts as a producer sees them after its fence (S1, step 3).
+    #[inline]
+    pub(crate) fn counts(&self) -> Counts {
+        // ORD: ordered by the caller's light or SeqCst fence (S1, S3).
+        Counts(self.counts.load(Ordering::Relaxed))
+    }
+
+    /// Counts a thread that is about to start, as a searcher.
+    pub(crate) fn add_searcher(&self) {
+        // ORD: as in `claimed`.
+        self.counts.fetch_add(ONE_SEARCHING, Ordering::SeqCst);
+    }
+
+    /// A busy worker begins to search, unless `cap` others do.
+    #[must_use]
+    pub(crate) fn try_search(&self, cap: usize) -> bool {
+        self.counts
+            // ORD: the counts alone; S1 concerns the way down.
+            .fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| {
+                (Counts(word).searching() < cap).then_some(word + ONE_SEARCHING)
+            })
+            .is_ok()
+    }
+
+    /// A searcher goes to work, or leaves. True: it was the last and somebody sleeps; steps 2 to 4.
+    #[must_use]
+    pub(crate) fn stop_search(&self) -> bool {
+        // ORD: SeqCst, and the fence, for S1 and S3.
+        let before = Counts(self.counts.fetch_sub(ONE_SEARCHING, Ordering::SeqCst));
+        fence(Ordering::SeqCst);
+        before.searching() == 1 && before.sleeping() > 0
+    }
+
+    /// A worker goes to sleep; `searching` says whether it counts as a searcher. True: nobody else
+    /// searches; steps 2 to 4.
+    #[must_use]
+    pub(crate) fn fall_asleep(&self, worker: usize, searching: bool) -> bool {
+        let (word, bit) = self.bit(worker);
+        // ORD: Release pairs with the Acquire in `take_bit`.
+        word.fetch_or(bit, Ordering::Release);
+        let change = if searching {
+            ONE_SLEEPING - ONE_SEARCHING
+        } else {
+            ONE_SLEEPING
+        };
+        // ORD: SeqCst, and the fence, for S1 and S3.
+        let before = Counts(self.counts.fetch_add(change, Ordering::SeqCst));
+        fence(Ordering::SeqCst);
+        before.searching() == usize::from(searching)
+    }
+
+    /// Takes back the sleep of `worker`, who is awake again; from now on it searches. False: a
+    /// producer has claimed it, to the same effect, and a token is on its way.
+    pub(crate) fn wake_self(&self, worker: usize) -> bool {
+        let taken = self.take_bit(worker);
+        if taken {
+            self.claimed();
+        }
+        taken
+    }
+
+    /// Picks the sleeper of the lowest index and claims it. The caller gives it its token.
+    #[must_use]
+    pub(crate) fn claim(&self) -> Option<usize> {
+        for (index, word) in self.bits.iter().enumerate() {
+            loop {
+                // ORD: a hint; `take_bit` decides.
+                let bits = word.load(Ordering::Relaxed);
+                if bits == 0 {
+                    break;
+                }
+                let worker = index * 64 + bits.trailing_zeros() as usize;
+                if self.take_bit(worker) {
+                    self.claimed();
+                    return Some(worker);
+                }
+            }
+        }
+        None
+    }
+
+    /// A claimed worker could not be woken: it sleeps on.
+    pub(crate) fn unclaim(&self, worker: usize) {
+        let _ = self.fall_asleep(worker, true);
+    }
+
+    /// Removes a sleeper from the count without waking it. False: it does not sleep.
+    pub(crate) fn bench(&self, worker: usize) -> bool {
+        let taken = self.take_bit(worker);
+        if taken {
+            // ORD: as in `claimed`.
+            self.counts.fetch_sub(ONE_SLEEPING, Ordering::SeqCst);
+        }
+        taken
+    }
+
+    /// Puts a benched worker that sleeps among the sleepers.
+    pub(crate) fn unbench(&self, worker: usize) {
+        let _ = self.fall_asleep(worker, false);
+    }
+
+    pub(crate) fn is_asleep(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // ORD: callers hold the lock that orders them with claims.
+        word.load(Ordering::Acquire) & bit != 0
+    }
+
+    fn claimed(&self) {
+        // ORD: SeqCst so that S1 can speak of one order of all changes of the counts.
+        self.counts
+            .fetch_sub(ONE_SLEEPING - ONE_SEARCHING, Ordering::SeqCst);
+    }
+
+    fn take_bit(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // ORD: Acquire pairs with the Release in `fall_asleep`.
+        word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    fn bit(&self, worker: usize) -> (&AtomicU64, u64) {
+        (&self.bits[worker / 64], 1 << (worker % 64))
+    }
+}

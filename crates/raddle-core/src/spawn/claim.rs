@@ -1,0 +1,163 @@
+//! Who may run, finish or kill a spawned task, and when its memory may go: one word.
+//!
+//! | bits       | meaning                                                              |
+//! |------------|----------------------------------------------------------------------|
+//! | phase      | `QUEUED`, `RUNNING`, `FINISHED` or `KILLED`                            |
+//! | `QUEUE`    | a queue still points to the task                                      |
+//! | `RUNNER`   | a thread still runs the task, though it may have been killed           |
+//! | `RELEASED` | the future's parties have gone; the last of the others frees            |
+//!
+//! ```text
+//!   QUEUED --start--> RUNNING --finish--> FINISHED
+//!      \--kill--> KILLED <--kill--/
+//! ```
+//!
+//! # Invariants
+//!
+//! - **K1** Whoever moves the phase from `QUEUED` owns the closure: to run it, or to drop it.
+//! - **K2** Whoever moves the phase to `FINISHED` or `KILLED` is the producer of the future (see
+//!   `future::state`): it alone writes the slot and completes the state.
+//! - **K3** The task is freed by the future's parties (`release`) if neither `QUEUE` nor `RUNNER` is set,
+//!   otherwise by the last of the two to be cleared after `RELEASED`.
+
+use raddle_sync::atomic::{AtomicU32, Ordering};
+
+const QUEUED: u32 = 0;
+const RUNNING: u32 = 1;
+const FINISHED: u32 = 2;
+const KILLED: u32 = 3;
+const PHASE: u32 = 3;
+const QUEUE: u32 = 4;
+const RUNNER: u32 = 8;
+const RELEASED: u32 = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Claim(AtomicU32);
+
+/// What a queue's attempt to start a task came upon.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Started {
+    /// Run it.
+    Yes,
+    /// Somebody else has run or killed it, or is about to. Nothing is left to do.
+    No,
+    /// As `No`, and nobody else knows the task: free it.
+    Free,
+}
+
+/// What a killer came upon.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum KillOutcome {
+    /// It is the killer's now: drop the closure, complete the future.
+    Unstarted,
+    /// Complete the future; the closure is running.
+    Running,
+    /// Finished, or killed by another.
+    TooLate,
+}
+
+impl Claim {
+    /// A task that is about to be queued.
+    pub(crate) fn new() -> Claim {
+        Claim(AtomicU32::new(QUEUED | QUEUE))
+    }
+
+    /// By who took it out of a queue.
+    pub(crate) fn start_queued(&self) -> Started {
+        // ORD: the queue has ordered the closure; Acquire for K3.
+        if self
+            .0
+            .compare_exchange(
+                QUEUED | QUEUE,
+                RUNNING | RUNNER,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            )
+            .is_ok()
+        {
+            return Started::Yes;
+        }
+        // ORD: AcqRel: K3, whoever frees has seen what the others did.
+        let before = self.0.fetch_and(!QUEUE, Ordering::AcqRel);
+        if before & (RELEASED | RUNNER) == RELEASED {
+            Started::Free
+        } else {
+            Started::No
+        }
+    }
+
+    /// By a waiting thread, that leaves the task in its queue.
+    pub(crate) fn start_waiting(&self) -> bool {
+        // ORD: Acquire pairs with nothing new: the consumer has the task from its spawner.
+        self.0
+            .compare_exchange(
+                QUEUED | QUEUE,
+                RUNNING | RUNNER | QUEUE,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// By the waiting thread that started it, after it took it out of the queue as well.
+    pub(crate) fn unqueued(&self) {
+        // ORD: the runner still holds the task.
+        self.0.fetch_and(!QUEUE, Ordering::Relaxed);
+    }
+
+    /// By the runner: true if it is the producer now (K2); false if the task was killed meanwhile.
+    pub(crate) fn finish(&self) -> bool {
+        // ORD: Release: whoever frees has seen the runner's doings (K3).
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+                (word & PHASE == RUNNING).then_some((word & !PHASE & !RUNNER) | FINISHED)
+            })
+            .is_ok()
+    }
+
+    /// By the runner of a killed task, as its last act. True: free it.
+    #[must_use]
+    pub(crate) fn runner_leaves(&self) -> bool {
+        // ORD: K3.
+        self.0.fetch_and(!RUNNER, Ordering::AcqRel) & (RELEASED | QUEUE) == RELEASED
+    }
+
+    /// By anybody who knows the task to be alive.
+    pub(crate) fn kill(&self) -> KillOutcome {
+        // ORD: AcqRel: K1, the closure is the killer's to drop.
+        let killed = self
+            .0
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+                matches!(word & PHASE, QUEUED | RUNNING).then_some((word & !PHASE) | KILLED)
+            });
+        match killed {
+            Ok(before) if before & PHASE == QUEUED => KillOutcome::Unstarted,
+            Ok(_) => KillOutcome::Running,
+            Err(_) => KillOutcome::TooLate,
+        }
+    }
+
+    pub(crate) fn is_queued(&self) -> bool {
+        // ORD: a hint.
+        self.0.load(Ordering::Relaxed) & PHASE == QUEUED
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        // ORD: a hint.
+        self.0.load(Ordering::Relaxed) & PHASE == KILLED
+    }
+
+    /// By the future's last party. True: free it.
+    #[must_use]
+    pub(crate) fn release(&self) -> bool {
+        // ORD: Acquire: K3.
+        if self.0.load(Ordering::Acquire) & (QUEUE | RUNNER) == 0 {
+            return true;
+        }
+        // ORD: K3.
+        self.0.fetch_or(RELEASED, Ordering::AcqRel) & (QUEUE | RUNNER) == 0
+    }
+}

@@ -1,0 +1,18 @@
+//! `spawn`: a task that may outlive its spawner, and the future of its result.
+
+pub(crate) mod claim;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod hooks;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod running;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod task;
+
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::hooks::{Outcome, TaskId};
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) use self::task::spawn_in;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::task::{killed, spawn};
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) use self::{hooks::Hooks, running::Running};

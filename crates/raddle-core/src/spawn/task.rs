@@ -1,0 +1,336 @@
+//! A spawned task: the node of a future, and what a queue holds, in one allocation.
+
+use std::mem::{ManuallyDrop, offset_of};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+
+use raddle_sync::cell::UnsafeCell;
+
+use crate::future::Future;
+use crate::future::Killed;
+use crate::future::failure::{Failure, FailureKind};
+use crate::future::node::{self, Assist, Head, Slot, VTable, Waiter};
+use crate::future::state::{Outcome as Ended, State};
+use crate::job::{RunOn, TaskHeader, TaskVTable};
+use crate::local::Frame;
+use crate::panics::discard;
+use crate::pool::{self, Home, Pool, Shared, Worker};
+use crate::spawn::claim::{Claim, KillOutcome, Started};
+use crate::spawn::hooks::{Outcome, TaskId};
+use crate::spawn::running::Running;
+
+/// Runs `f` on a pool and returns the future of its result.
+///
+/// On a thread of a pool that is its pool, from outside the global one. Costs one allocation. The
+/// last task spawned by a worker is the first that it runs itself; thieves take the oldest.
+///
+/// A panic of `f` becomes the future's failure.
+///
+/// ```
+/// let futures: Vec<_> = (0..4_u64).map(|i| raddle_core::spawn(move || i * i)).collect();
+/// let squares: u64 = futures.into_iter().map(|f| f.wait().unwrap()).sum();
+/// assert_eq!(squares, 14);
+/// ```
+#[doc(alias = "future")]
+#[doc(alias = "async")]
+pub fn spawn<F, T>(f: F) -> Future<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    match Worker::current() {
+        Some(worker) => spawn_in(worker.shared(), f),
+        None => Pool::global().spawn(f),
+    }
+}
+
+/// Whether the running task has been killed: a task that takes long asks now and then, and returns.
+///
+/// Halves of a `join` and tasks of a scope ask for the task they were forked in, on whichever thread
+/// they run. Outside of spawned tasks it is false.
+///
+/// ```
+/// use raddle_core::{killed, spawn};
+///
+/// let future = spawn(|| while !killed() { std::hint::spin_loop() });
+/// future.kill();
+/// assert!(future.wait().is_err());
+/// ```
+pub fn killed() -> bool {
+    Worker::current().is_some_and(|worker| {
+        let context = worker.region().owned.context.get();
+        // SAFETY: the current context.
+        unsafe { Frame::claim(context) }.is_some_and(Claim::is_killed)
+    })
+}
+
+/// The task; `head` first, so that a pointer to one is a pointer to the other.
+#[repr(C)]
+struct Task<F, T> {
+    head: Head,
+    body: UnsafeCell<Body<F, T>>,
+    header: TaskHeader,
+    claim: Claim,
+    id: TaskId,
+    home: Home,
+}
+
+/// The closure until the task starts or is killed; the result once it is done.
+#[repr(C)]
+union Body<F, T> {
+    closure: ManuallyDrop<F>,
+    result: ManuallyDrop<Slot<T>>,
+}
+
+pub(crate) fn spawn_in<F, T>(shared: &Shared, f: F) -> Future<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let id = if shared.config.hooks.any() {
+        pool::next_task_id(shared)
+    } else {
+        0
+    };
+    let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
+        head: Head {
+            state: State::new(),
+            vtable: Task::<F, T>::NODE,
+        },
+        body: UnsafeCell::new(Body {
+            closure: ManuallyDrop::new(f),
+        }),
+        header: TaskHeader::new(Task::<F, T>::TASK),
+        claim: Claim::new(),
+        id: TaskId(id),
+        home: shared.gate.home(),
+    })));
+    // SAFETY: a fresh node whose value is a `T`.
+    let future = unsafe { Future::pending(task.cast()) };
+    // SAFETY: within the allocation.
+    let header = unsafe { NonNull::new_unchecked(&raw mut (*task.as_ptr()).header) };
+    pool::queue(shared, header);
+    future
+}
+
+impl<F, T> Task<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    const NODE: &'static VTable = &VTable {
+        slot: offset_of!(Self, body),
+        free: Self::free,
+        drop_slot: Self::drop_slot,
+        step: |_| unreachable!("a task is not attached to anything"),
+        assist: Self::assist,
+        kill: Self::kill,
+    };
+
+    const TASK: &'static TaskVTable = &TaskVTable {
+        run: Self::run,
+        kill: Self::kill_queued,
+        bury: Self::bury,
+    };
+
+    /// The task from the part of it that queues hold.
+    unsafe fn from_header(header: NonNull<TaskHeader>) -> NonNull<Self> {
+        // SAFETY: contract: it is the header of such a task.
+        unsafe { header.byte_sub(offset_of!(Self, header)) }.cast()
+    }
+
+    // --- the queue's side ---
+
+    unsafe fn run(header: NonNull<TaskHeader>, worker: RunOn) {
+        // SAFETY: this table is that of such tasks.
+        let task = unsafe { Self::from_header(header) };
+        // SAFETY: alive: the queue's share of it is used here.
+        let this = unsafe { task.as_ref() };
+        // SAFETY: by `run`'s contract.
+        let worker = unsafe { &*worker.cast::<Worker>() };
+        match this.claim.start_queued() {
+            // SAFETY: started.
+            Started::Yes => unsafe { Self::execute(task, worker) },
+            Started::No => {}
+            // SAFETY: K3.
+            Started::Free => drop(unsafe { Box::from_raw(task.as_ptr()) }),
+        }
+    }
+
+    /// Runs a task that was started.
+    ///
+    /// # Safety
+    ///
+    /// By who started it, on its worker.
+    unsafe fn execute(task: NonNull<Self>, worker: &Worker) {
+        // SAFETY: `RUNNER` holds it until `finish`.
+        let this = unsafe { task.as_ref() };
+        let hooks = &worker.shared().config.hooks;
+        // SAFETY: K1.
+        let closure = unsafe { this.take_closure() };
+        let region = worker.region();
+        let result = Running::scope(&region.running, NonNull::from(&this.header), || {
+            let frame = Frame { claim: &this.claim };
+            let before = region.owned.context.replace(frame.word());
+            let result = match hooks.before_start(this.id) {
+                Ok(()) => panic::catch_unwind(AssertUnwindSafe(closure)),
+                Err(payload) => {
+                    discard(closure);
+                    Err(payload)
+                }
+            };
+            region.owned.context.set(before);
+            result.map_err(Failure::panicked)
+        });
+        if this.claim.finish() {
+            let outcome = if result.is_ok() {
+                Outcome::Completed
+            } else {
+                Outcome::Panicked
+            };
+            hooks.after_finish(this.id, outcome);
+            // SAFETY: K2; the closure is gone.
+            unsafe { Self::resolve(task, result) };
+        } else {
+            hooks.after_finish(this.id, Outcome::Killed);
+            discard(result);
+            if this.claim.runner_leaves() {
+                // SAFETY: K3.
+                drop(unsafe { Box::from_raw(task.as_ptr()) });
+            }
+        }
+    }
+
+    unsafe fn take_closure(&self) -> F {
+        self.body.with_mut(|body| {
+            // SAFETY: K1.
+            let closure = unsafe { &mut (*body).closure };
+            // SAFETY: taken once (K1).
+            unsafe { ManuallyDrop::take(closure) }
+        })
+    }
+
+    /// Completes the future.
+    ///
+    /// # Safety
+    ///
+    /// By the producer (K2), with the body empty; the task may be gone afterwards.
+    unsafe fn resolve(task: NonNull<Self>, result: Result<T, Failure>) {
+        let (slot, outcome) = Slot::of(result);
+        // SAFETY: alive until it is completed.
+        unsafe { task.as_ref() }.body.with_mut(|body| {
+            // SAFETY: F1: the producer's until it is completed; plain data, so nothing is dropped.
+            unsafe { (*body).result = ManuallyDrop::new(slot) };
+        });
+        // SAFETY: contract.
+        unsafe { node::complete(task.cast(), outcome) };
+    }
+
+    unsafe fn kill_queued(header: NonNull<TaskHeader>) -> bool {
+        // SAFETY: this table is that of such tasks.
+        let task = unsafe { Self::from_header(header) };
+        // SAFETY: by `kill`'s contract it is alive.
+        let this = unsafe { task.as_ref() };
+        match this.claim.kill() {
+            KillOutcome::Unstarted => {
+                // SAFETY: K1.
+                discard(unsafe { this.take_closure() });
+                true
+            }
+            KillOutcome::Running => true,
+            KillOutcome::TooLate => false,
+        }
+    }
+
+    unsafe fn bury(header: NonNull<TaskHeader>) {
+        // SAFETY: this table is that of such tasks.
+        let task = unsafe { Self::from_header(header) };
+        // SAFETY: K2: killed by the caller, so that it is the producer.
+        unsafe { Self::resolve(task, Err(Failure::plain(FailureKind::Killed))) };
+    }
+
+    // --- the future's side ---
+
+    unsafe fn free(node: NonNull<Head>) {
+        let task = node.cast::<Self>();
+        // SAFETY: the consumer's share is used here.
+        if unsafe { task.as_ref() }.claim.release() {
+            // SAFETY: K3.
+            drop(unsafe { Box::from_raw(task.as_ptr()) });
+        }
+    }
+
+    unsafe fn drop_slot(node: NonNull<Head>, outcome: Ended) {
+        // SAFETY: N1.
+        let slot = unsafe { node::slot::<T>(node) };
+        // SAFETY: by the contract the slot is full.
+        drop(unsafe { Slot::take(slot, outcome) });
+    }
+
+    unsafe fn kill(node: NonNull<Head>) -> Killed {
+        let task = node.cast::<Self>();
+        // SAFETY: the future's handle keeps it alive.
+        let this = unsafe { task.as_ref() };
+        let killed = match this.claim.kill() {
+            KillOutcome::Unstarted => {
+                // SAFETY: K1.
+                discard(unsafe { this.take_closure() });
+                Killed::BeforeStart
+            }
+            KillOutcome::Running => Killed::WhileRunning,
+            KillOutcome::TooLate => return Killed::TooLate,
+        };
+        // SAFETY: K2.
+        unsafe { Self::resolve(task, Err(Failure::plain(FailureKind::Killed))) };
+        killed
+    }
+
+    unsafe fn assist(node: NonNull<Head>, waiter: Waiter) -> Assist {
+        let task = node.cast::<Self>();
+        // SAFETY: the future's handle keeps it alive.
+        let this = unsafe { task.as_ref() };
+        let header = NonNull::from(&this.header);
+        let done = match Worker::current() {
+            Some(worker) if this.home.is_of(worker) => {
+                if Running::contains(&worker.region().running, header) {
+                    return Assist::Cycle;
+                }
+                // SAFETY: alive, on its own pool.
+                unsafe { Self::run_here(task, worker) }
+            }
+            _ => {
+                waiter == Waiter::Patient
+                    && this.claim.is_queued()
+                    && this.home.enter_to_help().is_some_and(|guest| {
+                        // SAFETY: alive, on its own pool.
+                        unsafe { Self::run_here(task, guest.worker()) }
+                    })
+            }
+        };
+        if done { Assist::Done } else { Assist::Wait }
+    }
+
+    /// Runs the task on this worker if nobody has started it.
+    unsafe fn run_here(task: NonNull<Self>, worker: &Worker) -> bool {
+        // SAFETY: contract.
+        let this = unsafe { task.as_ref() };
+        let header = NonNull::from(&this.header);
+        let region = worker.region();
+        if region.ring.pop_if(header) {
+            region.run_task(header, worker);
+            return true;
+        }
+        if !this.claim.start_waiting() {
+            return false;
+        }
+        // SAFETY: alive, and if queued in an injector then in its own pool's.
+        if unsafe { worker.shared().injector.remove(header) } {
+            this.claim.unqueued();
+        }
+        let before = region.owned.context.replace(0);
+        // SAFETY: started.
+        unsafe { Self::execute(task, worker) };
+        region.owned.context.set(before);
+        true
+    }
+}

@@ -1,0 +1,226 @@
+//! How pools come, idle and go.
+#![allow(missing_docs)]
+
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use raddle_core::{Pool, PoolBuildError, join};
+
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn absurd_numbers_of_threads_are_refused() {
+    assert!(matches!(Pool::new(0), Err(PoolBuildError::NoThreads)));
+    let error = Pool::new(1_000_000).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "1000000 threads were asked for, and a pool has at most 4096"
+    );
+}
+
+#[test]
+fn a_thread_that_cannot_start_is_reported() {
+    let error = Pool::builder()
+        .threads(3)
+        .stack_size(usize::MAX / 2)
+        .build()
+        .unwrap_err();
+    let PoolBuildError::Threads {
+        asked: 3,
+        started: 0,
+        ..
+    } = error
+    else {
+        panic!("{error:?}");
+    };
+    assert!(
+        error
+            .to_string()
+            .starts_with("only 0 of 3 threads could be started: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn threads_have_names() {
+    let by_prefix = Pool::builder()
+        .threads(1)
+        .thread_name("shuttle")
+        .build()
+        .unwrap();
+    let by_function = Pool::builder()
+        .threads(1)
+        .thread_name(|i: usize| format!("heddle {i}"))
+        .build()
+        .unwrap();
+    let name = |pool: &Pool| {
+        // Not run by the waiting thread: that one has no place while a guest is in.
+        let (send, receive) = std::sync::mpsc::channel();
+        drop(pool.spawn(move || send.send(thread::current().name().map(String::from))));
+        receive.recv().unwrap().unwrap()
+    };
+    assert_eq!(name(&by_prefix), "shuttle-0");
+    assert_eq!(name(&by_function), "heddle 0");
+}
+
+#[test]
+fn a_name_that_panics_leaves_nothing_behind() {
+    let built = std::panic::catch_unwind(|| {
+        Pool::builder()
+            .threads(2)
+            .thread_name(|_: usize| panic!("nameless"))
+            .build()
+    });
+    assert!(built.is_err());
+    assert_eq!(Pool::new(2).unwrap().run(|w| w.join(|_| 1, |_| 2)), (1, 2));
+}
+
+#[test]
+fn idle_threads_leave_and_come_back() {
+    let pool = Pool::builder()
+        .threads(3)
+        .keep_alive(Duration::from_millis(1))
+        .build()
+        .unwrap();
+    for _ in 0..5 {
+        eventually("idle threads leave", || pool.live_threads() == 0);
+        // From outside, with nobody to wait on.
+        let future = pool.spawn(thread::current);
+        eventually("a thread is started for a queued task", || future.is_done());
+        assert_ne!(future.wait().unwrap().id(), thread::current().id());
+        eventually("and leaves again", || pool.live_threads() == 0);
+        // A fork needs a thread too: both halves meet.
+        let meet = Barrier::new(2);
+        pool.run(|w| w.join(|_| meet.wait(), |_| meet.wait()));
+    }
+}
+
+#[test]
+fn all_threads_work_when_there_is_work_for_all() {
+    let pool = Pool::new(4).unwrap();
+    for _ in 0..20 {
+        let meet = Barrier::new(4);
+        let meet = &meet;
+        let here = || {
+            meet.wait();
+            thread::current().id()
+        };
+        let ids = pool.run(|_| {
+            let ((a, b), (c, d)) = join(|| join(here, here), || join(here, here));
+            [a, b, c, d]
+        });
+        assert_eq!(HashSet::from(ids).len(), 4);
+        assert!(
+            ids.contains(&thread::current().id()),
+            "the caller takes part"
+        );
+    }
+}
+
+#[test]
+fn all_threads_run_futures_when_nobody_is_a_guest() {
+    let pool = Pool::new(4).unwrap();
+    for _ in 0..20 {
+        let meet = std::sync::Arc::new(Barrier::new(4));
+        let futures: Vec<_> = (0..4)
+            .map(|_| {
+                let meet = meet.clone();
+                pool.spawn(move || meet.wait().is_leader())
+            })
+            .collect();
+        eventually("all four meet", || futures.iter().all(|f| f.is_done()));
+        let leaders = futures
+            .into_iter()
+            .filter_map(|f| f.wait().unwrap().then_some(()));
+        assert_eq!(leaders.count(), 1);
+    }
+}
+
+#[test]
+fn a_stack_size_holds_for_spawned_work() {
+    fn deep(n: u32) -> u32 {
+        let frame = std::hint::black_box([0_u8; 512]);
+        if n == 0 {
+            0
+        } else {
+            deep(n - 1) + 1 + u32::from(frame[7])
+        }
+    }
+    let pool = Pool::builder()
+        .threads(1)
+        .stack_size(64 << 20)
+        .build()
+        .unwrap();
+    // From a thread whose own stack would not do.
+    let depth = thread::Builder::new()
+        .stack_size(64 << 10)
+        .spawn(move || pool.spawn(|| deep(20_000)).wait().unwrap())
+        .unwrap();
+    assert_eq!(depth.join().unwrap(), 20_000);
+}
+
+#[test]
+fn many_pools_come_and_go() {
+    for round in 0..300 {
+        let pool = Pool::new(1 + round % 4).unwrap();
+        if round % 3 == 0 {
+            assert_eq!(pool.run(|w| w.join(|_| 1, |_| 2)), (1, 2));
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_pool_uses_no_processor_time() {
+    /// Nanoseconds that this process has used.
+    fn used_time() -> u64 {
+        let mut sum = 0;
+        for task in std::fs::read_dir("/proc/self/task").unwrap() {
+            let Ok(stat) = std::fs::read_to_string(task.unwrap().path().join("schedstat")) else {
+                continue;
+            };
+            sum += stat
+                .split_whitespace()
+                .next()
+                .unwrap()
+                .parse::<u64>()
+                .unwrap();
+        }
+        sum
+    }
+    // In a process of its own: other tests run beside this one here.
+    if std::env::var_os("RADDLE_IDLE_CHILD").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "an_idle_pool_uses_no_processor_time",
+                "--nocapture",
+            ])
+            .env("RADDLE_IDLE_CHILD", "1")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    for threads in [2, 16] {
+        let pool = Pool::new(threads).unwrap();
+        pool.run(|w| w.join(|_| thread::sleep(Duration::from_millis(1)), |_| ()));
+        thread::sleep(Duration::from_millis(300));
+        let before = used_time();
+        thread::sleep(Duration::from_secs(1));
+        let used = Duration::from_nanos(used_time() - before);
+        // This very thread's two looks are in it.
+        assert!(
+            used < Duration::from_millis(5),
+            "{threads} idle threads used {used:?}"
+        );
+    }
+}

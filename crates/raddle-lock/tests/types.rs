@@ -1,0 +1,56 @@
+//! Sizes, and which types may cross threads; checked when this file compiles.
+
+#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+
+use raddle_lock::{Mutex, MutexGuard, RawThinLock};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const _: () = {
+    assert!(size_of::<RawThinLock>() == 4);
+    assert!(align_of::<RawThinLock>() == 4);
+    assert!(size_of::<Mutex<()>>() == 4);
+    assert!(size_of::<Mutex<u32>>() == 8);
+    assert!(size_of::<Mutex<[u8; 4]>>() == 8);
+    assert!(size_of::<Option<MutexGuard<'_, u32>>>() == size_of::<usize>());
+};
+
+static IN_A_STATIC: Mutex<u32> = Mutex::new(0);
+
+macro_rules! is {
+    ($($t:ty: $bound:path),* $(,)?) => { $(const _: fn() = || {
+        fn holds<T: ?Sized + $bound>() {}
+        holds::<$t>();
+    };)* };
+}
+
+/// Fails to compile, as ambiguous, if the type has the bound.
+macro_rules! is_not {
+    ($($t:ty: $bound:path),* $(,)?) => { $(const _: fn() = || {
+        trait Ambiguous<A> { fn choose() {} }
+        impl<T: ?Sized> Ambiguous<()> for T {}
+        struct Bound;
+        impl<T: ?Sized + $bound> Ambiguous<Bound> for T {}
+        <$t as Ambiguous<_>>::choose();
+    };)* };
+}
+
+// `Cell` is Send and not Sync, `Rc` is neither.
+is! {
+    RawThinLock: Send, RawThinLock: Sync,
+    Mutex<u32>: Send, Mutex<u32>: Sync,
+    Mutex<Cell<u32>>: Send, Mutex<Cell<u32>>: Sync,
+    Mutex<dyn Send>: Sync,
+    MutexGuard<'static, u32>: Sync,
+}
+is_not! {
+    Mutex<Rc<u32>>: Send, Mutex<Rc<u32>>: Sync,
+    MutexGuard<'static, u32>: Send,
+    MutexGuard<'static, Cell<u32>>: Sync,
+}
+
+#[test]
+fn a_static_mutex_needs_no_initialisation() {
+    *IN_A_STATIC.lock() += 1;
+    assert_eq!(*IN_A_STATIC.lock(), 1);
+}

@@ -1,0 +1,66 @@
+//! The operating system's process-wide memory barrier, where it has one.
+//!
+//! `register` says whether `issue` may be called; it is idempotent.
+
+pub(super) use os::{issue, register};
+
+/// Every light fence relies on the barrier, so going on without it would be a silent race.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn lost() -> ! {
+    eprintln!(
+        "raddle: the process-wide memory barrier stopped working ({}); \
+         set RADDLE_FENCE=portable to do without it",
+        std::io::Error::last_os_error()
+    );
+    std::process::abort();
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod os {
+    fn membarrier(command: libc::c_int) -> libc::c_long {
+        let flags: libc::c_uint = 0;
+        let cpu: libc::c_int = 0;
+        // SAFETY: membarrier takes three integers, touches no memory of the caller and reports
+        // unknown commands as an error.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) }
+    }
+
+    pub(in super::super) fn register() -> bool {
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0
+            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0
+    }
+
+    pub(in super::super) fn issue() {
+        if membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
+            super::lost();
+        }
+    }
+}
+
+#[cfg(windows)]
+mod os {
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn FlushProcessWriteBuffers();
+    }
+
+    pub(in super::super) fn register() -> bool {
+        true
+    }
+
+    pub(in super::super) fn issue() {
+        // SAFETY: the call takes nothing, returns nothing and cannot fail.
+        unsafe { FlushProcessWriteBuffers() }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
+mod os {
+    pub(in super::super) fn register() -> bool {
+        false
+    }
+
+    pub(in super::super) fn issue() {
+        unreachable!("issued only where `register` returned true");
+    }
+}

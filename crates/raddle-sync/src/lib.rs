@@ -1,0 +1,48 @@
+//! The ground that raddle stands on.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`atomic`], [`cell`], [`hint`], [`thread`], [`sync`] | the seam: std, or a model checker's imitation of it |
+//! | [`fence`] | an asymmetric fence: free on the hot side, a system call on the cold one |
+//! | [`futex`] | sleep on a 32-bit word, wake those who sleep on it |
+//! | [`parker`] | one thread's sleep and wake, with a token that is never lost |
+//! | [`strand`] | small recycled ids for logical threads of execution |
+//! | [`spin`] | a short, bounded spin |
+//!
+//! Nothing here knows of a pool, a task or a lock.
+//!
+//! # The seam
+//!
+//! Concurrent code takes its atomics, cells, threads and blocking primitives from this crate and
+//! never from `std`. What it gets is chosen by `cfg`:
+//!
+//! | `RUSTFLAGS` | backend | use |
+//! |---|---|---|
+//! | none | `std` | the real thing; every wrapper is inlined away |
+//! | `--cfg raddle_loom` | loom | every interleaving and every allowed reordering of a small model |
+//! | `--cfg raddle_shuttle` | shuttle | random interleavings of a larger model, sequentially consistent |
+//!
+//! Loom's primitives cannot be built in a `const`; [`const_fn!`], [`lazy_static!`] and
+//! [`thread_local!`](crate::thread_local) hide that difference. Neither checker has a clock: under
+//! both, a wait with a time limit never times out.
+
+mod macros;
+mod seam;
+
+pub mod fence;
+pub mod futex;
+pub mod parker;
+pub mod spin;
+pub mod strand;
+pub mod sync;
+
+pub use seam::{atomic, cell, hint, thread};
+
+/// What the exported macros expand to; not for use by name.
+#[doc(hidden)]
+pub mod __private {
+    #[cfg(raddle_loom)]
+    pub use loom;
+    #[cfg(raddle_shuttle)]
+    pub use shuttle;
+}

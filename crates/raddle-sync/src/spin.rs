@@ -1,0 +1,91 @@
+//! A short, bounded spin before a thread sleeps.
+
+use crate::{hint, thread};
+
+/// Doublings of the pause before the thread yields instead: 1, 2, 4, .. 64 pauses.
+const SPIN_STEPS: u32 = 7;
+/// Steps in all; the ones after the pauses yield the processor.
+const STEPS: u32 = if cfg!(any(raddle_loom, raddle_shuttle)) {
+    1
+} else {
+    SPIN_STEPS + 4
+};
+
+/// An exponential back-off: pauses of 1, 2, 4 .. 64, then a few yields, then
+/// [`is_completed`](Backoff::is_completed) says that it is time to sleep.
+///
+/// The whole spin is 127 pauses and 4 yields, a few microseconds: about what a sleep and a wake
+/// cost, so that spinning at most doubles the price of a wait.
+///
+/// ```
+/// use raddle_sync::spin::Backoff;
+/// let mut backoff = Backoff::new();
+/// let mut steps = 0;
+/// while !backoff.is_completed() {
+///     backoff.spin();
+///     steps += 1;
+/// }
+/// assert!((1..=16).contains(&steps));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    /// A back-off that has not spun yet.
+    #[inline]
+    pub const fn new() -> Backoff {
+        Backoff { step: 0 }
+    }
+
+    /// Pauses for a little longer than the last time, up to a bound.
+    #[inline]
+    pub fn spin(&mut self) {
+        if self.step < SPIN_STEPS {
+            // Under a model every pause is a branch of the search, and one says as much as many.
+            let pauses = if cfg!(any(raddle_loom, raddle_shuttle)) {
+                1
+            } else {
+                1 << self.step
+            };
+            for _ in 0..pauses {
+                hint::spin_loop();
+            }
+        } else {
+            thread::yield_now();
+        }
+        self.step = (self.step + 1).min(STEPS);
+    }
+
+    /// True once the whole spin is spent.
+    #[inline]
+    pub fn is_completed(&self) -> bool {
+        self.step >= STEPS
+    }
+
+    /// Starts again from the shortest pause.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.step = 0;
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completes_after_its_steps_and_resets() {
+        let mut backoff = Backoff::new();
+        for _ in 0..STEPS {
+            assert!(!backoff.is_completed());
+            backoff.spin();
+        }
+        assert!(backoff.is_completed());
+        backoff.spin();
+        assert!(backoff.is_completed());
+        backoff.reset();
+        assert!(!backoff.is_completed());
+    }
+}

@@ -1,0 +1,74 @@
+//! `cargo xtask ci`: the one front door to raddle's checks, and what CI runs.
+//!
+//! Each step is also a command of its own, `cargo xtask loom` say. The checks that need a tool beyond
+//! the Rust toolchain, `asan` and `valgrind`, are commands only.
+
+mod sanitize;
+mod steps;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use steps::{CI, EXTRA, Outcome, Step};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["ci"] => run(&CI.iter().collect::<Vec<_>>()),
+        ["ci", "--no-test"] => run(&CI
+            .iter()
+            .filter(|step| step.name != "test")
+            .collect::<Vec<_>>()),
+        ["help" | "--help" | "-h"] => {
+            print!("{}", usage());
+            ExitCode::SUCCESS
+        }
+        [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
+            Some(step) => run(&[step]),
+            None => refuse(&format!("unknown command '{name}'")),
+        },
+        [] => refuse("a command is missing"),
+        [_, rest @ ..] => refuse(&format!("unexpected '{}'", rest.join(" "))),
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from(
+        "usage: cargo xtask ci [--no-test]   every step marked *, in this order\n       \
+                cargo xtask STEP             one of:\n\n",
+    );
+    for (mark, steps) in [("*", CI), (" ", EXTRA)] {
+        for step in steps {
+            text += &format!("  {mark} {:<9} {}\n", step.name, step.what);
+        }
+    }
+    text
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprint!("xtask: {why}\n\n{}", usage());
+    ExitCode::from(2)
+}
+
+/// Runs every step, also after one has failed: the more is known the better.
+fn run(steps: &[&Step]) -> ExitCode {
+    let mut done: Vec<(&Step, Outcome, Duration)> = Vec::new();
+    for step in steps {
+        println!("== {}: {}", step.name, step.what);
+        let start = Instant::now();
+        let outcome = (step.run)();
+        done.push((step, outcome, start.elapsed()));
+    }
+    println!();
+    for (step, outcome, time) in &done {
+        println!("{:<9} {:>7.1} s  {outcome}", step.name, time.as_secs_f64());
+    }
+    if done
+        .iter()
+        .all(|(_, outcome, _)| *outcome == Outcome::Passed)
+    {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

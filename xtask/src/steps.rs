@@ -1,0 +1,195 @@
+//! The steps, and how a step runs cargo.
+
+use crate::sanitize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One check.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) run: fn() -> Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    Failed,
+    /// What is missing, and how to get it. Counts as a failure: nothing was checked.
+    ToolMissing(&'static str),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Passed => f.write_str("ok"),
+            Outcome::Failed => f.write_str("FAILED"),
+            Outcome::ToolMissing(what) => write!(f, "NOT RUN: {what}"),
+        }
+    }
+}
+
+/// What `ci` runs.
+pub(crate) const CI: &[Step] = &[
+    Step {
+        name: "test",
+        what: "unit, integration and documentation tests",
+        run: test,
+    },
+    Step {
+        name: "fmt",
+        what: "the code is formatted",
+        run: fmt,
+    },
+    Step {
+        name: "clippy",
+        what: "no warnings, from the compiler or clippy",
+        run: clippy,
+    },
+    Step {
+        name: "docs",
+        what: "the documentation builds without warnings",
+        run: docs,
+    },
+    Step {
+        name: "loom",
+        what: "small models, explored systematically",
+        run: loom,
+    },
+    Step {
+        name: "shuttle",
+        what: "larger models, at random",
+        run: shuttle,
+    },
+    Step {
+        name: "bench",
+        what: "every benchmark runs, briefly",
+        run: bench,
+    },
+];
+
+/// What needs a tool that not everybody has.
+pub(crate) const EXTRA: &[Step] = &[
+    Step {
+        name: "asan",
+        what: "tests under AddressSanitizer (nightly)",
+        run: sanitize::asan,
+    },
+    Step {
+        name: "valgrind",
+        what: "tests under valgrind",
+        run: sanitize::valgrind,
+    },
+];
+
+/// The crates with models, and with `unsafe`.
+pub(crate) const CONCURRENT: &[&str] = &["raddle-sync", "raddle-lock", "raddle-core"];
+
+fn test() -> Outcome {
+    outcome(cargo().args(["test", "--workspace"]))
+}
+
+fn fmt() -> Outcome {
+    outcome(cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Outcome {
+    outcome(cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+fn docs() -> Outcome {
+    outcome(
+        cargo()
+            .args(["doc", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+fn loom() -> Outcome {
+    models("loom")
+}
+
+fn shuttle() -> Outcome {
+    models("shuttle")
+}
+
+fn bench() -> Outcome {
+    outcome(cargo().args([
+        "run",
+        "--release",
+        "-p",
+        "raddle-bench",
+        "--",
+        "all",
+        "--smoke",
+    ]))
+}
+
+/// Tests the concurrent crates on a model checker's seam: the models in their libraries, and in
+/// `tests/CHECKER.rs` where there is one.
+fn models(checker: &str) -> Outcome {
+    let mut all = Outcome::Passed;
+    for package in CONCURRENT {
+        let mut command = cargo();
+        command.args(["test", "--release", "-p", package, "--lib"]);
+        if root()
+            .join(format!("crates/{package}/tests/{checker}.rs"))
+            .exists()
+        {
+            command.args(["--test", checker]);
+        }
+        command.arg("--target-dir").arg(target_dir(checker));
+        // Replaces flags from outside: they must not reach the model, nor rebuild it each time.
+        command.env("RUSTFLAGS", format!("--cfg raddle_{checker}"));
+        command.env("SHUTTLE_SILENCE_WARNINGS", "1");
+        if outcome(&mut command) != Outcome::Passed {
+            all = Outcome::Failed;
+        }
+    }
+    all
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the root")
+        .to_path_buf()
+}
+
+/// A build directory of its own for builds with other flags, so that none throws out another's.
+pub(crate) fn target_dir(name: &str) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), PathBuf::from)
+        .join(name)
+}
+
+/// The cargo that runs this program, in the workspace's root.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command to its end, with its output going where this program's goes.
+pub(crate) fn outcome(command: &mut Command) -> Outcome {
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(_) => Outcome::Failed,
+        Err(error) => {
+            eprintln!(
+                "xtask: cannot run {}: {error}",
+                command.get_program().to_string_lossy()
+            );
+            Outcome::Failed
+        }
+    }
+}
