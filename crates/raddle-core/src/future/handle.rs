@@ -172,37 +172,38 @@ impl<T> Pending<T> {
     }
 
     fn assist(&self, waiter: Waiter) -> Assist {
+        if self.head().state.outcome().is_some() {
+            return Assist::Go;
+        }
         let assist = self.head().vtable.assist;
         // SAFETY: the consumer keeps the node alive.
         unsafe { assist(self.node, waiter) }
     }
 
     fn wait(self) -> Result<T, Failure> {
-        if self.head().state.outcome().is_none() {
-            match self.assist(Waiter::Patient) {
-                Assist::Done => {}
-                Assist::Cycle => return Err(Failure::plain(FailureKind::Cycle)),
-                // SAFETY: this is the consumer.
-                Assist::Wait => unsafe { wait::block(self.node, None) },
-            }
+        if self.assist(Waiter::Patient) == Assist::Cycle {
+            return Err(Failure::plain(FailureKind::Cycle));
         }
-        self.take()
-            .unwrap_or_else(|_| unreachable!("waited until it was done"))
+        self.block(None);
+        self.take().unwrap_or_else(|_| unreachable!("waited until it was done"))
     }
 
     fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Pending<T>> {
-        if self.head().state.outcome().is_none() {
-            match self.assist(Waiter::Hurried) {
-                Assist::Done => {}
-                Assist::Cycle => return Ok(Err(Failure::plain(FailureKind::Cycle))),
-                Assist::Wait => {
-                    let deadline = Instant::now().checked_add(time);
-                    // SAFETY: this is the consumer.
-                    unsafe { wait::block(self.node, deadline) };
-                }
-            }
+        let deadline = Instant::now().checked_add(time);
+        if self.assist(Waiter::Hurried) == Assist::Cycle {
+            return Ok(Err(Failure::plain(FailureKind::Cycle)));
         }
+        self.block(deadline);
         self.take()
+    }
+
+    /// Blocks until it is done, if it is not: a task that this thread has just run may have been
+    /// killed, and its killer not be ready yet.
+    fn block(&self, deadline: Option<Instant>) {
+        if self.head().state.outcome().is_none() {
+            // SAFETY: this is the consumer.
+            unsafe { wait::block(self.node, deadline) };
+        }
     }
 
     /// The result, if it is there.

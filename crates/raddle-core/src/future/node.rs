@@ -4,13 +4,14 @@
 //!
 //! - **N1** A node starts with its [`Head`]; `vtable.slot` bytes from its start lies a [`Slot`] of
 //!   the future's type, which holds a value when the state is `OK` and a failure when it is `ERR`.
+//!   When it is `KILLED` the slot is not looked at.
 //! - **N2** The slot is used by one party at a time (F1 in `state`).
 
 use std::mem::ManuallyDrop;
 use std::panic;
 use std::ptr::NonNull;
 
-use crate::future::failure::Failure;
+use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::Killed;
 use crate::future::state::{Completed, Outcome, State};
 use crate::panics::discard;
@@ -52,10 +53,8 @@ pub(crate) enum Waiter {
 /// What came of an offer to help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assist {
-    /// Nothing to help with: wait.
-    Wait,
-    /// Done.
-    Done,
+    /// What could be done is done: wait, if that is still needed.
+    Go,
     /// The waiting thread is itself running what it waits for.
     Cycle,
 }
@@ -90,23 +89,22 @@ impl<T> Slot<T> {
     ///
     /// # Safety
     ///
-    /// The slot must be full, with this outcome, and is empty afterwards.
+    /// The slot must be full, unless the outcome is `Killed`, and is empty afterwards.
     pub(crate) unsafe fn take(slot: *mut Slot<T>, outcome: Outcome) -> Result<T, Failure> {
-        // SAFETY: contract.
-        let slot = unsafe { &mut *slot };
         match outcome {
             Outcome::Ok => {
                 // SAFETY: N1.
-                let value = unsafe { &mut slot.value };
+                let value = unsafe { &mut (*slot).value };
                 // SAFETY: contract.
                 Ok(unsafe { ManuallyDrop::take(value) })
             }
             Outcome::Err => {
                 // SAFETY: N1.
-                let failure = unsafe { &mut slot.failure };
+                let failure = unsafe { &mut (*slot).failure };
                 // SAFETY: contract.
                 Err(unsafe { ManuallyDrop::take(failure) })
             }
+            Outcome::Killed => Err(Failure::plain(FailureKind::Killed)),
         }
     }
 }
@@ -127,8 +125,8 @@ pub(crate) unsafe fn slot<T>(node: NonNull<Head>) -> *mut Slot<T> {
 ///
 /// # Safety
 ///
-/// The caller is the node's producer, its slot is full with this outcome, and the caller does not
-/// use the node afterwards.
+/// The caller is the node's producer, its slot is full with this outcome (or the outcome is `Killed`),
+/// and the caller does not use the node afterwards.
 pub(crate) unsafe fn complete(node: NonNull<Head>, outcome: Outcome) {
     // SAFETY: alive until it is completed.
     let (state, vtable) = unsafe { (&node.as_ref().state, node.as_ref().vtable) };

@@ -8,14 +8,18 @@
 //! | `EMPTY`     | not done, nobody attached                                   |               |
 //! | `CONT(ptr)` | not done; `ptr` is to be told                               |               |
 //! | `OK`, `ERR` | done; the slot holds the value, or the failure              | the consumer  |
+//! | `KILLED`    | done; the slot holds nothing for the consumer               | the consumer  |
 //! | `DROPPED`   | not done; the consumer has gone                             | the producer  |
 //!
 //! ```text
-//!   EMPTY --attach--> CONT --complete--> OK/ERR (and the continuation runs)
+//!   EMPTY --attach--> CONT --complete--> OK/ERR/KILLED (and the continuation runs)
 //!     |  <--detach--    |
-//!     |--complete--> OK/ERR
+//!     |--complete--> OK/ERR/KILLED
 //!     \--abandon---> DROPPED --complete--> (freed)
 //! ```
+//!
+//! `KILLED` is apart from `ERR` because who kills a running task cannot write its slot: the closure may
+//! still be in there.
 //!
 //! The outcome is in the state, not in the slot, which is why a word-sized value needs no more than
 //! a word. A pointer is at least 8-aligned; its low three bits hold the tag. `LINK`, by which a
@@ -24,7 +28,7 @@
 //! # Invariants
 //!
 //! - **F1** The slot belongs to the producer until the transition to `OK` or `ERR`, afterwards to the
-//!   consumer.
+//!   consumer. After `KILLED` it is whose it was.
 //! - **F2** A continuation is told once, by the producer that found it; detaching succeeds only if
 //!   it has not been and will not be told.
 
@@ -40,6 +44,7 @@ const LINK: usize = 2;
 const OK: usize = 3;
 const ERR: usize = 4;
 const DROPPED: usize = 5;
+const KILLED: usize = 6;
 const TAG: usize = 7;
 
 /// Who attaches: at least 8-aligned.
@@ -50,6 +55,7 @@ pub(crate) type Continuation<C> = NonNull<C>;
 pub(crate) enum Outcome {
     Ok,
     Err,
+    Killed,
 }
 
 impl Outcome {
@@ -57,6 +63,7 @@ impl Outcome {
         match self {
             Outcome::Ok => OK,
             Outcome::Err => ERR,
+            Outcome::Killed => KILLED,
         }
     }
 }
@@ -115,6 +122,7 @@ impl<C> State<C> {
         match word & TAG {
             OK => Some(Outcome::Ok),
             ERR => Some(Outcome::Err),
+            KILLED => Some(Outcome::Killed),
             _ => None,
         }
     }

@@ -26,7 +26,7 @@ impl Waiting {
             // SAFETY: as above; the thread may go on at once (L1).
             unsafe { Latch::set(latch) };
         },
-        assist: |_, _| Assist::Wait,
+        assist: |_, _| Assist::Go,
         kill: |_| unreachable!("is no future"),
     };
 }

@@ -2,7 +2,7 @@
 //! more threads than the pool has.
 //!
 //! Guest number `g` (counted from 1) benches thread `threads - g`; the gate's lock orders guests. A
-//! thread that works when it is asked to sit out finishes its job first.
+//! thread that works when it is asked to sit out finishes its job first, helping nobody but its own.
 //!
 //! | state    | meaning                                                         |
 //! |----------|-----------------------------------------------------------------|
@@ -15,10 +15,12 @@
 //! - **B1** `OUT` is entered by the thread itself, or by a guest that took the thread's bit, and left
 //!   only under the lock, which every change of a state holds.
 
-use raddle_sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use raddle_sync::spin::Backoff;
 use raddle_sync::sync::Mutex;
 
 use crate::pool::shared::Shared;
+use crate::sleep::Sleep;
 
 const PLAYS: u8 = 0;
 const ASKED: u8 = 1;
@@ -60,8 +62,11 @@ impl Benches {
             .store(out - usize::from(before == OUT), Ordering::Relaxed);
     }
 
-    /// The thread itself sits down. False: it may play after all.
+    /// The thread itself sits down, if it is asked to.
     pub(crate) fn sit_out(&self, thread: usize) -> bool {
+        if !self.is_asked(thread) {
+            return false;
+        }
         let _guard = self.lock.lock();
         let asked = self.states[thread].load(Ordering::Relaxed) != PLAYS;
         if asked {
@@ -70,23 +75,29 @@ impl Benches {
         asked
     }
 
-    /// The thread stands up without having been called: the pool ends.
-    pub(crate) fn stand_up(&self, thread: usize) {
+    /// The thread is awake. True: it counts as a searcher, of its own accord or because somebody
+    /// claimed it. False: it is still out.
+    pub(crate) fn wake_self(&self, sleep: &Sleep, thread: usize) -> bool {
         let _guard = self.lock.lock();
-        self.set(thread, PLAYS);
+        let plays = self.states[thread].load(Ordering::Relaxed) != OUT;
+        if plays {
+            sleep.wake_self(thread);
+        }
+        plays
     }
 
     /// A guest has come: `thread` is to sit out.
     pub(crate) fn ask(&self, shared: &Shared, thread: usize) {
-        let _guard = self.lock.lock();
-        self.set(
-            thread,
-            if shared.sleep.bench(thread) {
-                OUT
-            } else {
-                ASKED
-            },
-        );
+        let guard = self.lock.lock();
+        self.set(thread, if shared.sleep.bench(thread) { OUT } else { ASKED });
+        drop(guard);
+        // If it is just looking for work, then until it has seen that it was asked.
+        fence(Ordering::SeqCst);
+        let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release at the end of a hunt.
+        while shared.regions[thread].hunting.load(Ordering::Acquire) {
+            backoff.spin();
+        }
     }
 
     /// The guest has gone: `thread` may play.

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::io;
 use std::ptr::NonNull;
 
-use raddle_sync::atomic::{AtomicPtr, AtomicU64};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use raddle_sync::parker::{Parker, ParkerLease};
 
 use crate::deque::{ForkStack, MAX_SLOTS, Slot};
@@ -60,6 +60,8 @@ pub(crate) struct Region {
     pub(crate) ring: Ring,
     /// The tasks that run on this worker, innermost first.
     pub(crate) running: AtomicPtr<Running>,
+    /// The worker is about to take foreign work.
+    pub(crate) hunting: AtomicBool,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
     parker: ParkerLease,
@@ -126,6 +128,7 @@ impl RegionBox {
             shared,
             ring: Ring::new(),
             running: AtomicPtr::new(std::ptr::null_mut()),
+            hunting: AtomicBool::new(false),
             roused_at: AtomicU64::new(0),
             parker: Parker::lease(),
         };

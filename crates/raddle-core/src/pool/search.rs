@@ -23,6 +23,14 @@ pub(crate) enum Goal<'a> {
     Latch(&'a Latch, Option<Instant>),
 }
 
+/// How a sleep ended.
+enum Slept {
+    /// The worker is awake again; `counted` says whether as a searcher.
+    Woken { counted: bool },
+    /// The thread has left the pool.
+    Left,
+}
+
 /// Something to run.
 #[derive(Debug)]
 enum Work {
@@ -140,15 +148,6 @@ impl Region {
         let shared = self.shared();
         let mut since = Instant::now();
         while !self.is_reached(goal) {
-            if let Goal::Idle = goal {
-                if shared.benches.is_asked(self.index) {
-                    match self.sit_out(searching) {
-                        Some(now) => searching = now,
-                        None => return,
-                    }
-                    continue;
-                }
-            }
             if let Some((work, at)) = at.and_then(|at| Some((self.find(goal, searching)?, at))) {
                 if searching {
                     searching = false;
@@ -158,30 +157,33 @@ impl Region {
                 self.run(work, at, goal);
                 continue;
             }
-            if !searching {
+            if self.is_benched() {
+                // To sleep at once.
+            } else if !searching {
                 searching = shared.sleep.try_search(shared.search_cap());
                 since = Instant::now();
                 if searching {
                     continue;
                 }
             } else if since.elapsed() < self.patience() {
-                if shared.oversubscribed {
-                    thread::yield_now()
-                } else {
-                    hint::spin_loop()
-                }
+                if shared.oversubscribed { thread::yield_now() } else { hint::spin_loop() }
                 continue;
             }
             self.owned.fruitless.set(true);
             match self.sleep(goal, searching) {
-                true => searching = true,
-                false => return,
+                Slept::Woken { counted } => searching = counted,
+                Slept::Left => return,
             }
             since = Instant::now();
         }
         if searching {
             shared.hand_on();
         }
+    }
+
+    /// Whether a guest works in this thread's stead: a hint.
+    fn is_benched(&self) -> bool {
+        self.index < self.shared().threads() && self.shared().benches.is_asked(self.index)
     }
 
     fn is_reached(&self, goal: Goal<'_>) -> bool {
@@ -204,29 +206,42 @@ impl Region {
         }
     }
 
-    /// Sleeps until woken. True: go on, as a searcher. False: the thread has left the pool.
-    fn sleep(&self, goal: Goal<'_>, searching: bool) -> bool {
+    /// Sleeps until woken, among the sleepers or on the bench.
+    fn sleep(&self, goal: Goal<'_>, searching: bool) -> Slept {
         let shared = self.shared();
-        let alone = shared.sleep.fall_asleep(self.index, searching);
-        if !(alone && shared.look_around()) && self.prepare_sleep(goal) {
-            let woken = match (goal, self.patience_asleep(goal)) {
-                (_, None) => {
+        let is_thread = self.index < shared.threads();
+        let stay_awake = if is_thread && shared.benches.sit_out(self.index) {
+            if searching {
+                shared.hand_on();
+            }
+            false
+        } else {
+            shared.sleep.fall_asleep(self.index, searching) && shared.look_around()
+        };
+        if !stay_awake && self.prepare_sleep(goal) {
+            let woken = match self.longest_sleep(goal) {
+                None => {
                     self.parker().park();
                     true
                 }
-                (_, Some(time)) => self.parker().park_timeout(time),
+                Some(time) => self.parker().park_timeout(time),
             };
             if !woken && matches!(goal, Goal::Idle) && shared.leave_seat(self.index) {
-                return false;
+                return Slept::Left;
             }
         }
-        shared.sleep.wake_self(self.index);
+        let counted = if is_thread {
+            shared.benches.wake_self(&shared.sleep, self.index)
+        } else {
+            shared.sleep.wake_self(self.index);
+            true
+        };
         // ORD: written before the token that woke us.
         let roused_at = self.roused_at.swap(0, Ordering::Relaxed);
         if roused_at != 0 {
             shared.note_wake(roused_at);
         }
-        true
+        Slept::Woken { counted }
     }
 
     /// Tells the goal's setter that this worker sleeps. False: no need to.
@@ -239,7 +254,7 @@ impl Region {
     }
 
     /// The longest sleep.
-    fn patience_asleep(&self, goal: Goal<'_>) -> Option<Duration> {
+    fn longest_sleep(&self, goal: Goal<'_>) -> Option<Duration> {
         match goal {
             Goal::Idle => Some(self.shared().config.keep_alive),
             Goal::Latch(_, Some(deadline)) => {
@@ -247,31 +262,6 @@ impl Region {
             }
             Goal::Fork(_) | Goal::Latch(_, None) => None,
         }
-    }
-
-    /// Sits on the bench while a guest works in this thread's stead. Says whether it counts as a
-    /// searcher afterwards; none: the thread has left the pool.
-    fn sit_out(&self, searching: bool) -> Option<bool> {
-        let shared = self.shared();
-        if !shared.benches.sit_out(self.index) {
-            return Some(searching);
-        }
-        if searching {
-            shared.hand_on();
-        }
-        while shared.benches.is_out(self.index) {
-            if shared.terminating() {
-                shared.benches.stand_up(self.index);
-                return Some(false);
-            }
-            let woken = self.parker().park_timeout(shared.config.keep_alive);
-            if !woken && shared.leave_seat(self.index) {
-                return None;
-            }
-        }
-        // Released, which put it among the sleepers; and claimed, if the bit is gone.
-        shared.sleep.wake_self(self.index);
-        Some(true)
     }
 
     // --- finding work ---
@@ -282,24 +272,42 @@ impl Region {
                 return Some(work);
             }
         }
-        if !self.may_host() {
-            // Own forks only: the rest of this very stack, which may be what is waited for.
-            return self.steal_from(self.index).0;
-        }
         let tick = self.owned.tick.get().wrapping_add(1);
         self.owned.tick.set(tick);
-        if tick % FAIRNESS == 0 {
+        if tick % FAIRNESS == 0 && matches!(goal, Goal::Idle) {
             if let Some(work) = self.grab() {
                 return Some(work);
             }
         }
-        let own = self
-            .ring
-            .pop()
-            .map(Work::Task)
-            .or_else(|| self.steal_from(self.index).0);
-        own.or_else(|| self.grab())
-            .or_else(|| self.steal(searching))
+        // Own tasks and own forks at any depth: they may be what is waited for, with nobody else
+        // to run them. There are at most a ring of the ones and a stack of the others.
+        let own = self.ring.pop().map(Work::Task).or_else(|| self.steal_from(self.index).0);
+        if own.is_some() {
+            return own;
+        }
+        if !self.may_host() || !self.start_hunt() {
+            return None;
+        }
+        let work = self.hunt(searching);
+        // ORD: Release pairs with the Acquire of the guest who waits for the end of a hunt.
+        self.hunting.store(false, Ordering::Release);
+        work
+    }
+
+    /// Announces that this worker is about to take foreign work. False: it may not, a guest works in
+    /// its stead. (Dekker: the guest asks, then looks whether the worker hunts.)
+    fn start_hunt(&self) -> bool {
+        self.hunting.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let may = !self.is_benched();
+        if !may {
+            self.hunting.store(false, Ordering::Relaxed);
+        }
+        may
+    }
+
+    fn hunt(&self, searching: bool) -> Option<Work> {
+        self.grab().or_else(|| self.steal(searching))
     }
 
     /// Whether foreign work may be taken on top of what this thread's stack holds.

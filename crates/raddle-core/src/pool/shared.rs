@@ -248,7 +248,9 @@ impl Shared {
     /// Queues tasks that come from outside.
     pub(crate) fn inject(&self, tasks: impl IntoIterator<Item = Task>) {
         self.injector.push(tasks);
-        self.announce();
+        // Full, because a guest who leaves looks without a heavy fence.
+        fence(Ordering::SeqCst);
+        self.wake_if_needed();
     }
 
     /// After a task was queued: S1, steps 2 to 4.

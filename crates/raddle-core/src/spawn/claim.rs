@@ -16,7 +16,8 @@
 //!
 //! - **K1** Whoever moves the phase from `QUEUED` owns the closure: to run it, or to drop it.
 //! - **K2** Whoever moves the phase to `FINISHED` or `KILLED` is the producer of the future (see
-//!   `future::state`): it alone writes the slot and completes the state.
+//!   `future::state`): it alone completes the state. The slot is the runner's from its start on, and
+//!   to a future that was killed while running the slot means nothing.
 //! - **K3** The task is freed by the future's parties (`release`) if neither `QUEUE` nor `RUNNER` is set,
 //!   otherwise by the last of the two to be cleared after `RELEASED`.
 

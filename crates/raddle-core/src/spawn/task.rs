@@ -8,7 +8,7 @@ use raddle_sync::cell::UnsafeCell;
 
 use crate::future::Future;
 use crate::future::Killed;
-use crate::future::failure::{Failure, FailureKind};
+use crate::future::failure::Failure;
 use crate::future::node::{self, Assist, Head, Slot, VTable, Waiter};
 use crate::future::state::{Outcome as Ended, State};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
@@ -75,7 +75,7 @@ struct Task<F, T> {
     home: Home,
 }
 
-/// The closure until the task starts or is killed; the result once it is done.
+/// The closure until the task starts or is killed; the result once it has finished.
 #[repr(C)]
 union Body<F, T> {
     closure: ManuallyDrop<F>,
@@ -246,7 +246,7 @@ where
         // SAFETY: this table is that of such tasks.
         let task = unsafe { Self::from_header(header) };
         // SAFETY: K2: killed by the caller, so that it is the producer.
-        unsafe { Self::resolve(task, Err(Failure::plain(FailureKind::Killed))) };
+        unsafe { node::complete(task.cast(), Ended::Killed) };
     }
 
     // --- the future's side ---
@@ -281,7 +281,7 @@ where
             KillOutcome::TooLate => return Killed::TooLate,
         };
         // SAFETY: K2.
-        unsafe { Self::resolve(task, Err(Failure::plain(FailureKind::Killed))) };
+        unsafe { node::complete(node, Ended::Killed) };
         killed
     }
 
@@ -290,38 +290,41 @@ where
         // SAFETY: the future's handle keeps it alive.
         let this = unsafe { task.as_ref() };
         let header = NonNull::from(&this.header);
-        let done = match Worker::current() {
+        match Worker::current() {
             Some(worker) if this.home.is_of(worker) => {
                 if Running::contains(&worker.region().running, header) {
                     return Assist::Cycle;
                 }
                 // SAFETY: alive, on its own pool.
-                unsafe { Self::run_here(task, worker) }
+                unsafe { Self::run_here(task, worker) };
             }
-            _ => {
-                waiter == Waiter::Patient
-                    && this.claim.is_queued()
-                    && this.home.enter_to_help().is_some_and(|guest| {
-                        // SAFETY: alive, on its own pool.
-                        unsafe { Self::run_here(task, guest.worker()) }
-                    })
+            _ if waiter == Waiter::Patient && this.claim.is_queued() => {
+                if let Some(guest) = this.home.enter_to_help() {
+                    // SAFETY: alive, on its own pool.
+                    unsafe { Self::run_here(task, guest.worker()) };
+                }
             }
-        };
-        if done { Assist::Done } else { Assist::Wait }
+            _ => {}
+        }
+        Assist::Go
     }
 
     /// Runs the task on this worker if nobody has started it.
-    unsafe fn run_here(task: NonNull<Self>, worker: &Worker) -> bool {
+    ///
+    /// # Safety
+    ///
+    /// By the consumer, on a worker of the task's pool.
+    unsafe fn run_here(task: NonNull<Self>, worker: &Worker) {
         // SAFETY: contract.
         let this = unsafe { task.as_ref() };
         let header = NonNull::from(&this.header);
         let region = worker.region();
         if region.ring.pop_if(header) {
             region.run_task(header, worker);
-            return true;
+            return;
         }
         if !this.claim.start_waiting() {
-            return false;
+            return;
         }
         // SAFETY: alive, and if queued in an injector then in its own pool's.
         if unsafe { worker.shared().injector.remove(header) } {
@@ -331,6 +334,5 @@ where
         // SAFETY: started.
         unsafe { Self::execute(task, worker) };
         region.owned.context.set(before);
-        true
     }
 }
