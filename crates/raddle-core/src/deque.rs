@@ -404,8 +404,8 @@ impl ForkStack {
         self.limit.store(ATTENTION, Ordering::Relaxed);
     }
 
-    /// Makes the older half of the private jobs public without the owner. False: somebody else is
-    /// at it, or the owner moved, or there is nothing.
+    /// Makes the private jobs public without the owner, all of them: he is busy for long, and the
+    /// fence is dear. False: somebody else is at it, or the owner moved, or there is nothing.
     pub(crate) fn escalate(&self) -> bool {
         // ORD: Acquire/Release only so that one escalation follows another.
         if self.portable || self.escalating.swap(true, Ordering::Acquire) {
@@ -428,7 +428,7 @@ impl ForkStack {
             // ORD: I4; the job itself is read by the thief that takes it.
             .take_while(|&i| !self.slot(i).job.load(Ordering::Relaxed).is_null())
             .count();
-        let split = span.tail + private.div_ceil(2);
+        let split = span.tail + private;
         private > 0 && self.exchange(span, Span { split, ..span })
     }
 }

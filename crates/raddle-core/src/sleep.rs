@@ -108,6 +108,7 @@ impl Sleep {
     pub(crate) fn stop_search(&self) -> bool {
         // ORD: SeqCst, and the fence, for S1 and S3.
         let before = Counts(self.counts.fetch_sub(ONE_SEARCHING, Ordering::SeqCst));
+        debug_assert!(before.searching() > 0, "who stops a search was counted");
         fence(Ordering::SeqCst);
         before.searching() == 1 && before.sleeping() > 0
     }
@@ -130,12 +131,21 @@ impl Sleep {
         before.searching() == usize::from(searching)
     }
 
-    /// Takes back the sleep of `worker`, who is awake again; from now on it searches. False: a
+    /// Takes back the sleep of `worker`, who found work at the last moment and searches on; or a
     /// producer has claimed it, to the same effect, and a token is on its way.
-    pub(crate) fn wake_self(&self, worker: usize) -> bool {
+    pub(crate) fn stay_awake(&self, worker: usize) {
+        if self.take_bit(worker) {
+            self.claimed();
+        }
+    }
+
+    /// Ends the sleep of `worker`, who is awake and busy. False: it did not sleep by this count; if it
+    /// was claimed, it counts as a searcher.
+    pub(crate) fn rise(&self, worker: usize) -> bool {
         let taken = self.take_bit(worker);
         if taken {
-            self.claimed();
+            // ORD: as in `claimed`.
+            self.counts.fetch_sub(ONE_SLEEPING, Ordering::SeqCst);
         }
         taken
     }
@@ -163,16 +173,6 @@ impl Sleep {
     /// A claimed worker could not be woken: it sleeps on.
     pub(crate) fn unclaim(&self, worker: usize) {
         let _ = self.fall_asleep(worker, true);
-    }
-
-    /// Removes a sleeper from the count without waking it. False: it does not sleep.
-    pub(crate) fn bench(&self, worker: usize) -> bool {
-        let taken = self.take_bit(worker);
-        if taken {
-            // ORD: as in `claimed`.
-            self.counts.fetch_sub(ONE_SLEEPING, Ordering::SeqCst);
-        }
-        taken
     }
 
     /// Puts a benched worker that sleeps among the sleepers.

@@ -75,21 +75,28 @@ impl Benches {
         asked
     }
 
-    /// The thread is awake. True: it counts as a searcher, of its own accord or because somebody
-    /// claimed it. False: it is still out.
-    pub(crate) fn wake_self(&self, sleep: &Sleep, thread: usize) -> bool {
+    /// The thread has found work at the last moment. True: it counts as a searcher. False: it was sent
+    /// out in that very moment.
+    pub(crate) fn stay_awake(&self, sleep: &Sleep, thread: usize) -> bool {
         let _guard = self.lock.lock();
         let plays = self.states[thread].load(Ordering::Relaxed) != OUT;
         if plays {
-            sleep.wake_self(thread);
+            sleep.stay_awake(thread);
         }
         plays
+    }
+
+    /// The thread is awake. True: it was claimed, and counts as a searcher.
+    pub(crate) fn rise(&self, sleep: &Sleep, thread: usize) -> bool {
+        let _guard = self.lock.lock();
+        let plays = self.states[thread].load(Ordering::Relaxed) != OUT;
+        plays && !sleep.rise(thread)
     }
 
     /// A guest has come: `thread` is to sit out.
     pub(crate) fn ask(&self, shared: &Shared, thread: usize) {
         let guard = self.lock.lock();
-        self.set(thread, if shared.sleep.bench(thread) { OUT } else { ASKED });
+        self.set(thread, if shared.sleep.rise(thread) { OUT } else { ASKED });
         drop(guard);
         // If it is just looking for work, then until it has seen that it was asked.
         fence(Ordering::SeqCst);

@@ -155,11 +155,15 @@ impl Region {
                 }
                 self.owned.fruitless.set(false);
                 self.run(work, at, goal);
+                since = Instant::now();
                 continue;
             }
+            // Who waits looks for work without counting as a searcher: when his goal is reached he has
+            // better to do than to see to a successor.
+            let waits = !matches!(goal, Goal::Idle);
             if self.is_benched() {
                 // To sleep at once.
-            } else if !searching {
+            } else if !searching && !waits {
                 searching = shared.sleep.try_search(shared.search_cap());
                 since = Instant::now();
                 if searching {
@@ -210,15 +214,20 @@ impl Region {
     fn sleep(&self, goal: Goal<'_>, searching: bool) -> Slept {
         let shared = self.shared();
         let is_thread = self.index < shared.threads();
-        let stay_awake = if is_thread && shared.benches.sit_out(self.index) {
+        if is_thread && shared.benches.sit_out(self.index) {
             if searching {
                 shared.hand_on();
             }
-            false
-        } else {
-            shared.sleep.fall_asleep(self.index, searching) && shared.look_around()
-        };
-        if !stay_awake && self.prepare_sleep(goal) {
+        } else if shared.sleep.fall_asleep(self.index, searching) && shared.look_around() {
+            let counted = if is_thread {
+                shared.benches.stay_awake(&shared.sleep, self.index)
+            } else {
+                shared.sleep.stay_awake(self.index);
+                true
+            };
+            return Slept::Woken { counted };
+        }
+        if self.prepare_sleep(goal) {
             let woken = match self.longest_sleep(goal) {
                 None => {
                     self.parker().park();
@@ -231,10 +240,9 @@ impl Region {
             }
         }
         let counted = if is_thread {
-            shared.benches.wake_self(&shared.sleep, self.index)
+            shared.benches.rise(&shared.sleep, self.index)
         } else {
-            shared.sleep.wake_self(self.index);
-            true
+            !shared.sleep.rise(self.index)
         };
         // ORD: written before the token that woke us.
         let roused_at = self.roused_at.swap(0, Ordering::Relaxed);
@@ -288,7 +296,7 @@ impl Region {
         if !self.may_host() || !self.start_hunt() {
             return None;
         }
-        let work = self.hunt(searching);
+        let work = self.hunt(searching || !matches!(goal, Goal::Idle));
         // ORD: Release pairs with the Acquire of the guest who waits for the end of a hunt.
         self.hunting.store(false, Ordering::Release);
         work
@@ -306,8 +314,8 @@ impl Region {
         may
     }
 
-    fn hunt(&self, searching: bool) -> Option<Work> {
-        self.grab().or_else(|| self.steal(searching))
+    fn hunt(&self, eager: bool) -> Option<Work> {
+        self.grab().or_else(|| self.steal(eager))
     }
 
     /// Whether foreign work may be taken on top of what this thread's stack holds.
@@ -344,8 +352,8 @@ impl Region {
         first.map(Work::Task)
     }
 
-    /// One round over all other workers, from a random one on.
-    fn steal(&self, searching: bool) -> Option<Work> {
+    /// One round over all other workers, from a random one on. Eager: private jobs too.
+    fn steal(&self, eager: bool) -> Option<Work> {
         let count = self.shared().regions.len();
         let start = self.random() as usize % count;
         let mut private = None;
@@ -362,7 +370,7 @@ impl Region {
             }
         }
         private
-            .filter(|_| searching)
+            .filter(|_| eager)
             .and_then(|victim| self.dislodge(victim))
     }
 
