@@ -66,10 +66,7 @@ impl Args {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    tables::TABLES
-        .iter()
-        .map(|(name, _)| *name)
-        .chain([tables::ALL])
+    tables::TABLES.iter().map(|(name, _)| *name).chain([tables::ALL])
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -69,11 +69,7 @@ impl Contender {
         names: Vec<String>,
         measure: impl FnMut() -> Vec<Vec<f64>> + 'static,
     ) -> Self {
-        Contender {
-            section: section.into(),
-            names,
-            measure: Box::new(measure),
-        }
+        Contender { section: section.into(), names, measure: Box::new(measure) }
     }
 }
 
@@ -116,40 +112,25 @@ pub(crate) fn run(table: Table, settings: &Settings) -> Outcome {
         let left = settings.max.saturating_sub(start.elapsed());
         groups.push(run_group(group, rounds, left / (count - i) as u32));
     }
-    Outcome {
-        about: table.about,
-        groups,
-        budgets: table.budgets,
-    }
+    Outcome { about: table.about, groups, budgets: table.budgets }
 }
 
 fn run_group(mut group: Group, rounds: usize, time: Duration) -> Measured {
     let start = Instant::now();
     let count = group.contenders.len();
     // samples[contender][row][round]: the samples of that round
-    let mut samples: Vec<Vec<Vec<Vec<f64>>>> = group
-        .contenders
-        .iter()
-        .map(|c| vec![Vec::new(); c.names.len()])
-        .collect();
+    let mut samples: Vec<Vec<Vec<Vec<f64>>>> =
+        group.contenders.iter().map(|c| vec![Vec::new(); c.names.len()]).collect();
     for round in 0..rounds {
         if round > 0 && start.elapsed() > time {
             break;
         }
         for (turn, i) in order(count, round).enumerate() {
             let contender = &mut group.contenders[i];
-            progress(&format!(
-                "round {}/{rounds}, {}/{count}",
-                round + 1,
-                turn + 1
-            ));
+            progress(&format!("round {}/{rounds}, {}/{count}", round + 1, turn + 1));
             settle();
             let figures = (contender.measure)();
-            assert_eq!(
-                figures.len(),
-                contender.names.len(),
-                "a figure for each row"
-            );
+            assert_eq!(figures.len(), contender.names.len(), "a figure for each row");
             for (row, figures) in samples[i].iter_mut().zip(figures) {
                 row.push(figures);
             }
@@ -162,11 +143,7 @@ fn run_group(mut group: Group, rounds: usize, time: Duration) -> Measured {
             rows.push(row(contender.section.clone(), name, group.unit, &rounds));
         }
     }
-    Measured {
-        references: group.references,
-        ceiling: group.ceiling,
-        rows,
-    }
+    Measured { references: group.references, ceiling: group.ceiling, rows }
 }
 
 fn row(section: String, name: String, unit: &'static str, rounds: &[Vec<f64>]) -> Row {
@@ -184,11 +161,7 @@ fn row(section: String, name: String, unit: &'static str, rounds: &[Vec<f64>]) -
 /// The order of `count` contenders in a round.
 fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |turn| {
-        let turn = if round % 2 == 0 {
-            turn
-        } else {
-            count - 1 - turn
-        };
+        let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
         (turn + round / 2) % count
     })
 }
@@ -293,11 +266,7 @@ mod tests {
         assert_eq!(*log.borrow(), ["a", "b", "b", "a"]);
         assert!(done.rows.iter().all(|row| row.rounds == [1.0, 1.0]));
 
-        let done = run_group(
-            group(Duration::from_millis(5)),
-            1000,
-            Duration::from_millis(1),
-        );
+        let done = run_group(group(Duration::from_millis(5)), 1000, Duration::from_millis(1));
         assert!(done.rows.iter().all(|row| row.rounds.len() == 1));
     }
 }

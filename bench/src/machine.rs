@@ -35,17 +35,9 @@ impl fmt::Display for Machine {
         if let Some(load) = self.load {
             write!(f, ", load {load:.2}")?;
         }
-        write!(
-            f,
-            "\n{}, commit {}",
-            self.rustc,
-            self.commit.as_deref().unwrap_or("unknown")
-        )?;
+        write!(f, "\n{}, commit {}", self.rustc, self.commit.as_deref().unwrap_or("unknown"))?;
         if self.load.is_some_and(|load| load > 0.5) {
-            write!(
-                f,
-                "\nother programs use this machine: read ratios of the minima, not medians"
-            )?;
+            write!(f, "\nother programs use this machine: read ratios of the minima, not medians")?;
         }
         Ok(())
     }
@@ -66,14 +58,7 @@ fn os() -> String {
 
 fn commit() -> Option<String> {
     let output = Command::new("git")
-        .args([
-            "-C",
-            env!("CARGO_MANIFEST_DIR"),
-            "describe",
-            "--always",
-            "--dirty",
-            "--exclude=*",
-        ])
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--exclude=*"])
         .output()
         .ok()
         .filter(|output| output.status.success())?;
@@ -81,12 +66,7 @@ fn commit() -> Option<String> {
 }
 
 fn load() -> Option<f64> {
-    fs::read_to_string("/proc/loadavg")
-        .ok()?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// CPU time used by all threads of this process so far, in milliseconds; none where the system

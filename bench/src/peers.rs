@@ -46,10 +46,7 @@ pub(crate) fn chili_pool(threads: usize) -> chili::ThreadPool {
 }
 
 pub(crate) fn rayon_pool(threads: usize) -> rayon::ThreadPool {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .expect("a pool");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
     pool.install(|| {
         work::rayon::fib((), 20);
         work::rayon::spread((), width(threads), WARM);
@@ -63,9 +60,8 @@ pub(crate) fn tokio_pool(threads: usize) -> tokio::runtime::Runtime {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let tasks: Vec<_> = (0..width(threads))
-            .map(|_| tokio::spawn(async { work::spin(WARM) }))
-            .collect();
+        let tasks: Vec<_> =
+            (0..width(threads)).map(|_| tokio::spawn(async { work::spin(WARM) })).collect();
         for task in tasks {
             task.await.expect("no panic");
         }
@@ -143,12 +139,7 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(workload: Workload) -> Job {
         let operations = workload.operations();
-        Job {
-            workload,
-            expected: Rc::default(),
-            operations,
-            title: workload.title(),
-        }
+        Job { workload, expected: Rc::default(), operations, title: workload.title() }
     }
 
     /// The section for runs with so many threads.

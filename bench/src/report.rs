@@ -48,34 +48,17 @@ pub(crate) struct Budget {
 impl Budget {
     /// The row `of` divided by the row `to`, by their minima.
     pub(crate) fn ratio(what: impl Into<String>, of: RowId, to: RowId, limit: Limit) -> Self {
-        Budget {
-            what: what.into(),
-            of,
-            to: Some(to),
-            limit,
-            stat: Stat::Min,
-            cores: 1,
-        }
+        Budget { what: what.into(), of, to: Some(to), limit, stat: Stat::Min, cores: 1 }
     }
 
     /// The row itself, by its minimum.
     pub(crate) fn value(what: impl Into<String>, of: RowId, limit: Limit) -> Self {
-        Budget {
-            what: what.into(),
-            of,
-            to: None,
-            limit,
-            stat: Stat::Min,
-            cores: 1,
-        }
+        Budget { what: what.into(), of, to: None, limit, stat: Stat::Min, cores: 1 }
     }
 
     /// Judges by the medians.
     pub(crate) fn by_median(self) -> Self {
-        Budget {
-            stat: Stat::Median,
-            ..self
-        }
+        Budget { stat: Stat::Median, ..self }
     }
 
     /// Judges only on machines with this many cores.
@@ -108,14 +91,7 @@ impl Budget {
             (true, false) => Verdict::Missed,
         };
         let what = self.what.clone();
-        Judgement {
-            what,
-            min,
-            median,
-            judged_by: self.stat,
-            limit: self.limit,
-            verdict,
-        }
+        Judgement { what, min, median, judged_by: self.stat, limit: self.limit, verdict }
     }
 }
 
@@ -172,22 +148,9 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(name: &'static str, outcome: Outcome, settings: &Settings) -> Self {
-        let rows: Vec<&Row> = outcome
-            .groups
-            .iter()
-            .flat_map(|group| &group.rows)
-            .collect();
-        let judgements = outcome
-            .budgets
-            .iter()
-            .map(|b| b.judge(&rows, settings))
-            .collect();
-        Report {
-            name,
-            about: outcome.about,
-            groups: outcome.groups,
-            judgements,
-        }
+        let rows: Vec<&Row> = outcome.groups.iter().flat_map(|group| &group.rows).collect();
+        let judgements = outcome.budgets.iter().map(|b| b.judge(&rows, settings)).collect();
+        Report { name, about: outcome.about, groups: outcome.groups, judgements }
     }
 }
 
@@ -210,10 +173,7 @@ impl Measured {
     /// The reference rows that this section has.
     fn references_of<'a>(&'a self, section: &'a str) -> Vec<(&'static str, &'a Row)> {
         let find = |name| Some((name, self.rows_of(section).find(|row| row.name == name)?));
-        self.references
-            .iter()
-            .filter_map(|name| find(*name))
-            .collect()
+        self.references.iter().filter_map(|name| find(*name)).collect()
     }
 
     fn ratios(&self) -> Vec<Ratio> {
@@ -223,13 +183,7 @@ impl Measured {
                 for (name, reference) in self.references_of(section) {
                     let (min, median) = ratios(row, reference);
                     let (section, row) = (section.to_owned(), row.name.clone());
-                    all.push(Ratio {
-                        section,
-                        row,
-                        reference: name,
-                        min,
-                        median,
-                    });
+                    all.push(Ratio { section, row, reference: name, min, median });
                 }
             }
         }
@@ -269,17 +223,9 @@ impl fmt::Display for Report {
             }
         }
         if !self.judgements.is_empty() {
-            writeln!(
-                f,
-                "\nbudgets {:>w$} {:>NUMBER$}",
-                "by min",
-                "by median",
-                w = NAME + NUMBER
-            )?;
+            writeln!(f, "\nbudgets {:>w$} {:>NUMBER$}", "by min", "by median", w = NAME + NUMBER)?;
         }
-        self.judgements
-            .iter()
-            .try_for_each(|judgement| write!(f, "{judgement}"))
+        self.judgements.iter().try_for_each(|judgement| write!(f, "{judgement}"))
     }
 }
 
@@ -298,12 +244,7 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
             _ => number(value),
         };
         write!(f, "  {:w$}", row.name, w = NAME - 2)?;
-        write!(
-            f,
-            "{:>NUMBER$}{:>NUMBER$}",
-            figure(row.min),
-            figure(row.median)
-        )?;
+        write!(f, "{:>NUMBER$}{:>NUMBER$}", figure(row.min), figure(row.median))?;
         for (_, reference) in &references {
             let (min, median) = ratios(row, reference);
             write!(f, "{:>NUMBER$}{:>NUMBER$}", number(min), number(median))?;
@@ -328,11 +269,7 @@ impl fmt::Display for Judgement {
         };
         // The figure that counts is marked.
         let mark = |stat| {
-            if self.judged_by == stat && self.limit != Limit::None {
-                '*'
-            } else {
-                ' '
-            }
+            if self.judged_by == stat && self.limit != Limit::None { '*' } else { ' ' }
         };
         let line = format!(
             "  {verdict:6}  {:w$}{:>NUMBER$}{}{:>NUMBER$}{} {limit}",
@@ -366,14 +303,7 @@ mod tests {
 
     fn row(name: &str, min: f64, median: f64) -> Row {
         let rounds = vec![min, median];
-        Row {
-            section: "s".into(),
-            name: name.into(),
-            unit: "ns",
-            min,
-            median,
-            rounds,
-        }
+        Row { section: "s".into(), name: name.into(), unit: "ns", min, median, rounds }
     }
 
     fn id(name: &str) -> RowId {
@@ -381,13 +311,7 @@ mod tests {
     }
 
     fn settings(smoke: bool) -> Settings {
-        Settings {
-            rounds: None,
-            smoke,
-            threads: 2,
-            cores: 2,
-            max: Duration::ZERO,
-        }
+        Settings { rounds: None, smoke, threads: 2, cores: 2, max: Duration::ZERO }
     }
 
     fn verdict(budget: &Budget, smoke: bool) -> Verdict {
@@ -417,10 +341,7 @@ mod tests {
     fn smoke_runs_small_machines_and_mere_figures_are_not_judged() {
         let missed = Budget::value("a", id("a"), Limit::AtMost(0.0));
         assert_eq!(verdict(&missed, true), Verdict::NotJudged);
-        assert_eq!(
-            verdict(&missed.clone().needs_cores(2), false),
-            Verdict::Missed
-        );
+        assert_eq!(verdict(&missed.clone().needs_cores(2), false), Verdict::Missed);
         assert_eq!(verdict(&missed.needs_cores(3), false), Verdict::NotJudged);
         let figure = Budget::value("a", id("a"), Limit::None);
         assert_eq!(verdict(&figure, false), Verdict::NotJudged);
@@ -432,18 +353,11 @@ mod tests {
         let budget = Budget::ratio("a / b", id("a"), id("b"), Limit::AtMost(1.0));
         let judgement = budget.judge(&rows.each_ref(), &settings(false));
         assert_eq!(judgement.verdict, Verdict::Missed);
-        assert!(
-            serde_json::to_string(&judgement)
-                .unwrap()
-                .contains(r#""min":null"#)
-        );
+        assert!(serde_json::to_string(&judgement).unwrap().contains(r#""min":null"#));
     }
 
     fn report() -> Report {
-        let other = Row {
-            section: "t".into(),
-            ..row("raddle", 100.0, 10_000.0)
-        };
+        let other = Row { section: "t".into(), ..row("raddle", 100.0, 10_000.0) };
         let group = Measured {
             references: &["chili", "rayon"],
             ceiling: Some(10_000.0),
@@ -453,11 +367,7 @@ mod tests {
         let budgets = vec![of(Limit::AtMost(0.4)), of(Limit::None)];
         Report::new(
             "join",
-            Outcome {
-                about: "forks",
-                groups: vec![group],
-                budgets,
-            },
+            Outcome { about: "forks", groups: vec![group], budgets },
             &settings(false),
         )
     }
@@ -471,12 +381,7 @@ mod tests {
         assert_eq!(words(2), ["s", "[ns]", "min", "median", "/rayon", "median"]);
         assert_eq!(words(3), ["raddle", "1.000", "2.000", "0.500", "0.250"]);
         assert_eq!(words(7), ["raddle", "100.0", ">10000"]);
-        assert_eq!(
-            words(10),
-            [
-                "MISSED", "raddle", "/", "rayon", "0.500*", "0.250", "<=", "0.400"
-            ]
-        );
+        assert_eq!(words(10), ["MISSED", "raddle", "/", "rayon", "0.500*", "0.250", "<=", "0.400"]);
         assert_eq!(words(11), ["raddle", "/", "rayon", "0.500", "0.250"]);
         assert!(lines.iter().all(|line| line.len() <= 100));
     }

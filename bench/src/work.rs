@@ -30,11 +30,7 @@ pub(crate) fn spin(time: Duration) {
 
 /// Calls that `fib(n)` makes, itself included.
 fn fib_calls(n: u32) -> u64 {
-    if n < 2 {
-        1
-    } else {
-        1 + fib_calls(n - 1) + fib_calls(n - 2)
-    }
+    if n < 2 { 1 } else { 1 + fib_calls(n - 1) + fib_calls(n - 2) }
 }
 
 /// A node of a binary tree as in chili's own benchmark.
@@ -48,11 +44,7 @@ impl Node {
     /// A full tree of `2^levels - 1` nodes, each with the value 1.
     fn tree(levels: u32) -> Node {
         let child = || (levels > 1).then(|| Box::new(Node::tree(levels - 1)));
-        Node {
-            value: 1,
-            left: child(),
-            right: child(),
-        }
+        Node { value: 1, left: child(), right: child() }
     }
 
     /// The tree of that size, built once per process: half a gigabyte for 24 levels.
@@ -67,10 +59,7 @@ impl Node {
 /// the same everywhere.
 fn children(seed: u64, depth: u32, levels: u32) -> u64 {
     let more = 205 * (levels - depth.min(levels)) / levels; // of 256
-    seed.to_le_bytes()
-        .iter()
-        .take_while(|byte| u32::from(**byte) < more)
-        .count() as u64
+    seed.to_le_bytes().iter().take_while(|byte| u32::from(**byte) < more).count() as u64
 }
 
 /// A workload with a result that can be checked.
@@ -131,17 +120,12 @@ impl Workload {
     pub(crate) fn prepare(self) -> Input {
         match self {
             Workload::Fib(_) | Workload::Unbalanced(_) => Input::default(),
-            Workload::TreeSum(levels) => Input {
-                tree: Some(Node::shared(levels)),
-                ..Input::default()
-            },
+            Workload::TreeSum(levels) => {
+                Input { tree: Some(Node::shared(levels)), ..Input::default() }
+            }
             Workload::Sort(n) => {
                 let data = (0..n as u64).map(splitmix).collect();
-                Input {
-                    data,
-                    scratch: vec![0; n],
-                    ..Input::default()
-                }
+                Input { data, scratch: vec![0; n], ..Input::default() }
             }
         }
     }
@@ -154,11 +138,7 @@ impl Workload {
             // What is sorted must be what there was.
             let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.fold(0, u64::wrapping_add);
             let before = sum(&mut (0..n as u64).map(splitmix));
-            assert_eq!(
-                sum(&mut input.data.iter().copied()),
-                before,
-                "other numbers"
-            );
+            assert_eq!(sum(&mut input.data.iter().copied()), before, "other numbers");
         }
     }
 }

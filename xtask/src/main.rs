@@ -15,10 +15,9 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["ci"] => run(&CI.iter().collect::<Vec<_>>()),
-        ["ci", "--no-test"] => run(&CI
-            .iter()
-            .filter(|step| step.name != "test")
-            .collect::<Vec<_>>()),
+        ["ci", "--no-test"] => {
+            run(&CI.iter().filter(|step| step.name != "test").collect::<Vec<_>>())
+        }
         ["help" | "--help" | "-h"] => {
             print!("{}", usage());
             ExitCode::SUCCESS
@@ -63,10 +62,7 @@ fn run(steps: &[&Step]) -> ExitCode {
     for (step, outcome, time) in &done {
         println!("{:<9} {:>7.1} s  {outcome}", step.name, time.as_secs_f64());
     }
-    if done
-        .iter()
-        .all(|(_, outcome, _)| *outcome == Outcome::Passed)
-    {
+    if done.iter().all(|(_, outcome, _)| *outcome == Outcome::Passed) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -50,23 +50,14 @@ pub(crate) fn valgrind() -> Outcome {
 /// Builds the test programs; `None` if that fails.
 fn test_programs() -> Option<Vec<PathBuf>> {
     let mut command = cargo();
-    command.args([
-        "test",
-        "--no-run",
-        "--lib",
-        "--tests",
-        "--message-format=json",
-    ]);
+    command.args(["test", "--no-run", "--lib", "--tests", "--message-format=json"]);
     command.args(CONCURRENT.iter().flat_map(|package| ["-p", package]));
     let output = command.stderr(Stdio::inherit()).output().ok()?;
     let messages = String::from_utf8_lossy(&output.stdout);
-    output.status.success().then(|| {
-        messages
-            .lines()
-            .filter_map(executable)
-            .map(PathBuf::from)
-            .collect()
-    })
+    output
+        .status
+        .success()
+        .then(|| messages.lines().filter_map(executable).map(PathBuf::from).collect())
 }
 
 /// The path in a cargo message's `"executable":"PATH"`, which no other message has. Paths with
@@ -91,13 +82,7 @@ mod tests {
         let artifact =
             r#"{"reason":"compiler-artifact","executable":"/t/debug/deps/a-1","fresh":true}"#;
         assert_eq!(executable(artifact), Some("/t/debug/deps/a-1"));
-        assert_eq!(
-            executable(r#"{"reason":"compiler-artifact","executable":null}"#),
-            None
-        );
-        assert_eq!(
-            executable(r#"{"reason":"build-finished","success":true}"#),
-            None
-        );
+        assert_eq!(executable(r#"{"reason":"compiler-artifact","executable":null}"#), None);
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
     }
 }

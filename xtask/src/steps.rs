@@ -32,55 +32,19 @@ impl fmt::Display for Outcome {
 
 /// What `ci` runs.
 pub(crate) const CI: &[Step] = &[
-    Step {
-        name: "test",
-        what: "unit, integration and documentation tests",
-        run: test,
-    },
-    Step {
-        name: "fmt",
-        what: "the code is formatted",
-        run: fmt,
-    },
-    Step {
-        name: "clippy",
-        what: "no warnings, from the compiler or clippy",
-        run: clippy,
-    },
-    Step {
-        name: "docs",
-        what: "the documentation builds without warnings",
-        run: docs,
-    },
-    Step {
-        name: "loom",
-        what: "small models, explored systematically",
-        run: loom,
-    },
-    Step {
-        name: "shuttle",
-        what: "larger models, at random",
-        run: shuttle,
-    },
-    Step {
-        name: "bench",
-        what: "every benchmark runs, briefly",
-        run: bench,
-    },
+    Step { name: "test", what: "unit, integration and documentation tests", run: test },
+    Step { name: "fmt", what: "the code is formatted", run: fmt },
+    Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
+    Step { name: "docs", what: "the documentation builds without warnings", run: docs },
+    Step { name: "loom", what: "small models, explored systematically", run: loom },
+    Step { name: "shuttle", what: "larger models, at random", run: shuttle },
+    Step { name: "bench", what: "every benchmark runs, briefly", run: bench },
 ];
 
 /// What needs a tool that not everybody has.
 pub(crate) const EXTRA: &[Step] = &[
-    Step {
-        name: "asan",
-        what: "tests under AddressSanitizer (nightly)",
-        run: sanitize::asan,
-    },
-    Step {
-        name: "valgrind",
-        what: "tests under valgrind",
-        run: sanitize::valgrind,
-    },
+    Step { name: "asan", what: "tests under AddressSanitizer (nightly)", run: sanitize::asan },
+    Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
 ];
 
 /// The crates with models, and with `unsafe`.
@@ -95,22 +59,11 @@ fn fmt() -> Outcome {
 }
 
 fn clippy() -> Outcome {
-    outcome(cargo().args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    outcome(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
 fn docs() -> Outcome {
-    outcome(
-        cargo()
-            .args(["doc", "--workspace", "--no-deps"])
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )
+    outcome(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 fn loom() -> Outcome {
@@ -122,15 +75,7 @@ fn shuttle() -> Outcome {
 }
 
 fn bench() -> Outcome {
-    outcome(cargo().args([
-        "run",
-        "--release",
-        "-p",
-        "raddle-bench",
-        "--",
-        "all",
-        "--smoke",
-    ]))
+    outcome(cargo().args(["run", "--release", "-p", "raddle-bench", "--", "all", "--smoke"]))
 }
 
 /// Tests the concurrent crates on a model checker's seam: the models in their libraries, and in
@@ -140,10 +85,7 @@ fn models(checker: &str) -> Outcome {
     for package in CONCURRENT {
         let mut command = cargo();
         command.args(["test", "--release", "-p", package, "--lib"]);
-        if root()
-            .join(format!("crates/{package}/tests/{checker}.rs"))
-            .exists()
-        {
+        if root().join(format!("crates/{package}/tests/{checker}.rs")).exists() {
             command.args(["--test", checker]);
         }
         command.arg("--target-dir").arg(target_dir(checker));
@@ -159,10 +101,7 @@ fn models(checker: &str) -> Outcome {
 
 /// The workspace's root.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the root")
-        .to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_path_buf()
 }
 
 /// A build directory of its own for builds with other flags, so that none throws out another's.
@@ -185,10 +124,7 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(_) => Outcome::Failed,
         Err(error) => {
-            eprintln!(
-                "xtask: cannot run {}: {error}",
-                command.get_program().to_string_lossy()
-            );
+            eprintln!("xtask: cannot run {}: {error}", command.get_program().to_string_lossy());
             Outcome::Failed
         }
     }

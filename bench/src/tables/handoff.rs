@@ -38,19 +38,9 @@ pub(crate) fn table(settings: &Settings) -> Table {
         samples: settings.size(200, 10),
         batch,
     };
-    let quiet = Mode {
-        title: "quiet",
-        quiet: QUIET,
-        samples: settings.size(60, 5),
-        batch: 1,
-    };
+    let quiet = Mode { title: "quiet", quiet: QUIET, samples: settings.size(60, 5), batch: 1 };
     // An empty region is shorter than two readings of the clock.
-    let modes = [
-        (EMPTY, hot(16)),
-        (EMPTY, quiet),
-        (JOIN, hot(1)),
-        (JOIN, quiet),
-    ];
+    let modes = [(EMPTY, hot(16)), (EMPTY, quiet), (JOIN, hot(1)), (JOIN, quiet)];
     let group = |(what, mode)| Group {
         unit: "us",
         references: &["chili", "rayon"],
@@ -59,11 +49,7 @@ pub(crate) fn table(settings: &Settings) -> Table {
     };
     let budget = |(what, mode): (&str, Mode)| {
         let id = |name: &str| (section(what, mode, threads), name.to_owned());
-        let limit = if what == JOIN {
-            Limit::AtMost(0.5)
-        } else {
-            Limit::None
-        };
+        let limit = if what == JOIN { Limit::AtMost(0.5) } else { Limit::None };
         Budget::ratio(
             format!("raddle / rayon, {what}, {}", mode.title),
             id("raddle"),

@@ -26,21 +26,11 @@ pub(crate) fn table(settings: &Settings) -> Table {
     };
     let budget = |workers| {
         let id = (section(workers), "raddle".to_owned());
-        Budget::value(
-            format!("raddle, {}", section(workers)),
-            id,
-            Limit::Below(1.0),
-        )
-        .by_median()
+        Budget::value(format!("raddle, {}", section(workers)), id, Limit::Below(1.0)).by_median()
     };
     if machine::cpu_time().is_none() {
         let about = "not measured: this system doesn't tell a process its CPU time";
-        return Table {
-            about,
-            rounds: 1,
-            groups: vec![],
-            budgets: vec![],
-        };
+        return Table { about, rounds: 1, groups: vec![], budgets: vec![] };
     }
     Table {
         about: "ms of CPU time over 3 s, starting 1 s after some work",
@@ -62,9 +52,7 @@ fn contenders(section: &str, workers: usize, times: Times) -> Vec<Contender> {
         Contender::new(section, name, move || measure(workers, times))
     };
     vec![
-        row("no pool: what measuring takes", |_, times| {
-            measure(times, &())
-        }),
+        row("no pool: what measuring takes", |_, times| measure(times, &())),
         row("raddle", |n, times| measure(times, &peers::raddle_pool(n))),
         row("rayon", |n, times| measure(times, &peers::rayon_pool(n))),
         row("chili", |n, times| measure(times, &peers::chili_pool(n))),
@@ -83,7 +71,5 @@ fn measure<P>(times: Times, pool: &P) -> f64 {
     thread::sleep(times.window);
     let after = machine::cpu_time();
     black_box(pool);
-    after
-        .zip(before)
-        .map_or(f64::NAN, |(after, before)| after - before)
+    after.zip(before).map_or(f64::NAN, |(after, before)| after - before)
 }

@@ -31,12 +31,7 @@ fn group(job: &Job) -> Group {
             }
         }
     }
-    Group {
-        unit: "ns",
-        references: &["chili", "rayon"],
-        ceiling: None,
-        contenders,
-    }
+    Group { unit: "ns", references: &["chili", "rayon"], ceiling: None, contenders }
 }
 
 fn budgets(fib: &Job) -> Vec<Budget> {
@@ -47,35 +42,10 @@ fn budgets(fib: &Job) -> Vec<Budget> {
     };
     let (most, least) = (Limit::AtMost, Limit::AtLeast);
     vec![
-        ratio(
-            "fib: Worker::join / chili, 1 thread",
-            (1, Worker),
-            (1, Chili),
-            most(1.0),
-        ),
-        ratio(
-            "fib: join / rayon, 1 thread",
-            (1, Ambient),
-            (1, Rayon),
-            most(0.4),
-        ),
-        ratio(
-            "fib: speed-up by 2 threads, Worker::join",
-            (1, Worker),
-            (2, Worker),
-            least(1.85),
-        ),
-        ratio(
-            "fib: speed-up by 2 threads, join",
-            (1, Ambient),
-            (2, Ambient),
-            least(1.85),
-        ),
-        ratio(
-            "fib: Worker::join / chili, 2 threads",
-            (2, Worker),
-            (2, Chili),
-            most(1.0),
-        ),
+        ratio("fib: Worker::join / chili, 1 thread", (1, Worker), (1, Chili), most(1.0)),
+        ratio("fib: join / rayon, 1 thread", (1, Ambient), (1, Rayon), most(0.4)),
+        ratio("fib: speed-up by 2 threads, Worker::join", (1, Worker), (2, Worker), least(1.85)),
+        ratio("fib: speed-up by 2 threads, join", (1, Ambient), (2, Ambient), least(1.85)),
+        ratio("fib: Worker::join / chili, 2 threads", (2, Worker), (2, Chili), most(1.0)),
     ]
 }

@@ -46,10 +46,7 @@ pub(crate) fn table(settings: &Settings) -> Table {
         leaf: settings.size(Duration::from_millis(10), Duration::from_millis(1)),
         samples: settings.size(10, 3),
     };
-    let cases: Vec<Case> = WORKERS
-        .iter()
-        .flat_map(|n| [case(*n, false), case(*n, true)])
-        .collect();
+    let cases: Vec<Case> = WORKERS.iter().flat_map(|n| [case(*n, false), case(*n, true)]).collect();
     let group = |contenders: fn(Case) -> Vec<Contender>, references| Group {
         unit: "us",
         references,
@@ -66,12 +63,8 @@ pub(crate) fn table(settings: &Settings) -> Table {
 
 fn budgets(case: Case) -> Vec<Budget> {
     let budget = |section: String, name: String| {
-        let what = section
-            .replace("join(leaf, task)", "raddle")
-            .replace("3 nested joins", &name);
-        Budget::value(what, (section, name), Limit::AtMost(100.0))
-            .by_median()
-            .needs_cores(2)
+        let what = section.replace("join(leaf, task)", "raddle").replace("3 nested joins", &name);
+        Budget::value(what, (section, name), Limit::AtMost(100.0)).by_median().needs_cores(2)
     };
     let mut budgets = vec![budget(case.single(), "raddle".into())];
     budgets.extend(TASKS.map(|task| budget(case.nested(), format!("raddle, {task}"))));
@@ -83,15 +76,9 @@ fn single(case: Case) -> Vec<Contender> {
         Contender::sampled(case.single(), name, move || rows(&probe(case)).remove(0))
     };
     vec![
-        row("raddle", |case| {
-            on_raddle(case, |w| [work::worker::leaf(w, case.leaf)])
-        }),
-        row("chili", |case| {
-            on_chili(case, |s| [work::chili::leaf(s, case.leaf)])
-        }),
-        row("rayon", |case| {
-            on_rayon(case, || [work::rayon::leaf((), case.leaf)])
-        }),
+        row("raddle", |case| on_raddle(case, |w| [work::worker::leaf(w, case.leaf)])),
+        row("chili", |case| on_chili(case, |s| [work::chili::leaf(s, case.leaf)])),
+        row("rayon", |case| on_rayon(case, || [work::rayon::leaf((), case.leaf)])),
     ]
 }
 
@@ -101,15 +88,9 @@ fn nested(case: Case) -> Vec<Contender> {
         Contender::several(case.nested(), names, move || rows(&probe(case)))
     };
     vec![
-        row("raddle", |case| {
-            on_raddle(case, |w| work::worker::nest(w, case.leaf))
-        }),
-        row("chili", |case| {
-            on_chili(case, |s| work::chili::nest(s, case.leaf))
-        }),
-        row("rayon", |case| {
-            on_rayon(case, || work::rayon::nest((), case.leaf))
-        }),
+        row("raddle", |case| on_raddle(case, |w| work::worker::nest(w, case.leaf))),
+        row("chili", |case| on_chili(case, |s| work::chili::nest(s, case.leaf))),
+        row("rayon", |case| on_rayon(case, || work::rayon::nest((), case.leaf))),
     ]
 }
 
@@ -177,9 +158,7 @@ fn on_rayon<const N: usize>(
 /// From start times per sample to microseconds per row.
 fn rows<const N: usize>(samples: &[[Duration; N]]) -> Vec<Vec<f64>> {
     let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-    (0..N)
-        .map(|row| samples.iter().map(|sample| us(sample[row])).collect())
-        .collect()
+    (0..N).map(|row| samples.iter().map(|sample| us(sample[row])).collect()).collect()
 }
 
 #[cfg(test)]
@@ -189,9 +168,6 @@ mod tests {
     #[test]
     fn samples_become_rows() {
         let us = Duration::from_micros;
-        assert_eq!(
-            rows(&[[us(1), us(2)], [us(3), us(4)]]),
-            [[1.0, 3.0], [2.0, 4.0]]
-        );
+        assert_eq!(rows(&[[us(1), us(2)], [us(3), us(4)]]), [[1.0, 3.0], [2.0, 4.0]]);
     }
 }

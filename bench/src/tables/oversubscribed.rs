@@ -28,12 +28,7 @@ pub(crate) fn table(settings: &Settings) -> Table {
                 contenders.push(job.row(&job.title, name(runtime, workers), how, workers));
             }
         }
-        Group {
-            unit: "ns",
-            references: &[],
-            ceiling: None,
-            contenders,
-        }
+        Group { unit: "ns", references: &[], ceiling: None, contenders }
     };
     let budget = |job: &Job, runtime, limit| {
         let id = |workers| (job.title.clone(), name(runtime, workers));
@@ -48,10 +43,7 @@ pub(crate) fn table(settings: &Settings) -> Table {
         budgets: jobs
             .iter()
             .flat_map(|job| {
-                [
-                    budget(job, "raddle", Limit::AtMost(1.2)),
-                    budget(job, "rayon", Limit::None),
-                ]
+                [budget(job, "raddle", Limit::AtMost(1.2)), budget(job, "rayon", Limit::None)]
             })
             .collect(),
     }

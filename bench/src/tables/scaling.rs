@@ -11,11 +11,8 @@ use crate::{
     work::Workload,
 };
 
-const RUNTIMES: [(&str, Runtime); 3] = [
-    ("raddle", Runtime::Worker),
-    ("chili", Runtime::Chili),
-    ("rayon", Runtime::Rayon),
-];
+const RUNTIMES: [(&str, Runtime); 3] =
+    [("raddle", Runtime::Worker), ("chili", Runtime::Chili), ("rayon", Runtime::Rayon)];
 
 pub(crate) fn table(settings: &Settings) -> Table {
     let jobs = [

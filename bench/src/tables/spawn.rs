@@ -55,26 +55,10 @@ impl Case {
 pub(crate) fn table(settings: &Settings) -> Table {
     let (all, ping) = (settings.size(1_000_000, 5_000), settings.size(20_000, 500));
     let cases = [
-        Case {
-            shape: Shape::All,
-            place: Place::Outside,
-            futures: all,
-        },
-        Case {
-            shape: Shape::All,
-            place: Place::Within,
-            futures: all,
-        },
-        Case {
-            shape: Shape::Ping,
-            place: Place::Outside,
-            futures: ping,
-        },
-        Case {
-            shape: Shape::Ping,
-            place: Place::Within,
-            futures: ping,
-        },
+        Case { shape: Shape::All, place: Place::Outside, futures: all },
+        Case { shape: Shape::All, place: Place::Within, futures: all },
+        Case { shape: Shape::Ping, place: Place::Outside, futures: ping },
+        Case { shape: Shape::Ping, place: Place::Within, futures: ping },
     ];
     let budget = |case: Case| {
         let id = |name: &str| (case.section(), name.to_owned());
@@ -173,9 +157,7 @@ fn rayon_oneshot(case: Case) -> f64 {
                 pool.spawn(task);
                 receiver
             };
-            each(case, make, |receiver| {
-                receiver.blocking_recv().expect("a result")
-            })
+            each(case, make, |receiver| receiver.blocking_recv().expect("a result"))
         }
         Place::Within => pool.install(|| {
             let make = |i| {
@@ -183,9 +165,7 @@ fn rayon_oneshot(case: Case) -> f64 {
                 rayon::spawn(task);
                 receiver
             };
-            each(case, make, |mut receiver| {
-                helping(|| receiver.try_recv().ok())
-            })
+            each(case, make, |mut receiver| helping(|| receiver.try_recv().ok()))
         }),
     })
 }
@@ -198,11 +178,9 @@ fn rayon_mpsc(case: Case) -> f64 {
         move || sender.send(i).expect("a receiver")
     };
     timed(case, || match case.place {
-        Place::Outside => each(
-            case,
-            |i| pool.spawn(task(i)),
-            |()| receiver.recv().expect("a result"),
-        ),
+        Place::Outside => {
+            each(case, |i| pool.spawn(task(i)), |()| receiver.recv().expect("a result"))
+        }
         Place::Within => pool.install(move || {
             let wait = |()| helping(|| receiver.try_recv().ok());
             each(case, |i| rayon::spawn(task(i)), wait)

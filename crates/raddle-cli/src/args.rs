@@ -79,12 +79,7 @@ impl LloydArgs {
         if max_iter == 0 {
             return Err(Error::usage("--max-iter must be at least 1"));
         }
-        Ok(Options {
-            k,
-            init,
-            seed: self.seed,
-            max_iter,
-        })
+        Ok(Options { k, init, seed: self.seed, max_iter })
     }
 }
 

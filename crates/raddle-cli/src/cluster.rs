@@ -57,9 +57,7 @@ impl Clusters {
     /// How many clusters have no point.
     pub(crate) fn empty(&self) -> usize {
         let mut seen = vec![false; self.centres.len()];
-        self.labels
-            .iter()
-            .for_each(|&label| seen[label as usize] = true);
+        self.labels.iter().for_each(|&label| seen[label as usize] = true);
         seen.into_iter().filter(|seen| !seen).count()
     }
 }
@@ -93,13 +91,7 @@ pub(crate) fn lloyd(
     }
     // The centres have moved since: the labels must be those of where they are now.
     let inertia = assign(worker, points, &centres, &mut labels).inertia;
-    Clusters {
-        centres,
-        labels,
-        inertia,
-        iterations: options.max_iter,
-        converged: false,
-    }
+    Clusters { centres, labels, inertia, iterations: options.max_iter, converged: false }
 }
 
 /// What one assignment of some of the points adds up to.
@@ -115,23 +107,12 @@ struct Sums {
 impl Sums {
     fn new(centres: &Points) -> Sums {
         let (values, counts) = (vec![0.0; centres.values().len()], vec![0; centres.len()]);
-        Sums {
-            values,
-            counts,
-            inertia: 0.0,
-            changed: 0,
-        }
+        Sums { values, counts, inertia: 0.0, changed: 0 }
     }
 
     fn merge(mut self, other: Sums) -> Sums {
-        self.values
-            .iter_mut()
-            .zip(&other.values)
-            .for_each(|(a, b)| *a += b);
-        self.counts
-            .iter_mut()
-            .zip(&other.counts)
-            .for_each(|(a, b)| *a += b);
+        self.values.iter_mut().zip(&other.values).for_each(|(a, b)| *a += b);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
         self.inertia += other.inertia;
         self.changed += other.changed;
         self
@@ -141,10 +122,7 @@ impl Sums {
         let sums = self.values.chunks_exact(centres.width());
         for ((centre, sum), &count) in centres.rows_mut().zip(sums).zip(&self.counts) {
             if count > 0 {
-                centre
-                    .iter_mut()
-                    .zip(sum)
-                    .for_each(|(value, sum)| *value = sum / count as f64);
+                centre.iter_mut().zip(sum).for_each(|(value, sum)| *value = sum / count as f64);
             }
         }
     }
@@ -161,10 +139,7 @@ fn assign(worker: &Worker, points: &Points, centres: &Points, labels: &mut [u32]
             sums.inertia += distance;
             sums.counts[nearest] += 1;
             let values = &mut sums.values[nearest * width..][..width];
-            values
-                .iter_mut()
-                .zip(point)
-                .for_each(|(sum, value)| *sum += value);
+            values.iter_mut().zip(point).for_each(|(sum, value)| *sum += value);
             sums.changed += usize::from(*label != nearest as u32);
             *label = nearest as u32;
         }
@@ -221,11 +196,7 @@ fn draw(sums: &[f64], weights: &[f64], unit: f64) -> usize {
 /// the end: then it is the last that weighs anything.
 fn pick(weights: &[f64], left: &mut f64) -> usize {
     let mut last = 0;
-    for (index, &weight) in weights
-        .iter()
-        .enumerate()
-        .filter(|(_, weight)| **weight > 0.0)
-    {
+    for (index, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
         if *left < weight {
             return index;
         }
@@ -248,12 +219,7 @@ mod tests {
     }
 
     fn options(k: usize, init: Init) -> Options {
-        Options {
-            k,
-            init,
-            seed: 1,
-            max_iter: 100,
-        }
+        Options { k, init, seed: 1, max_iter: 100 }
     }
 
     #[test]
@@ -275,10 +241,7 @@ mod tests {
     #[test]
     fn stopped_early_the_labels_are_those_of_the_final_centres() {
         let (points, _) = made_up::clusters(500, 2, 5);
-        let options = Options {
-            max_iter: 2,
-            ..options(5, Init::First)
-        };
+        let options = Options { max_iter: 2, ..options(5, Init::First) };
         let found = run(1, &points, options);
         assert_eq!((found.iterations, found.converged), (2, false));
         let panels = Panels::new(&found.centres);
@@ -300,10 +263,7 @@ mod tests {
     fn plusplus_finds_as_many_different_points_as_there_are() {
         let points = Points::new(vec![3.0, 3.0, 8.0, 3.0, 8.0, -1.0], 1);
         for seed in 0..50 {
-            let options = Options {
-                seed,
-                ..options(6, Init::Plusplus)
-            };
+            let options = Options { seed, ..options(6, Init::Plusplus) };
             let found = run(1, &points, options);
             assert_eq!((found.inertia, found.empty()), (0.0, 3));
         }

@@ -34,50 +34,28 @@ struct Place {
 impl Error {
     /// The command line asks for something that cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
-        Error {
-            blame: Blame::Input,
-            place: Place::default(),
-            message: message.into(),
-        }
+        Error { blame: Blame::Input, place: Place::default(), message: message.into() }
     }
 
     /// A file as a whole cannot be used.
     pub(crate) fn input(file: &Path, message: impl Into<String>) -> Error {
-        Error {
-            place: Place {
-                file: Some(one_line(file)),
-                cell: None,
-            },
-            ..Error::usage(message)
-        }
+        Error { place: Place { file: Some(one_line(file)), cell: None }, ..Error::usage(message) }
     }
 
     /// One field of a table cannot be used; line and column count from one.
     pub(crate) fn cell(file: &Path, line: u64, column: usize, message: String) -> Error {
-        let place = Place {
-            file: Some(one_line(file)),
-            cell: Some((line, column)),
-        };
-        Error {
-            place,
-            ..Error::usage(message)
-        }
+        let place = Place { file: Some(one_line(file)), cell: Some((line, column)) };
+        Error { place, ..Error::usage(message) }
     }
 
     /// A failure that is not the user's doing.
     pub(crate) fn failure(message: impl Into<String>) -> Error {
-        Error {
-            blame: Blame::Failure,
-            ..Error::usage(message)
-        }
+        Error { blame: Blame::Failure, ..Error::usage(message) }
     }
 
     /// A file that could be used until now, and then could not.
     pub(crate) fn file_failure(file: &Path, message: impl Into<String>) -> Error {
-        Error {
-            blame: Blame::Failure,
-            ..Error::input(file, message)
-        }
+        Error { blame: Blame::Failure, ..Error::input(file, message) }
     }
 
     /// Standard output took no more.
@@ -86,10 +64,7 @@ impl Error {
             io::ErrorKind::BrokenPipe => Blame::Closed,
             _ => Blame::Failure,
         };
-        Error {
-            blame,
-            ..Error::usage(format!("standard output: {}", reason(error)))
-        }
+        Error { blame, ..Error::usage(format!("standard output: {}", reason(error))) }
     }
 
     /// Tells the user, in one line, and says how the program ends.
@@ -117,25 +92,14 @@ impl fmt::Display for Place {
 /// Why the system refused, in its own words but without its number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_lowercase()
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 /// A piece of the user's data, quoted, short enough to fit the line it is shown in.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 32;
-    let short: String = text
-        .chars()
-        .take(LONGEST)
-        .flat_map(char::escape_debug)
-        .collect();
-    let more = if text.chars().nth(LONGEST).is_some() {
-        ".."
-    } else {
-        ""
-    };
+    let short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    let more = if text.chars().nth(LONGEST).is_some() { ".." } else { "" };
     format!("\"{short}{more}\"")
 }
 
@@ -143,11 +107,7 @@ pub(crate) fn quoted(text: &str) -> String {
 fn one_line(path: &Path) -> String {
     let mut line = String::new();
     for c in path.display().to_string().chars() {
-        if c.is_control() {
-            line.extend(c.escape_default())
-        } else {
-            line.push(c)
-        }
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
     }
     line
 }
@@ -161,27 +121,18 @@ mod tests {
         let file = Path::new("a.csv");
         assert_eq!(Error::usage("no").to_string(), "no");
         assert_eq!(Error::input(file, "no").to_string(), "a.csv: no");
-        assert_eq!(
-            Error::cell(file, 3, 2, "no".into()).to_string(),
-            "a.csv:3:2: no"
-        );
+        assert_eq!(Error::cell(file, 3, 2, "no".into()).to_string(), "a.csv:3:2: no");
     }
 
     #[test]
     fn stays_on_one_line() {
-        assert_eq!(
-            Error::input(Path::new("a\nb"), "no").to_string(),
-            "a\\nb: no"
-        );
+        assert_eq!(Error::input(Path::new("a\nb"), "no").to_string(), "a\\nb: no");
         assert_eq!(quoted("x\n\"y\""), r#""x\n\"y\"""#);
         assert_eq!(quoted(&"é".repeat(40)), format!("\"{}..\"", "é".repeat(32)));
     }
 
     #[test]
     fn leaves_out_the_number_of_the_system_error() {
-        assert_eq!(
-            reason(&io::Error::from_raw_os_error(2)),
-            "no such file or directory"
-        );
+        assert_eq!(reason(&io::Error::from_raw_os_error(2)), "no such file or directory");
     }
 }

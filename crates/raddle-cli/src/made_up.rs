@@ -52,14 +52,9 @@ pub(crate) fn clusters(rows: usize, width: usize, centres: usize) -> (Points, Ve
 /// A picture of soft discs before a sky.
 pub(crate) fn picture(width: u32, height: u32) -> RgbImage {
     let mut random = Random::new(7);
-    let discs: Vec<[f64; 6]> = (0..24)
-        .map(|_| std::array::from_fn(|_| random.unit()))
-        .collect();
+    let discs: Vec<[f64; 6]> = (0..24).map(|_| std::array::from_fn(|_| random.unit())).collect();
     RgbImage::from_fn(width, height, |x, y| {
-        let (x, y) = (
-            f64::from(x) / f64::from(width),
-            f64::from(y) / f64::from(height),
-        );
+        let (x, y) = (f64::from(x) / f64::from(width), f64::from(y) / f64::from(height));
         let mut colour = [0.35 + 0.3 * y, 0.55 + 0.3 * y, 0.95 - 0.2 * x];
         for [cx, cy, size, red, green, blue] in &discs {
             let radius = 0.03 + 0.12 * size;
@@ -96,11 +91,7 @@ mod tests {
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(
             first,
-            [
-                6_457_827_717_110_365_317,
-                3_203_168_211_198_807_973,
-                9_817_491_932_198_370_423
-            ]
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
         );
     }
 
@@ -110,9 +101,6 @@ mod tests {
         assert_eq!((points.len(), points.width(), labels.len()), (50, 3, 50));
         assert!(labels.iter().all(|&label| label < 4));
         assert_eq!(picture(9, 5).dimensions(), (9, 5));
-        assert_eq!(
-            lines(20, 5).iter().filter(|&&byte| byte == b'\n').count(),
-            20
-        );
+        assert_eq!(lines(20, 5).iter().filter(|&&byte| byte == b'\n').count(), 20);
     }
 }

@@ -9,11 +9,7 @@ const CHUNK: usize = 2048;
 
 /// How many steps [`sort`] says it takes for that many items.
 pub(crate) fn steps(items: usize) -> u64 {
-    if items <= CHUNK {
-        1
-    } else {
-        steps(items / 2) + steps(items - items / 2)
-    }
+    if items <= CHUNK { 1 } else { steps(items / 2) + steps(items - items / 2) }
 }
 
 /// Sorts; equal items stay in order.
@@ -133,9 +129,7 @@ mod tests {
     fn both(items: &[Item]) -> (Vec<usize>, Vec<usize>) {
         let places = |items: Vec<Item>| items.into_iter().map(|item| item.place).collect();
         let (mut ours, mut theirs) = (items.to_vec(), items.to_vec());
-        Pool::new(3)
-            .unwrap()
-            .run(|worker| sort(worker, &mut ours, &Progress::hidden()));
+        Pool::new(3).unwrap().run(|worker| sort(worker, &mut ours, &Progress::hidden()));
         theirs.sort();
         (places(ours), places(theirs))
     }
@@ -158,19 +152,9 @@ mod tests {
     #[test]
     fn sorts_what_is_sorted_backwards_or_all_the_same() {
         type Key = fn(usize) -> u32;
-        let keys: [Key; 4] = [
-            |i| i as u32,
-            |i| u32::MAX - i as u32,
-            |_| 1,
-            |i| (i % 2) as u32,
-        ];
+        let keys: [Key; 4] = [|i| i as u32, |i| u32::MAX - i as u32, |_| 1, |i| (i % 2) as u32];
         for key in keys {
-            let items: Vec<Item> = (0..10_001)
-                .map(|i| Item {
-                    key: key(i),
-                    place: i,
-                })
-                .collect();
+            let items: Vec<Item> = (0..10_001).map(|i| Item { key: key(i), place: i }).collect();
             let (ours, theirs) = both(&items);
             assert!(ours == theirs);
         }

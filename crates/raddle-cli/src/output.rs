@@ -48,10 +48,7 @@ impl Output {
             // Made and removed again: an interrupted computation leaves nothing behind.
             Draft::beside(path).map_err(refused)?;
         }
-        Ok(Output {
-            named: path.to_owned(),
-            target,
-        })
+        Ok(Output { named: path.to_owned(), target })
     }
 
     pub(crate) fn is_stdout(&self) -> bool {
@@ -68,10 +65,7 @@ impl Output {
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Error> {
         let failed = |error: io::Error| {
-            Error::file_failure(
-                &self.named,
-                format!("cannot be written: {}", reason(&error)),
-            )
+            Error::file_failure(&self.named, format!("cannot be written: {}", reason(&error)))
         };
         match &self.target {
             Target::Stdout => buffered(io::stdout().lock(), content).map_err(|e| Error::stdout(&e)),
@@ -109,10 +103,7 @@ struct Draft {
 impl Draft {
     fn beside(path: &Path) -> io::Result<Draft> {
         let path = path.with_file_name(format!(".raddle-{}.tmp", std::process::id()));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         Ok(Draft { path, file })
     }
 
@@ -148,9 +139,7 @@ mod tests {
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[test]
@@ -173,17 +162,11 @@ mod tests {
             Err(io::Error::other("enough"))
         };
         let error = Output::prepare(&path).unwrap().write(half).unwrap_err();
-        assert!(
-            error.to_string().ends_with("cannot be written: enough"),
-            "{error}"
-        );
+        assert!(error.to_string().ends_with("cannot be written: enough"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(&directory), ["file"]);
 
-        Output::prepare(&path)
-            .unwrap()
-            .write(|to| to.write_all(b"new"))
-            .unwrap();
+        Output::prepare(&path).unwrap().write(|to| to.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(&directory), ["file"]);
         fs::remove_dir_all(directory).unwrap();
@@ -198,15 +181,9 @@ mod tests {
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
-        Output::prepare(&link)
-            .unwrap()
-            .write(|to| to.write_all(b"new"))
-            .unwrap();
+        Output::prepare(&link).unwrap().write(|to| to.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
-        assert_eq!(
-            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-            0o640
-        );
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         fs::remove_dir_all(directory).unwrap();
     }

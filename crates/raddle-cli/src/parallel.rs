@@ -61,10 +61,7 @@ mod tests {
                     let mut items = vec![0; len];
                     let shape = Pool::new(threads).unwrap().run(|worker| {
                         let leaf = |first: usize, items: &mut [usize]| {
-                            items
-                                .iter_mut()
-                                .zip(first..)
-                                .for_each(|(item, index)| *item += index);
+                            items.iter_mut().zip(first..).for_each(|(item, index)| *item += index);
                             format!("{first}+{}", items.len())
                         };
                         let merge = |left, right| format!("({left} {right})");

@@ -17,9 +17,7 @@ pub(crate) fn read(path: &Path) -> Result<RgbImage, Error> {
 /// Writes a picture as PNG.
 pub(crate) fn write(picture: &RgbImage, to: &mut dyn Write) -> std::io::Result<()> {
     let encoder = image::codecs::png::PngEncoder::new(to);
-    picture
-        .write_with_encoder(encoder)
-        .map_err(std::io::Error::other)
+    picture.write_with_encoder(encoder).map_err(std::io::Error::other)
 }
 
 fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
@@ -44,10 +42,7 @@ fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     };
     let picture = upright().map_err(|error: image::ImageError| {
         let message = error.to_string();
-        format!(
-            "the picture cannot be read: {}",
-            message.lines().next().unwrap_or_default()
-        )
+        format!("the picture cannot be read: {}", message.lines().next().unwrap_or_default())
     })?;
     Ok(on_white(picture))
 }
@@ -115,9 +110,7 @@ mod tests {
 
     fn encoded(format: ImageFormat) -> Vec<u8> {
         let mut bytes = Cursor::new(Vec::new());
-        made_up::picture(40, 24)
-            .write_to(&mut bytes, format)
-            .unwrap();
+        made_up::picture(40, 24).write_to(&mut bytes, format).unwrap();
         bytes.into_inner()
     }
 
@@ -150,17 +143,10 @@ mod tests {
     #[test]
     fn a_cut_is_not_healed_by_the_end_of_a_thumbnail() {
         let bytes = encoded(ImageFormat::Jpeg);
-        let thumbnail = [
-            &[0xff, 0xe1, 0x00, 0x06, 0xff, 0xd8, 0xff, 0xd9],
-            &bytes[2..],
-        ]
-        .concat();
+        let thumbnail = [&[0xff, 0xe1, 0x00, 0x06, 0xff, 0xd8, 0xff, 0xd9], &bytes[2..]].concat();
         let bytes = [&bytes[..2], &thumbnail].concat();
         assert!(decode(&bytes).is_ok());
-        assert_eq!(
-            decode(&bytes[..bytes.len() - 2]).unwrap_err(),
-            "the picture is cut short"
-        );
+        assert_eq!(decode(&bytes[..bytes.len() - 2]).unwrap_err(), "the picture is cut short");
     }
 
     #[test]

@@ -10,10 +10,7 @@ pub(crate) struct Points {
 impl Points {
     /// `width` is at least one and divides the number of values.
     pub(crate) fn new(values: Vec<f64>, width: usize) -> Points {
-        assert!(
-            width > 0 && values.len() % width == 0,
-            "rows of {width} values"
-        );
+        assert!(width > 0 && values.len() % width == 0, "rows of {width} values");
         Points { values, width }
     }
 
@@ -77,9 +74,7 @@ impl Panels {
 
     /// Each panel with the index of its first point.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[f64])> {
-        (0..)
-            .step_by(LANES)
-            .zip(self.values.chunks_exact(self.panel))
+        (0..).step_by(LANES).zip(self.values.chunks_exact(self.panel))
     }
 
     /// The nearest point, the lower of two that are equally near, and its squared distance.

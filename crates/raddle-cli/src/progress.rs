@@ -13,11 +13,7 @@ impl Progress {
     pub(crate) fn bar(what: &str, steps: u64) -> Progress {
         let bar = ProgressBar::new(steps).with_message(what.to_owned());
         let style = ProgressStyle::with_template("{msg:<14} [{bar:40}] {pos}/{len}");
-        bar.set_style(
-            style
-                .expect("the template is well formed")
-                .progress_chars("=> "),
-        );
+        bar.set_style(style.expect("the template is well formed").progress_chars("=> "));
         bar.tick();
         Progress(bar)
     }

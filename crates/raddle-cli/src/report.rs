@@ -26,11 +26,7 @@ struct Fact {
 
 impl Report {
     pub(crate) fn new(title: String) -> Report {
-        Report {
-            title,
-            facts: Vec::new(),
-            remarks: Vec::new(),
-        }
+        Report { title, facts: Vec::new(), remarks: Vec::new() }
     }
 
     /// What it all comes to, said first.
@@ -40,33 +36,19 @@ impl Report {
 
     /// A fact for programs alone.
     pub(crate) fn datum(&mut self, name: &'static str, value: impl Into<Value>) {
-        self.facts.push(Fact {
-            name,
-            value: value.into(),
-            text: None,
-        });
+        self.facts.push(Fact { name, value: value.into(), text: None });
     }
 
     /// A fact whose value speaks for itself.
     pub(crate) fn fact(&mut self, name: &'static str, value: impl Into<Value>) {
         let value = value.into();
-        let text = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
-        self.facts.push(Fact {
-            name,
-            value,
-            text: Some(text),
-        });
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.facts.push(Fact { name, value, text: Some(text) });
     }
 
     /// A fact that people read in other words than programs.
     pub(crate) fn told(&mut self, name: &'static str, value: impl Into<Value>, text: String) {
-        self.facts.push(Fact {
-            name,
-            value: value.into(),
-            text: Some(text),
-        });
+        self.facts.push(Fact { name, value: value.into(), text: Some(text) });
     }
 
     pub(crate) fn remark(&mut self, remark: impl Into<String>) {
@@ -75,10 +57,7 @@ impl Report {
 
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
-        for Fact {
-            name, text: told, ..
-        } in &self.facts
-        {
+        for Fact { name, text: told, .. } in &self.facts {
             if let Some(told) = told {
                 let name = name.replace('_', " ");
                 _ = writeln!(text, "  {name:<20} {told}");
@@ -120,9 +99,7 @@ pub(crate) fn print_json(object: &impl Serialize) -> Result<(), Error> {
 /// Writes to standard output, and fails where `print!` would panic.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::stdout(&e))
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Error::stdout(&e))
 }
 
 /// A time as people read it: three digits and the unit that suits them.
@@ -152,13 +129,9 @@ mod tests {
 
     #[test]
     fn three_digits_and_a_unit() {
-        let told = [
-            0.0, 1.84e-9, 20e-6, 0.99999e-3, 0.1234, 0.9999, 9.999, 123.4,
-        ]
-        .map(duration);
-        let expected = [
-            "0.00 ns", "1.84 ns", "20.0 us", "1.00 ms", "123 ms", "1.00 s", "10.0 s", "123 s",
-        ];
+        let told = [0.0, 1.84e-9, 20e-6, 0.99999e-3, 0.1234, 0.9999, 9.999, 123.4].map(duration);
+        let expected =
+            ["0.00 ns", "1.84 ns", "20.0 us", "1.00 ms", "123 ms", "1.00 s", "10.0 s", "123 s"];
         assert_eq!(told, expected);
     }
 

@@ -39,16 +39,11 @@ impl Table {
 
     /// The path is for the messages.
     fn parse(path: &Path, text: &[u8], label: Label) -> Result<Table, Error> {
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .from_reader(text);
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text);
         let mut record = csv::ByteRecord::new();
         let mut table = Builder::new(path, text, label);
-        while reader
-            .read_byte_record(&mut record)
-            .map_err(|e| Error::input(path, e.to_string()))?
-        {
+        while reader.read_byte_record(&mut record).map_err(|e| Error::input(path, e.to_string()))? {
             table.add(&record)?;
         }
         table.finish()
@@ -70,16 +65,7 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(path: &'a Path, text: &'a [u8], label: Label) -> Builder<'a> {
         let (values, labels, classes) = (Vec::new(), Vec::new(), HashMap::new());
-        Builder {
-            path,
-            text,
-            label,
-            fields: None,
-            rows: 0,
-            values,
-            labels,
-            classes,
-        }
+        Builder { path, text, label, fields: None, rows: 0, values, labels, classes }
     }
 
     fn add(&mut self, record: &csv::ByteRecord) -> Result<(), Error> {
@@ -107,10 +93,7 @@ impl<'a> Builder<'a> {
         }
         if let Some(label) = record.get(features) {
             let next = self.classes.len() as u32;
-            let class = *self
-                .classes
-                .entry(label.trim_ascii().to_vec())
-                .or_insert(next);
+            let class = *self.classes.entry(label.trim_ascii().to_vec()).or_insert(next);
             self.labels.push(class);
         }
         Ok(())
@@ -119,25 +102,16 @@ impl<'a> Builder<'a> {
     fn finish(self) -> Result<Table, Error> {
         if self.values.is_empty() {
             let empty = self.fields.is_none();
-            let message = if empty {
-                "the file is empty"
-            } else {
-                "no row has a number"
-            };
+            let message = if empty { "the file is empty" } else { "no row has a number" };
             return Err(Error::input(self.path, message));
         }
         let width = self.values.len() / self.rows;
         let points = Points::new(self.values, width);
-        Ok(Table {
-            points,
-            labels: self.labels,
-        })
+        Ok(Table { points, labels: self.labels })
     }
 
     fn wrong(&self, record: &csv::ByteRecord, column: usize, message: String) -> Error {
-        let start = record
-            .position()
-            .map_or(0, |position| position.byte() as usize);
+        let start = record.position().map_or(0, |position| position.byte() as usize);
         Error::cell(self.path, line_at(self.text, start), column + 1, message)
     }
 }
@@ -164,10 +138,7 @@ fn complaint(field: &[u8]) -> String {
 /// The reader stops between the two bytes that end a line, and counts the empty lines before a
 /// record as part of it; this does not.
 fn line_at(text: &[u8], start: usize) -> u64 {
-    let skipped = text[start..]
-        .iter()
-        .take_while(|byte| matches!(byte, b'\r' | b'\n'))
-        .count();
+    let skipped = text[start..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let before = &text[..start + skipped];
     let ends = before.iter().enumerate().filter(|&(at, &byte)| match byte {
         b'\n' => true,
@@ -193,34 +164,19 @@ mod tests {
     fn reads_numbers() {
         assert_eq!(values("1,2\n3,4\n"), Ok(vec![1.0, 2.0, 3.0, 4.0]));
         assert_eq!(values("1,2\r\n\r\n3,4"), Ok(vec![1.0, 2.0, 3.0, 4.0]));
-        assert_eq!(
-            values("\u{feff}1, -2e3 \n\"+.5\",0"),
-            Ok(vec![1.0, -2000.0, 0.5, 0.0])
-        );
+        assert_eq!(values("\u{feff}1, -2e3 \n\"+.5\",0"), Ok(vec![1.0, -2000.0, 0.5, 0.0]));
     }
 
     #[test]
     fn a_first_row_without_a_number_is_a_header() {
         assert_eq!(values("a,b\n1,2\n"), Ok(vec![1.0, 2.0]));
         assert_eq!(values(",\n1,2\n"), Ok(vec![1.0, 2.0]));
-        assert_eq!(
-            values("a,2\n1,2\n").unwrap_err(),
-            "t:1:1: \"a\" is not a number"
-        );
-        assert_eq!(
-            values("1,2\na,b\n").unwrap_err(),
-            "t:2:1: \"a\" is not a number"
-        );
-        assert_eq!(
-            values("nan,inf\n").unwrap_err(),
-            "t:1:1: \"nan\" is not a finite number"
-        );
+        assert_eq!(values("a,2\n1,2\n").unwrap_err(), "t:1:1: \"a\" is not a number");
+        assert_eq!(values("1,2\na,b\n").unwrap_err(), "t:2:1: \"a\" is not a number");
+        assert_eq!(values("nan,inf\n").unwrap_err(), "t:1:1: \"nan\" is not a finite number");
         assert_eq!(values("a,b\n").unwrap_err(), "t: no row has a number");
         // The label of a header does not matter.
-        assert_eq!(
-            parse("a,b,7\n1,2,x\n", Label::Last).unwrap().points.len(),
-            1
-        );
+        assert_eq!(parse("a,b,7\n1,2,x\n", Label::Last).unwrap().points.len(), 1);
     }
 
     #[test]

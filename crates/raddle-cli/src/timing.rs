@@ -27,11 +27,7 @@ impl<T> Timed<T> {
             self.seconds_one_thread,
             duration(self.seconds_one_thread),
         );
-        let on = format!(
-            "{} on {}",
-            duration(self.seconds),
-            count(self.threads, "thread")
-        );
+        let on = format!("{} on {}", duration(self.seconds), count(self.threads, "thread"));
         report.told("seconds", self.seconds, on);
         report.told("speedup", speedup, format!("{speedup:.2}x"));
         report.datum("threads", self.threads);
@@ -83,12 +79,7 @@ pub(crate) fn compare<T: Send>(
         }
         seconds = time;
     }
-    Ok(Timed {
-        value,
-        threads,
-        seconds,
-        seconds_one_thread,
-    })
+    Ok(Timed { value, threads, seconds, seconds_one_thread })
 }
 
 #[cfg(test)]

@@ -112,8 +112,7 @@ impl Slot {
     /// Marks the slot of a stolen fork as below the head while its owner waits for the thief.
     pub(crate) fn mark_waiting(&self) {
         // ORD: read by the owner only; `tail` is above this slot (I6), so thieves don't look.
-        self.job
-            .store(std::ptr::without_provenance_mut(1), Ordering::Relaxed);
+        self.job.store(std::ptr::without_provenance_mut(1), Ordering::Relaxed);
     }
 }
 
@@ -193,18 +192,19 @@ impl ForkStack {
             // Until the first push, whose slow path sets it.
             limit: CachePadded::new(AtomicUsize::new(ATTENTION)),
             span: CachePadded::new(AtomicU64::new(
-                Span {
-                    version: 0,
-                    tail: first,
-                    split: first,
-                }
-                .pack(),
+                Span { version: 0, tail: first, split: first }.pack(),
             )),
             escalating: AtomicBool::new(false),
             portable: !fence::process_wide(),
             slots,
             len,
         }
+    }
+
+    /// As where there is no process-wide fence; before the first push.
+    #[cfg(any(raddle_loom, raddle_shuttle))]
+    pub(crate) fn make_portable(&mut self) {
+        self.portable = true;
     }
 
     #[inline]
@@ -283,14 +283,7 @@ impl ForkStack {
             }
             popped = Popped::Owned;
             let split = span.split.min(at);
-            (
-                span.tail,
-                if wanted {
-                    self.share(span, split, at)
-                } else {
-                    split
-                },
-            )
+            (span.tail, if wanted { self.share(span, split, at) } else { split })
         });
         popped
     }
@@ -313,22 +306,11 @@ impl ForkStack {
         loop {
             let span = self.span();
             let (tail, split) = to(span);
-            let limit = if self.portable {
-                ATTENTION
-            } else {
-                self.address(split)
-            };
+            let limit = if self.portable { ATTENTION } else { self.address(split) };
             // ORD: the owner reads it back in program order; towards thieves the order is that of
             // the compare-exchange that follows (I2).
             self.limit.store(limit, Ordering::Relaxed);
-            if self.exchange(
-                span,
-                Span {
-                    version: span.version.wrapping_add(1),
-                    tail,
-                    split,
-                },
-            ) {
+            if self.exchange(span, Span { version: span.version.wrapping_add(1), tail, split }) {
                 return;
             }
         }
@@ -337,11 +319,7 @@ impl ForkStack {
     /// The split that makes the older half of the jobs below `head` public, and not less than
     /// `split` already does.
     fn share(&self, span: Span, split: usize, head: usize) -> usize {
-        if self.portable {
-            head
-        } else {
-            split.max(span.tail + (head - span.tail).div_ceil(2))
-        }
+        if self.portable { head } else { split.max(span.tail + (head - span.tail).div_ceil(2)) }
     }
 
     /// Whether some job is public, as far as the owner can see.
@@ -358,22 +336,10 @@ impl ForkStack {
         // ORD: Acquire pairs with the Release in `push`.
         let job = self.slot(span.tail).job.load(Ordering::Acquire);
         if span.tail == span.split {
-            return if job.is_null() {
-                Steal::Empty
-            } else {
-                Steal::Private
-            };
+            return if job.is_null() { Steal::Empty } else { Steal::Private };
         }
         // Null: the owner is popping this very job (I3).
-        if job.is_null()
-            || !self.exchange(
-                span,
-                Span {
-                    tail: span.tail + 1,
-                    ..span
-                },
-            )
-        {
+        if job.is_null() || !self.exchange(span, Span { tail: span.tail + 1, ..span }) {
             return Steal::Retry;
         }
         Steal::Job(job, span.tail)
@@ -381,21 +347,13 @@ impl ForkStack {
 
     /// As [`ForkStack::steal`], but only a job at or above `floor`.
     pub(crate) fn steal_above(&self, floor: usize) -> Steal {
-        if self.span().tail < floor {
-            Steal::Empty
-        } else {
-            self.steal()
-        }
+        if self.span().tail < floor { Steal::Empty } else { self.steal() }
     }
 
     /// Whether a job lies here, public or private; exact after a heavy fence (I4).
     pub(crate) fn has_work(&self) -> bool {
         // ORD: a hint, or ordered by the caller's heavy fence.
-        !self
-            .slot(self.span().tail)
-            .job
-            .load(Ordering::Relaxed)
-            .is_null()
+        !self.slot(self.span().tail).job.load(Ordering::Relaxed).is_null()
     }
 
     /// Asks the owner to share at its next push or pop.
@@ -452,9 +410,6 @@ impl Thief {
 
     pub(crate) fn unpack(word: u32) -> Option<Thief> {
         let worker = (word >> INDEX_BITS).checked_sub(1)? as usize;
-        Some(Thief {
-            worker,
-            floor: (word & ((1 << INDEX_BITS) - 1)) as usize,
-        })
+        Some(Thief { worker, floor: (word & ((1 << INDEX_BITS) - 1)) as usize })
     }
 }

@@ -128,10 +128,7 @@ pub(crate) struct TaskHeader {
 
 impl TaskHeader {
     pub(crate) fn new(vtable: &'static TaskVTable) -> TaskHeader {
-        TaskHeader {
-            vtable,
-            links: UnsafeCell::new(Links::default()),
-        }
+        TaskHeader { vtable, links: UnsafeCell::new(Links::default()) }
     }
 }
 

@@ -54,10 +54,7 @@ impl Worker {
         if region.fork.push(self.slot(), header) {
             region.pushed(self.slot());
         }
-        let unwinding = Unwinding {
-            worker: self,
-            job: &job,
-        };
+        let unwinding = Unwinding { worker: self, job: &job };
         let ra = a(next);
         forget(unwinding);
         if region.fork.pop(self.slot()) || region.popped(self.slot()) {

@@ -57,10 +57,7 @@ pub(crate) struct Latch {
 impl Latch {
     /// A latch for the thread that parks on `parker`.
     pub(crate) fn new(parker: &'static Parker) -> Latch {
-        Latch {
-            word: AtomicU32::new(PENDING),
-            parker,
-        }
+        Latch { word: AtomicU32::new(PENDING), parker }
     }
 
     pub(crate) fn is_set(&self) -> bool {

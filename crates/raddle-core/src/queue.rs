@@ -47,9 +47,7 @@ impl Ring {
         Ring {
             top: CachePadded::new(AtomicUsize::new(0)),
             bottom: CachePadded::new(AtomicUsize::new(0)),
-            slots: (0..CAPACITY)
-                .map(|_| AtomicPtr::new(std::ptr::null_mut()))
-                .collect(),
+            slots: (0..CAPACITY).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
         }
     }
 
@@ -91,12 +89,7 @@ impl Ring {
             if left < 0
                 || self
                     .top
-                    .compare_exchange(
-                        top,
-                        top.wrapping_add(1),
-                        Ordering::SeqCst,
-                        Ordering::Relaxed,
-                    )
+                    .compare_exchange(top, top.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
                     .is_err()
             {
                 task = None;
@@ -133,12 +126,7 @@ impl Ring {
             // ORD: Q2.
             if self
                 .top
-                .compare_exchange(
-                    top,
-                    top.wrapping_add(1),
-                    Ordering::SeqCst,
-                    Ordering::Relaxed,
-                )
+                .compare_exchange(top, top.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
             {
                 return NonNull::new(task);
@@ -188,11 +176,7 @@ impl Injector {
         let mut list = self.list.lock();
         let mut count = 0;
         for task in tasks {
-            let links = Links {
-                linked: true,
-                previous: list.last,
-                next: None,
-            };
+            let links = Links { linked: true, previous: list.last, next: None };
             with_links(task, |own| *own = links);
             match list.last {
                 Some(last) => with_links(last, |own| own.next = Some(task)),
@@ -202,29 +186,22 @@ impl Injector {
             count += 1;
         }
         // ORD: stored under the lock; looks without it are ordered by fences.
-        self.len
-            .store(self.len.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+        self.len.store(self.len.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
     /// Takes up to `N` of the oldest tasks, but no more than half of them unless it is one.
-    pub(crate) fn take<const N: usize>(&self) -> Batch<N> {
-        let mut batch = Batch {
-            tasks: [None; N],
-            len: 0,
-        };
+    pub(crate) fn take<const N: usize>(&self) -> Option<Batch<N>> {
         if self.len() == 0 {
-            return batch;
+            return None;
         }
         let mut list = self.list.lock();
-        batch.len = N.min(self.len().div_ceil(2));
+        let mut batch = Batch { tasks: [None; N], len: N.min(self.len().div_ceil(2)) };
         for place in &mut batch.tasks[..batch.len] {
             *place = list.first;
-            let Some(task) = list.first else {
-                unreachable!("len counts the list")
-            };
+            let Some(task) = list.first else { unreachable!("len counts the list") };
             self.unlink(&mut list, task);
         }
-        batch
+        Some(batch)
     }
 
     /// Takes this task out if it is still here.
@@ -252,8 +229,7 @@ impl Injector {
             None => list.last = links.previous,
         }
         // ORD: as in `push`.
-        self.len
-            .store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 }
 

@@ -40,9 +40,7 @@ unsafe impl Send for Scope<'_> {}
 
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope")
-            .field("pending", &self.pending)
-            .finish_non_exhaustive()
+        f.debug_struct("Scope").field("pending", &self.pending).finish_non_exhaustive()
     }
 }
 

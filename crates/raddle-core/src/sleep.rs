@@ -21,7 +21,10 @@
 //!   producer's load of step 3 comes after step 1 of that searcher, and wakes. (Dekker, by the
 //!   light/heavy pair of `raddle_sync::fence`.)
 //! - **S2** A worker that is asleep has its bit set, or was claimed, or is benched. Who clears a bit
-//!   owns the wake: it alone moves the worker from sleeping to searching and gives it a token.
+//!   owns the wake: it alone moves the worker from sleeping to searching and gives it a token. A
+//!   worker that is awake and finds its bit cleared goes on only when the counts say so too:
+//!   otherwise it could end its search before it counts as a searcher, and nobody would know that
+//!   it was the last.
 //! - **S3** A producer in its slow path lowers `limit`, runs a SeqCst fence, then loads the counts;
 //!   a sleeper changes the counts, runs a SeqCst fence, then raises `limit`. So a raise that is
 //!   overwritten belongs to a sleeper whom the producer sees, and asks for again.
@@ -32,6 +35,7 @@
 
 use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicU64, Ordering, fence};
+use raddle_sync::spin::Backoff;
 
 const ONE_SEARCHING: u64 = 1;
 const ONE_SLEEPING: u64 = 1 << 32;
@@ -64,6 +68,8 @@ impl Counts {
 #[derive(Debug)]
 pub(crate) struct Sleep {
     counts: CachePadded<AtomicU64>,
+    /// Claims under way: the bit may be cleared, the counts not yet changed (S2).
+    claims: CachePadded<AtomicU64>,
     bits: Box<[CachePadded<AtomicU64>]>,
 }
 
@@ -73,9 +79,8 @@ impl Sleep {
         let words = workers.div_ceil(64);
         Sleep {
             counts: CachePadded::new(AtomicU64::new(0)),
-            bits: (0..words)
-                .map(|_| CachePadded::new(AtomicU64::new(0)))
-                .collect(),
+            claims: CachePadded::new(AtomicU64::new(0)),
+            bits: (0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
         }
     }
 
@@ -117,18 +122,19 @@ impl Sleep {
     /// searches; steps 2 to 4.
     #[must_use]
     pub(crate) fn fall_asleep(&self, worker: usize, searching: bool) -> bool {
+        let change = if searching { ONE_SLEEPING - ONE_SEARCHING } else { ONE_SLEEPING };
+        let before = self.lie_down(worker, change);
+        before.searching() == usize::from(searching)
+    }
+
+    fn lie_down(&self, worker: usize, change: u64) -> Counts {
         let (word, bit) = self.bit(worker);
         // ORD: Release pairs with the Acquire in `take_bit`.
         word.fetch_or(bit, Ordering::Release);
-        let change = if searching {
-            ONE_SLEEPING - ONE_SEARCHING
-        } else {
-            ONE_SLEEPING
-        };
         // ORD: SeqCst, and the fence, for S1 and S3.
         let before = Counts(self.counts.fetch_add(change, Ordering::SeqCst));
         fence(Ordering::SeqCst);
-        before.searching() == usize::from(searching)
+        before
     }
 
     /// Takes back the sleep of `worker`, who found work at the last moment and searches on; or a
@@ -136,6 +142,8 @@ impl Sleep {
     pub(crate) fn stay_awake(&self, worker: usize) {
         if self.take_bit(worker) {
             self.claimed();
+        } else {
+            self.await_claims();
         }
     }
 
@@ -146,6 +154,8 @@ impl Sleep {
         if taken {
             // ORD: as in `claimed`.
             self.counts.fetch_sub(ONE_SLEEPING, Ordering::SeqCst);
+        } else {
+            self.await_claims();
         }
         taken
     }
@@ -153,6 +163,18 @@ impl Sleep {
     /// Picks the sleeper of the lowest index and claims it. The caller gives it its token.
     #[must_use]
     pub(crate) fn claim(&self) -> Option<usize> {
+        // ORD: Release, by `take_bit`: who finds its bit cleared sees this claim under way.
+        self.claims.fetch_add(1, Ordering::Relaxed);
+        let worker = self.take_lowest_bit();
+        if worker.is_some() {
+            self.claimed();
+        }
+        // ORD: Release pairs with the Acquire in `await_claims`.
+        self.claims.fetch_sub(1, Ordering::Release);
+        worker
+    }
+
+    fn take_lowest_bit(&self) -> Option<usize> {
         for (index, word) in self.bits.iter().enumerate() {
             loop {
                 // ORD: a hint; `take_bit` decides.
@@ -162,7 +184,6 @@ impl Sleep {
                 }
                 let worker = index * 64 + bits.trailing_zeros() as usize;
                 if self.take_bit(worker) {
-                    self.claimed();
                     return Some(worker);
                 }
             }
@@ -175,9 +196,9 @@ impl Sleep {
         let _ = self.fall_asleep(worker, true);
     }
 
-    /// Puts a benched worker that sleeps among the sleepers.
-    pub(crate) fn unbench(&self, worker: usize) {
-        let _ = self.fall_asleep(worker, false);
+    /// Puts a benched worker that sleeps among the sleepers, and gives the counts without it.
+    pub(crate) fn unbench(&self, worker: usize) -> Counts {
+        self.lie_down(worker, ONE_SLEEPING)
     }
 
     pub(crate) fn is_asleep(&self, worker: usize) -> bool {
@@ -188,8 +209,17 @@ impl Sleep {
 
     fn claimed(&self) {
         // ORD: SeqCst so that S1 can speak of one order of all changes of the counts.
-        self.counts
-            .fetch_sub(ONE_SLEEPING - ONE_SEARCHING, Ordering::SeqCst);
+        self.counts.fetch_sub(ONE_SLEEPING - ONE_SEARCHING, Ordering::SeqCst);
+    }
+
+    /// By who found its bit cleared, until whoever did it has changed the counts (S2): a few
+    /// instructions of another thread.
+    fn await_claims(&self) {
+        let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release in `claim`.
+        while self.claims.load(Ordering::Acquire) != 0 {
+            backoff.spin();
+        }
     }
 
     fn take_bit(&self, worker: usize) -> bool {

@@ -31,11 +31,7 @@ fn mixed_fib(worker: &Worker, n: u64) -> u64 {
     }
     let (a, b) = worker.join(
         |_| {
-            if n % 3 == 0 {
-                ambient_fib(n - 1)
-            } else {
-                join(|| ambient_fib(n - 1), || ()).0
-            }
+            if n % 3 == 0 { ambient_fib(n - 1) } else { join(|| ambient_fib(n - 1), || ()).0 }
         },
         |w| mixed_fib(w, n - 2),
     );
@@ -90,19 +86,13 @@ fn every_fork_below_a_leaf_is_stolen() {
             }
             return;
         }
-        worker.join(
-            |w| nest(w, left - 1, started),
-            |_| started.fetch_add(1, Ordering::Relaxed),
-        );
+        worker.join(|w| nest(w, left - 1, started), |_| started.fetch_add(1, Ordering::Relaxed));
     }
 }
 
 fn message(result: thread::Result<impl Sized>) -> String {
     let payload = result.err().expect("a panic");
-    payload
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .expect("a message")
+    payload.downcast_ref::<&str>().map(ToString::to_string).expect("a message")
 }
 
 #[test]
@@ -159,11 +149,7 @@ fn panics_at_random_places_leave_no_job_behind() {
                     tree(w, next(2), depth - 1, live)
                 } else {
                     // By the ambient form in between.
-                    join(
-                        || 1,
-                        || Pool::global().run(|w| tree(w, next(3), depth - 1, live)),
-                    )
-                    .1
+                    join(|| 1, || Pool::global().run(|w| tree(w, next(3), depth - 1, live))).1
                 }
             },
         );
@@ -175,11 +161,7 @@ fn panics_at_random_places_leave_no_job_behind() {
     for seed in 0..300 {
         let result = catch_unwind(AssertUnwindSafe(|| pool.run(|w| tree(w, seed, 5, &live))));
         panicked += usize::from(result.is_err());
-        assert_eq!(
-            live.load(Ordering::Relaxed),
-            0,
-            "all halves are over when a region ends"
-        );
+        assert_eq!(live.load(Ordering::Relaxed), 0, "all halves are over when a region ends");
     }
     assert!((10..290).contains(&panicked), "{panicked}");
     assert_eq!(pool.run(|w| fib(w, 15)), 610);
@@ -227,10 +209,7 @@ fn forks_a_hundred_thousand_deep() {
         };
         // Debug frames are large.
         thread::scope(|s| {
-            thread::Builder::new()
-                .stack_size(512 << 20)
-                .spawn_scoped(s, run)
-                .unwrap();
+            thread::Builder::new().stack_size(512 << 20).spawn_scoped(s, run).unwrap();
         });
     }
 }
@@ -247,10 +226,7 @@ fn deeper_than_the_fork_stack() {
     let pool = Pool::new(2).unwrap();
     thread::scope(|s| {
         let run = || assert_eq!(pool.run(|w| deep(w, 300_000)), 300_000);
-        thread::Builder::new()
-            .stack_size(1 << 30)
-            .spawn_scoped(s, run)
-            .unwrap();
+        thread::Builder::new().stack_size(1 << 30).spawn_scoped(s, run).unwrap();
     });
 }
 

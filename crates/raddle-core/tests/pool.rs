@@ -20,47 +20,23 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
 fn absurd_numbers_of_threads_are_refused() {
     assert!(matches!(Pool::new(0), Err(PoolBuildError::NoThreads)));
     let error = Pool::new(1_000_000).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "1000000 threads were asked for, and a pool has at most 4096"
-    );
+    assert_eq!(error.to_string(), "1000000 threads were asked for, and a pool has at most 4096");
 }
 
 #[test]
 fn a_thread_that_cannot_start_is_reported() {
-    let error = Pool::builder()
-        .threads(3)
-        .stack_size(usize::MAX / 2)
-        .build()
-        .unwrap_err();
-    let PoolBuildError::Threads {
-        asked: 3,
-        started: 0,
-        ..
-    } = error
-    else {
+    let error = Pool::builder().threads(3).stack_size(usize::MAX / 2).build().unwrap_err();
+    let PoolBuildError::Threads { asked: 3, started: 0, .. } = error else {
         panic!("{error:?}");
     };
-    assert!(
-        error
-            .to_string()
-            .starts_with("only 0 of 3 threads could be started: "),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("only 0 of 3 threads could be started: "), "{error}");
 }
 
 #[test]
 fn threads_have_names() {
-    let by_prefix = Pool::builder()
-        .threads(1)
-        .thread_name("shuttle")
-        .build()
-        .unwrap();
-    let by_function = Pool::builder()
-        .threads(1)
-        .thread_name(|i: usize| format!("heddle {i}"))
-        .build()
-        .unwrap();
+    let by_prefix = Pool::builder().threads(1).thread_name("shuttle").build().unwrap();
+    let by_function =
+        Pool::builder().threads(1).thread_name(|i: usize| format!("heddle {i}")).build().unwrap();
     let name = |pool: &Pool| {
         // Not run by the waiting thread: that one has no place while a guest is in.
         let (send, receive) = std::sync::mpsc::channel();
@@ -74,10 +50,7 @@ fn threads_have_names() {
 #[test]
 fn a_name_that_panics_leaves_nothing_behind() {
     let built = std::panic::catch_unwind(|| {
-        Pool::builder()
-            .threads(2)
-            .thread_name(|_: usize| panic!("nameless"))
-            .build()
+        Pool::builder().threads(2).thread_name(|_: usize| panic!("nameless")).build()
     });
     assert!(built.is_err());
     assert_eq!(Pool::new(2).unwrap().run(|w| w.join(|_| 1, |_| 2)), (1, 2));
@@ -85,11 +58,7 @@ fn a_name_that_panics_leaves_nothing_behind() {
 
 #[test]
 fn idle_threads_leave_and_come_back() {
-    let pool = Pool::builder()
-        .threads(3)
-        .keep_alive(Duration::from_millis(1))
-        .build()
-        .unwrap();
+    let pool = Pool::builder().threads(3).keep_alive(Duration::from_millis(1)).build().unwrap();
     for _ in 0..5 {
         eventually("idle threads leave", || pool.live_threads() == 0);
         // From outside, with nobody to wait on.
@@ -118,10 +87,7 @@ fn all_threads_work_when_there_is_work_for_all() {
             [a, b, c, d]
         });
         assert_eq!(HashSet::from(ids).len(), 4);
-        assert!(
-            ids.contains(&thread::current().id()),
-            "the caller takes part"
-        );
+        assert!(ids.contains(&thread::current().id()), "the caller takes part");
     }
 }
 
@@ -137,9 +103,7 @@ fn all_threads_run_futures_when_nobody_is_a_guest() {
             })
             .collect();
         eventually("all four meet", || futures.iter().all(|f| f.is_done()));
-        let leaders = futures
-            .into_iter()
-            .filter_map(|f| f.wait().unwrap().then_some(()));
+        let leaders = futures.into_iter().filter_map(|f| f.wait().unwrap().then_some(()));
         assert_eq!(leaders.count(), 1);
     }
 }
@@ -148,17 +112,9 @@ fn all_threads_run_futures_when_nobody_is_a_guest() {
 fn a_stack_size_holds_for_spawned_work() {
     fn deep(n: u32) -> u32 {
         let frame = std::hint::black_box([0_u8; 512]);
-        if n == 0 {
-            0
-        } else {
-            deep(n - 1) + 1 + u32::from(frame[7])
-        }
+        if n == 0 { 0 } else { deep(n - 1) + 1 + u32::from(frame[7]) }
     }
-    let pool = Pool::builder()
-        .threads(1)
-        .stack_size(64 << 20)
-        .build()
-        .unwrap();
+    let pool = Pool::builder().threads(1).stack_size(64 << 20).build().unwrap();
     // From a thread whose own stack would not do.
     let depth = thread::Builder::new()
         .stack_size(64 << 10)
@@ -187,23 +143,14 @@ fn an_idle_pool_uses_no_processor_time() {
             let Ok(stat) = std::fs::read_to_string(task.unwrap().path().join("schedstat")) else {
                 continue;
             };
-            sum += stat
-                .split_whitespace()
-                .next()
-                .unwrap()
-                .parse::<u64>()
-                .unwrap();
+            sum += stat.split_whitespace().next().unwrap().parse::<u64>().unwrap();
         }
         sum
     }
     // In a process of its own: other tests run beside this one here.
     if std::env::var_os("RADDLE_IDLE_CHILD").is_none() {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "an_idle_pool_uses_no_processor_time",
-                "--nocapture",
-            ])
+            .args(["--exact", "an_idle_pool_uses_no_processor_time", "--nocapture"])
             .env("RADDLE_IDLE_CHILD", "1")
             .status()
             .unwrap();
@@ -218,9 +165,6 @@ fn an_idle_pool_uses_no_processor_time() {
         thread::sleep(Duration::from_secs(1));
         let used = Duration::from_nanos(used_time() - before);
         // This very thread's two looks are in it.
-        assert!(
-            used < Duration::from_millis(5),
-            "{threads} idle threads used {used:?}"
-        );
+        assert!(used < Duration::from_millis(5), "{threads} idle threads used {used:?}");
     }
 }

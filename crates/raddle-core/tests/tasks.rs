@@ -154,10 +154,7 @@ fn a_bomb_of_futures() {
             return 1;
         }
         let children: Vec<_> = (0..4).map(|_| spawn(move || burst(depth - 1))).collect();
-        children
-            .into_iter()
-            .map(|child| child.wait().unwrap())
-            .sum()
+        children.into_iter().map(|child| child.wait().unwrap()).sum()
     }
     for threads in [1, 2, 16] {
         let pool = Pool::new(threads).unwrap();
@@ -168,11 +165,7 @@ fn a_bomb_of_futures() {
 #[test]
 fn a_chain_of_waits_on_a_pool_of_one() {
     fn chain(n: u32) -> u32 {
-        if n == 0 {
-            0
-        } else {
-            spawn(move || chain(n - 1)).wait().unwrap() + 1
-        }
+        if n == 0 { 0 } else { spawn(move || chain(n - 1)).wait().unwrap() + 1 }
     }
     let pool = Pool::new(1).unwrap();
     assert_eq!(pool.spawn(|| chain(500)).wait().unwrap(), 500);
@@ -201,17 +194,11 @@ fn a_wait_inside_a_fork_whose_sibling_it_needs() {
 fn a_panicking_future_fails() {
     let pool = Pool::new(2).unwrap();
     for ply in 0..100 {
-        let failure = pool
-            .spawn(move || -> u8 { panic!("wool {ply}") })
-            .wait()
-            .unwrap_err();
+        let failure = pool.spawn(move || -> u8 { panic!("wool {ply}") }).wait().unwrap_err();
         assert_eq!(failure.kind(), FailureKind::Panicked);
         assert_eq!(failure.to_string(), format!("panicked: wool {ply}"));
         let caught = catch_unwind(AssertUnwindSafe(|| failure.resume()));
-        assert_eq!(
-            caught.unwrap_err().downcast_ref::<String>().unwrap(),
-            &format!("wool {ply}")
-        );
+        assert_eq!(caught.unwrap_err().downcast_ref::<String>().unwrap(), &format!("wool {ply}"));
     }
     assert_eq!(pool.spawn(|| 1).wait().unwrap(), 1);
 }
@@ -236,19 +223,11 @@ fn wait_timeout_gives_the_future_back() {
     let pool = Pool::new(1).unwrap();
     let future = while_busy(&pool, || {
         let future = pool.spawn(|| 5);
-        let future = future
-            .wait_timeout(Duration::from_millis(5))
-            .expect_err("not yet");
+        let future = future.wait_timeout(Duration::from_millis(5)).expect_err("not yet");
         assert!(!future.is_done());
         future
     });
-    assert_eq!(
-        future
-            .wait_timeout(Duration::from_secs(60))
-            .expect("by now")
-            .unwrap(),
-        5
-    );
+    assert_eq!(future.wait_timeout(Duration::from_secs(60)).expect("by now").unwrap(), 5);
 }
 
 #[test]
@@ -279,11 +258,7 @@ fn dropped_futures_run_and_leak_nothing() {
         }));
     }
     drop(pool);
-    assert_eq!(
-        ran.load(Ordering::SeqCst),
-        2_000,
-        "a dropped pool finishes what was spawned"
-    );
+    assert_eq!(ran.load(Ordering::SeqCst), 2_000, "a dropped pool finishes what was spawned");
     assert_eq!(live.load(Ordering::SeqCst), 0);
 }
 
@@ -358,11 +333,7 @@ fn killed_before_the_start() {
         let counted = Counted::new(&live);
         let future = pool.spawn(move || drop(counted));
         assert_eq!(future.kill(), Killed::BeforeStart);
-        assert_eq!(
-            live.load(Ordering::SeqCst),
-            0,
-            "its closure is dropped at once"
-        );
+        assert_eq!(live.load(Ordering::SeqCst), 0, "its closure is dropped at once");
         assert!(future.is_done());
         assert_eq!(future.kill(), Killed::TooLate);
         future
@@ -388,10 +359,7 @@ fn killed_while_running() {
         });
         entered.recv().unwrap();
         assert_eq!(future.kill(), Killed::WhileRunning);
-        assert!(
-            future.is_done(),
-            "it is resolved though the closure still runs"
-        );
+        assert!(future.is_done(), "it is resolved though the closure still runs");
         assert_eq!(future.wait().err().unwrap().kind(), FailureKind::Killed);
         ended.recv().unwrap();
     }
@@ -477,7 +445,8 @@ fn kills_race_with_starts_and_finishes() {
 
 #[test]
 fn hooks_are_called_in_pairs() {
-    let calls: Arc<Mutex<Vec<(TaskId, Option<Outcome>)>>> = Arc::default();
+    type Calls = Mutex<Vec<(TaskId, Option<Outcome>)>>;
+    let calls: Arc<Calls> = Arc::default();
     let (before, after) = (Arc::clone(&calls), Arc::clone(&calls));
     let pool = Pool::builder()
         .threads(2)
@@ -492,20 +461,12 @@ fn hooks_are_called_in_pairs() {
     let finished = |outcome| calls.iter().filter(|call| call.1 == Some(outcome)).count();
     assert_eq!(finished(Outcome::Completed), 90);
     assert_eq!(finished(Outcome::Panicked), 10);
-    let mut ids: Vec<_> = calls
-        .iter()
-        .filter(|call| call.1.is_none())
-        .map(|call| call.0)
-        .collect();
+    let mut ids: Vec<_> = calls.iter().filter(|call| call.1.is_none()).map(|call| call.0).collect();
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 100, "ids are unique");
     for id in ids {
-        let of_id: Vec<_> = calls
-            .iter()
-            .filter(|call| call.0 == id)
-            .map(|call| call.1)
-            .collect();
+        let of_id: Vec<_> = calls.iter().filter(|call| call.0 == id).map(|call| call.1).collect();
         assert!(matches!(of_id[..], [None, Some(_)]), "{of_id:?}");
     }
 }
@@ -526,10 +487,7 @@ fn hooks_that_panic() {
         })
         .collect();
     let failed = futures.into_iter().filter_map(|f| f.wait().err()).count();
-    assert_eq!(
-        failed, 20,
-        "a panic before the start is the future's, one after it is nobody's"
-    );
+    assert_eq!(failed, 20, "a panic before the start is the future's, one after it is nobody's");
     drop(pool);
     assert_eq!(live.load(Ordering::SeqCst), 0);
 }

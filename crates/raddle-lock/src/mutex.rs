@@ -94,9 +94,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     pub fn try_lock_for(&self, limit: Duration) -> Option<MutexGuard<'_, T>> {
         // A limit too far away to express is no limit.
-        self.raw
-            .acquire_until(Instant::now().checked_add(limit))
-            .then(|| self.guard())
+        self.raw.acquire_until(Instant::now().checked_add(limit)).then(|| self.guard())
     }
 
     /// Takes the mutex, waiting until `deadline` at the latest. Fails at once if this strand holds it
@@ -120,10 +118,7 @@ impl<T: ?Sized> Mutex<T> {
 
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
-        MutexGuard {
-            mutex: self,
-            not_send: PhantomData,
-        }
+        MutexGuard { mutex: self, not_send: PhantomData }
     }
 }
 

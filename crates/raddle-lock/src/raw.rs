@@ -89,9 +89,7 @@ impl RawThinLock {
     #[inline]
     fn try_acquire_as(&self, me: u32) -> bool {
         // ORD: Acquire pairs with the Release in `release`: what the last holder did happens before.
-        self.word
-            .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Frees the lock. Only its holder may call this.
@@ -133,10 +131,7 @@ impl RawThinLock {
             if seen == FREE {
                 // ORD: Acquire pairs with the Release in `release`.
                 let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-                match self
-                    .word
-                    .compare_exchange(FREE, me | mark, success, failure)
-                {
+                match self.word.compare_exchange(FREE, me | mark, success, failure) {
                     Ok(_) => return true,
                     Err(now) => seen = now,
                 }
@@ -177,9 +172,7 @@ impl Default for RawThinLock {
 
 impl fmt::Debug for RawThinLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawThinLock")
-            .field("locked", &self.is_taken())
-            .finish()
+        f.debug_struct("RawThinLock").field("locked", &self.is_taken()).finish()
     }
 }
 
@@ -293,10 +286,7 @@ mod tests {
         .unwrap();
         assert!(waited >= limit);
         lock.release();
-        assert!(
-            lock.acquire_until(Some(Instant::now())),
-            "a free lock needs no time"
-        );
+        assert!(lock.acquire_until(Some(Instant::now())), "a free lock needs no time");
         lock.release();
     }
 

@@ -20,9 +20,7 @@ fn sixteen_threads_lose_no_increment() {
             thread::spawn(move || {
                 for round in 0..ROUNDS {
                     let mut both = match (round + me) % 3 {
-                        0 => counters
-                            .try_lock_for(Duration::from_secs(60))
-                            .expect("a minute"),
+                        0 => counters.try_lock_for(Duration::from_secs(60)).expect("a minute"),
                         1 => counters.try_lock().unwrap_or_else(|| counters.lock()),
                         _ => counters.lock(),
                     };
@@ -66,10 +64,7 @@ fn locking_again_on_the_same_strand_panics_and_keeps_the_lock() {
     let guard = mutex.lock();
     let result = catch_unwind(AssertUnwindSafe(|| drop(mutex.lock())));
     let message = *result.unwrap_err().downcast::<&str>().unwrap();
-    assert!(
-        message.contains("held by the strand that wants it"),
-        "{message}"
-    );
+    assert!(message.contains("held by the strand that wants it"), "{message}");
     assert!(mutex.is_locked());
     assert_eq!(*guard, 5);
     drop(guard);

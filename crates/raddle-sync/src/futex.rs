@@ -14,18 +14,11 @@
 use crate::atomic::AtomicU32;
 use std::time::Duration;
 
-#[cfg(all(
-    any(target_os = "linux", target_os = "android"),
-    not(any(raddle_loom, raddle_shuttle))
-))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(any(raddle_loom, raddle_shuttle))))]
 #[path = "futex/linux.rs"]
 mod sys;
 
-#[cfg(any(
-    not(any(target_os = "linux", target_os = "android")),
-    raddle_loom,
-    raddle_shuttle
-))]
+#[cfg(any(not(any(target_os = "linux", target_os = "android")), raddle_loom, raddle_shuttle))]
 #[path = "futex/table.rs"]
 mod sys;
 

@@ -136,9 +136,7 @@ impl Parker {
     /// `TOKEN -> EMPTY` (true), or the wake-up was the futex's own.
     fn take_token_after_sleep(&self) -> bool {
         // ORD: Acquire pairs with the Release in `unpark` (I2).
-        self.state
-            .compare_exchange(TOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.state.compare_exchange(TOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -186,9 +184,7 @@ crate::lazy_static! {
 
 fn lock_free_list() -> std::sync::MutexGuard<'static, Vec<&'static Parker>> {
     // A list of references is whole whatever panicked near it.
-    FREE_LIST
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    FREE_LIST.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Gives this thread's parker back when the thread ends.
@@ -229,10 +225,7 @@ fn first_use() -> &'static Parker {
     let lease = Parker::lease();
     let parker = lease.get();
     let mut lease = Some(lease);
-    if AT_THREAD_END
-        .try_with(|end| end.0.replace(lease.take()))
-        .is_err()
-    {
+    if AT_THREAD_END.try_with(|end| end.0.replace(lease.take())).is_err() {
         // Nobody is left to give it back; giving it back now would share it.
         mem::forget(lease);
     }
@@ -289,9 +282,7 @@ mod tests {
     fn current_is_stable_and_distinct_between_living_threads() {
         let mine = current();
         assert!(std::ptr::eq(mine, current()));
-        let other = thread::spawn(move || std::ptr::eq(mine, current()))
-            .join()
-            .unwrap();
+        let other = thread::spawn(move || std::ptr::eq(mine, current())).join().unwrap();
         assert!(!other);
     }
 
@@ -319,16 +310,11 @@ mod tests {
         lease.unpark();
         drop(lease);
         let leases: Vec<_> = (0..1_000).map(|_| Parker::lease()).collect();
-        if let Some(again) = leases
-            .iter()
-            .find(|lease| std::ptr::eq(lease.get(), parker))
-        {
+        if let Some(again) = leases.iter().find(|lease| std::ptr::eq(lease.get(), parker)) {
             assert!(!again.park_timeout(Duration::ZERO));
         }
-        let mut addresses: Vec<_> = leases
-            .iter()
-            .map(|lease| std::ptr::from_ref(lease.get()).addr())
-            .collect();
+        let mut addresses: Vec<_> =
+            leases.iter().map(|lease| std::ptr::from_ref(lease.get()).addr()).collect();
         addresses.sort_unstable();
         addresses.dedup();
         assert_eq!(addresses.len(), leases.len(), "two holders of one parker");

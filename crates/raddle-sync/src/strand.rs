@@ -48,11 +48,7 @@ impl fmt::Debug for StrandId {
 }
 
 /// How many ids there are; few under models, so that running out of them is explored too.
-const LIMIT: u16 = if cfg!(any(raddle_loom, raddle_shuttle)) {
-    7
-} else {
-    u16::MAX
-};
+const LIMIT: u16 = if cfg!(any(raddle_loom, raddle_shuttle)) { 7 } else { u16::MAX };
 
 crate::lazy_static! {
     static DISPENSER: Dispenser = Dispenser::new(LIMIT);
@@ -111,12 +107,7 @@ fn assign() -> Option<StrandId> {
         DISPENSER.give_back(id);
         return None;
     }
-    RUNNING.with(|r| {
-        r.set(Running {
-            id: id.get(),
-            ..running
-        })
-    });
+    RUNNING.with(|r| r.set(Running { id: id.get(), ..running }));
     Some(id)
 }
 
@@ -144,15 +135,9 @@ fn assign() -> Option<StrandId> {
 pub fn enter_foreign() -> ForeignStrand {
     RUNNING.with(|r| {
         let outer = r.get();
-        let depth = outer
-            .depth
-            .checked_add(1)
-            .expect("foreign strands nested too deep");
+        let depth = outer.depth.checked_add(1).expect("foreign strands nested too deep");
         r.set(Running { depth, id: 0 });
-        ForeignStrand {
-            outer,
-            not_send: PhantomData,
-        }
+        ForeignStrand { outer, not_send: PhantomData }
     })
 }
 
@@ -172,10 +157,7 @@ impl Drop for ForeignStrand {
     fn drop(&mut self) {
         let inner = RUNNING.with(|r| {
             let inner = r.get();
-            assert!(
-                inner.depth == self.outer.depth + 1,
-                "foreign strands left out of order"
-            );
+            assert!(inner.depth == self.outer.depth + 1, "foreign strands left out of order");
             r.set(self.outer);
             inner
         });
@@ -187,9 +169,7 @@ impl Drop for ForeignStrand {
 
 impl fmt::Debug for ForeignStrand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForeignStrand")
-            .field("depth", &(self.outer.depth + 1))
-            .finish()
+        f.debug_struct("ForeignStrand").field("depth", &(self.outer.depth + 1)).finish()
     }
 }
 
@@ -225,10 +205,7 @@ mod tests {
             .map(|_| thread::spawn(|| current().unwrap().get()).join().unwrap())
             .max()
             .unwrap();
-        assert!(
-            largest < 400,
-            "{largest} ids in use by a handful of threads"
-        );
+        assert!(largest < 400, "{largest} ids in use by a handful of threads");
     }
 
     #[test]

@@ -39,10 +39,7 @@ fn misses(rounds: u32, a_fence: fn(), b_fence: fn()) -> usize {
                 meet(&arrived, number);
                 round.y.0.store(1, Ordering::Relaxed);
                 b_fence();
-                round
-                    .seen_by_b
-                    .0
-                    .store(round.x.0.load(Ordering::Relaxed), Ordering::Relaxed);
+                round.seen_by_b.0.store(round.x.0.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         })
     };
@@ -50,17 +47,11 @@ fn misses(rounds: u32, a_fence: fn(), b_fence: fn()) -> usize {
         meet(&arrived, number);
         round.x.0.store(1, Ordering::Relaxed);
         a_fence();
-        round
-            .seen_by_a
-            .0
-            .store(round.y.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        round.seen_by_a.0.store(round.y.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     b.join().unwrap();
     let zero = |line: &Line| line.0.load(Ordering::Relaxed) == 0;
-    words
-        .iter()
-        .filter(|round| zero(&round.seen_by_a) && zero(&round.seen_by_b))
-        .count()
+    words.iter().filter(|round| zero(&round.seen_by_a) && zero(&round.seen_by_b)).count()
 }
 
 #[test]
@@ -75,8 +66,5 @@ fn light_and_heavy_see_each_other() {
 #[test]
 fn a_full_fence_and_heavy_see_each_other() {
     fence::init();
-    assert_eq!(
-        misses(20_000, || full_fence(Ordering::SeqCst), fence::heavy),
-        0
-    );
+    assert_eq!(misses(20_000, || full_fence(Ordering::SeqCst), fence::heavy), 0);
 }

@@ -122,9 +122,8 @@ fn dispenser_of_three_hands_out_unique_ids_and_recycles_them() {
         thread.join().unwrap();
         kept.into_iter().for_each(|id| dispenser.give_back(id));
         // Nobody is in the middle of anything: every id must be found again.
-        let mut all: Vec<u16> = std::iter::from_fn(|| dispenser.take())
-            .map(strand::StrandId::get)
-            .collect();
+        let mut all: Vec<u16> =
+            std::iter::from_fn(|| dispenser.take()).map(strand::StrandId::get).collect();
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3]);
     });

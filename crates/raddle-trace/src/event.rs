@@ -141,13 +141,7 @@ impl Event {
 
     /// An event with neither flags nor `aux`.
     pub const fn new(tsc: u64, kind: EventKind, task: u32) -> Event {
-        Event {
-            tsc,
-            kind,
-            flags: 0,
-            aux: 0,
-            task,
-        }
+        Event { tsc, kind, flags: 0, aux: 0, task }
     }
 
     /// The event as it is written to files.
@@ -174,24 +168,7 @@ impl Event {
     ///
     /// [`UnknownKind`] if the byte at 8 is no kind; every other byte has a meaning.
     pub fn from_bytes(bytes: &[u8; Event::SIZE]) -> Result<Event, UnknownKind> {
-        let [
-            t0,
-            t1,
-            t2,
-            t3,
-            t4,
-            t5,
-            t6,
-            t7,
-            kind,
-            flags,
-            a0,
-            a1,
-            n0,
-            n1,
-            n2,
-            n3,
-        ] = *bytes;
+        let [t0, t1, t2, t3, t4, t5, t6, t7, kind, flags, a0, a1, n0, n1, n2, n3] = *bytes;
         Ok(Event {
             tsc: u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7]),
             kind: EventKind::try_from(kind)?,
@@ -219,9 +196,7 @@ mod tests {
                 Err(error) => {
                     assert!(!(1..=21).contains(&number));
                     assert!(
-                        error
-                            .to_string()
-                            .starts_with(&format!("unknown event kind {number} "))
+                        error.to_string().starts_with(&format!("unknown event kind {number} "))
                     );
                 }
             }
@@ -239,12 +214,7 @@ mod tests {
             task: 0x0C0D_0E0F,
         };
         let bytes = event.to_bytes();
-        assert_eq!(
-            bytes,
-            [
-                8, 7, 6, 5, 4, 3, 2, 1, 21, 9, 0x0B, 0x0A, 0x0F, 0x0E, 0x0D, 0x0C
-            ]
-        );
+        assert_eq!(bytes, [8, 7, 6, 5, 4, 3, 2, 1, 21, 9, 0x0B, 0x0A, 0x0F, 0x0E, 0x0D, 0x0C]);
         assert_eq!(Event::from_bytes(&bytes), Ok(event));
     }
 }

@@ -65,21 +65,13 @@ impl Trace {
             .filter(|(_, event)| event.kind == EventKind::Submit)
             .collect();
         regions.sort_by_key(|(_, submit)| submit.tsc);
-        regions
-            .into_iter()
-            .map(|(lane, submit)| self.region(lane, submit, &changes))
-            .collect()
+        regions.into_iter().map(|(lane, submit)| self.region(lane, submit, &changes)).collect()
     }
 
     fn region(&self, submitter: &Lane, submit: &Event, changes: &[(u64, i32)]) -> Phases {
         use EventKind::{Exec, Executed, Joined, Resolve, TouchEnd, Waited};
         let root = submit.task;
-        let all = || {
-            self.lanes
-                .iter()
-                .flat_map(|lane| &lane.events)
-                .filter(|e| e.task == root)
-        };
+        let all = || self.lanes.iter().flat_map(|lane| &lane.events).filter(|e| e.task == root);
         let of = |kind| all().filter(move |e| e.kind == kind).map(|e| e.tsc);
         let mut clamped = 0;
         let mut not_before = |tsc: u64, bound: u64| {
@@ -99,9 +91,7 @@ impl Trace {
                     && matches!(e.kind, Waited | Joined | TouchEnd)
             })
             .map(|e| not_before(e.tsc, done.unwrap_or(submit.tsc)));
-        let end = resumed
-            .or(done)
-            .unwrap_or_else(|| self.end.tsc.max(submit.tsc));
+        let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit.tsc));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
         let (peak, peak_begin, peak_end) = peak_within(changes, window);
 

@@ -25,11 +25,7 @@ pub struct Lane {
 impl Lane {
     /// A lane that lost nothing.
     pub fn new(name: impl Into<String>, events: Vec<Event>) -> Lane {
-        Lane {
-            name: name.into(),
-            events,
-            dropped: 0,
-        }
+        Lane { name: name.into(), events, dropped: 0 }
     }
 }
 
@@ -47,11 +43,7 @@ pub struct Trace {
 impl Trace {
     /// A trace without lanes.
     pub fn new(start: ClockPair, end: ClockPair) -> Trace {
-        Trace {
-            start,
-            end,
-            lanes: Vec::new(),
-        }
+        Trace { start, end, lanes: Vec::new() }
     }
 
     /// How many events were lost on all lanes. Conclusions from a trace that lost some are conclusions
@@ -72,12 +64,8 @@ impl Trace {
         let ticks = u128::from(tsc.saturating_sub(self.start.tsc));
         let span_ticks = u128::from(self.end.tsc.saturating_sub(self.start.tsc));
         let span_nanos = u128::from(self.end.nanos.saturating_sub(self.start.nanos));
-        let nanos = (ticks * span_nanos)
-            .checked_div(span_ticks)
-            .unwrap_or(ticks);
-        self.start
-            .nanos
-            .saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
+        let nanos = (ticks * span_nanos).checked_div(span_ticks).unwrap_or(ticks);
+        self.start.nanos.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
@@ -88,22 +76,12 @@ mod tests {
     #[test]
     fn time_is_a_line_through_the_clock_pairs() {
         let trace = Trace::new(
-            ClockPair {
-                tsc: 1 << 60,
-                nanos: 1_000,
-            },
-            ClockPair {
-                tsc: (1 << 60) + 3_000_000_000,
-                nanos: 1_000_001_000,
-            },
+            ClockPair { tsc: 1 << 60, nanos: 1_000 },
+            ClockPair { tsc: (1 << 60) + 3_000_000_000, nanos: 1_000_001_000 },
         );
         assert_eq!(trace.nanos(1 << 60), 1_000);
         assert_eq!(trace.nanos((1 << 60) + 3), 1_001);
-        assert_eq!(
-            trace.nanos((1 << 60) + 6_000_000_000),
-            2_000_001_000,
-            "also past the end"
-        );
+        assert_eq!(trace.nanos((1 << 60) + 6_000_000_000), 2_000_001_000, "also past the end");
         assert_eq!(trace.nanos(0), 1_000, "clamped before the start");
         let flat = Trace::new(trace.start, trace.start);
         assert_eq!(flat.nanos((1 << 60) + 7), 1_007);
@@ -111,16 +89,10 @@ mod tests {
 
     #[test]
     fn drops_add_up() {
-        let mut trace = Trace::new(
-            ClockPair { tsc: 0, nanos: 0 },
-            ClockPair { tsc: 1, nanos: 1 },
-        );
+        let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 1, nanos: 1 });
         assert_eq!(trace.drops(), 0);
         for dropped in [2, 40] {
-            trace.lanes.push(Lane {
-                dropped,
-                ..Lane::new("worker", Vec::new())
-            });
+            trace.lanes.push(Lane { dropped, ..Lane::new("worker", Vec::new()) });
         }
         assert_eq!(trace.drops(), 42);
     }

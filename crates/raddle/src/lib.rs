@@ -1,3 +1,264 @@
-//! A runtime for parallel work.
+//! A runtime for parallel work whose tasks may be as small as one addition.
+//!
+//! | you have | use |
+//! |---|---|
+//! | two things to do, and need both results | [`join`], or [`Worker::join`] for the cheapest form |
+//! | any number of tasks that borrow from here | [`scope`] |
+//! | a task that outlives this function, whose result is wanted later | [`spawn`] and [`Future::wait`] |
+//! | a number of threads, stacks or hooks of your own | [`Pool::builder`] |
+//! | a lock that takes four bytes | [`lock::Mutex`] |
+//!
+//! Nothing has to be set up: from outside of a pool all of these use [`Pool::global`], which is built
+//! on first use.
+//!
+//! # Two at a time: `join`
+//!
+//! [`join`] calls both closures, perhaps in parallel, and returns both results. They may borrow.
+//!
+//! ```
+//! fn largest(numbers: &[u32]) -> Option<u32> {
+//!     if numbers.len() <= 100 {
+//!         return numbers.iter().copied().max();
+//!     }
+//!     let (left, right) = numbers.split_at(numbers.len() / 2);
+//!     let (left, right) = raddle::join(|| largest(left), || largest(right));
+//!     left.max(right)
+//! }
+//!
+//! let numbers: Vec<u32> = (0..10_000).map(|n| n * 7919 % 10_007).collect();
+//! assert_eq!(largest(&numbers), Some(10_006));
+//! ```
+//!
+//! The second closure can be stolen by an idle thread from the moment of the call, however long the
+//! first one runs. If nobody steals it, it runs here, and the fork has cost a nanosecond or two; so a
+//! cut-off serves the code of the leaf, a loop that the compiler vectorises say, and not the runtime.
+//!
+//! [`join`] finds its worker through a thread-local variable. [`Worker::join`] has it at hand, which
+//! is the cheapest form; [`Pool::run`] gives the first [`Worker`], and every closure is handed its own:
+//!
+//! ```
+//! use raddle::{Pool, Worker};
+//!
+//! struct Tree { weight: u64, children: Option<Box<(Tree, Tree)>> }
+//!
+//! fn weigh(worker: &Worker, tree: &Tree) -> u64 {
+//!     let Some(children) = &tree.children else { return tree.weight };
+//!     let (left, right) = worker.join(|w| weigh(w, &children.0), |w| weigh(w, &children.1));
+//!     tree.weight + left + right
+//! }
+//!
+//! fn grow(depth: u32) -> Tree {
+//!     let children = (depth > 0).then(|| Box::new((grow(depth - 1), grow(depth - 1))));
+//!     Tree { weight: 1, children }
+//! }
+//!
+//! let tree = grow(10);
+//! assert_eq!(Pool::global().run(|worker| weigh(worker, &tree)), 2047);
+//! ```
+//!
+//! The two forms mix freely. Code that can't be given a worker, a callback say, calls [`join`].
+//!
+//! # Many at a time: `scope`
+//!
+//! Tasks of a [`scope`] may borrow what lives outside of it, because it ends after they do. Each is
+//! given the scope, to spawn more:
+//!
+//! ```
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//! use raddle::Scope;
+//!
+//! fn visit<'a>(scope: &Scope<'a>, depth: usize, seen: &'a AtomicUsize) {
+//!     seen.fetch_add(1, Ordering::Relaxed);
+//!     for _ in 0..depth {
+//!         scope.spawn(move |scope| visit(scope, depth - 1, seen));
+//!     }
+//! }
+//!
+//! let seen = AtomicUsize::new(0);
+//! raddle::scope(|scope| visit(scope, 5, &seen));
+//! assert_eq!(seen.into_inner(), 326);
+//! ```
+//!
+//! A task costs an allocation, a fork costs none: use [`join`] where the work halves.
+//!
+//! # Later: `spawn`, `wait` and `Failure`
+//!
+//! [`spawn`] returns a [`Future`] at once. [`wait`](Future::wait) blocks until its result is there and
+//! gives that, or the [`Failure`] why there is none:
+//!
+//! ```
+//! use raddle::{Failure, FailureKind, spawn};
+//!
+//! fn main() -> Result<(), Failure> {
+//!     let words = spawn(|| "warp and weft".split(' ').count());
+//!     let torn = spawn(|| -> usize { panic!("a thread is torn") });
+//!     assert_eq!(words.wait()?, 3);
+//!
+//!     let failure = torn.wait().unwrap_err();
+//!     assert_eq!(failure.kind(), FailureKind::Panicked);
+//!     assert_eq!(failure.to_string(), "panicked: a thread is torn");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - A closure that returns a `Result` makes a `Future<Result<T, E>>`, whose `wait()` gives a result in
+//!   a result: `future.wait()??` in a function that fails with [`Failure`], into which every error
+//!   converts.
+//! - Waiting inside of a pool starves nobody: a worker that waits runs the task itself if it has not
+//!   started, and other work if it has. A task that waits for itself fails with
+//!   [`FailureKind::Cycle`].
+//! - [`Future::kill`] fails the future at once. A task that has not started never does; one that runs can
+//!   ask [`killed`] now and then.
+//! - Dropping a future detaches its task, which runs all the same, but not beyond the end of `main`: the
+//!   global pool is never dropped, so what it has not run by then is lost. A pool of your own finishes
+//!   what was spawned when it is dropped.
+//! - The prelude of Rust 2024 has a trait of the same name, that of `async` code. `use raddle::Future`
+//!   takes its place in a module; the two are not related.
+//!
+//! # Pools, guests, hooks
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//! use std::time::Duration;
+//! use raddle::{Outcome, Pool, PoolBuildError};
+//!
+//! fn main() -> Result<(), PoolBuildError> {
+//!     let started = Arc::new(AtomicUsize::new(0));
+//!     let pool = Pool::builder()
+//!         .threads(4)
+//!         .thread_name("loom") // loom-0, loom-1, ..
+//!         .keep_alive(Duration::from_secs(5))
+//!         .before_start({
+//!             let started = Arc::clone(&started);
+//!             move |_id| { started.fetch_add(1, Ordering::Relaxed); }
+//!         })
+//!         .after_finish(|id, outcome| {
+//!             if outcome != Outcome::Completed {
+//!                 eprintln!("task {id}: {outcome:?}");
+//!             }
+//!         })
+//!         .build()?;
+//!
+//!     let (a, b) = pool.run(|worker| worker.join(|_| 1, |_| 2));
+//!     assert_eq!(a + b, 3);
+//!     assert_eq!(pool.spawn(|| 6 * 7).wait().unwrap(), 42);
+//!     assert_eq!(started.load(Ordering::Relaxed), 1); // hooks are for spawned futures
+//!     Ok(())
+//! } // dropping the pool finishes what was spawned, and ends its threads
+//! ```
+//!
+//! - **The caller takes part.** [`Pool::run`] calls its closure on the calling thread, at once, as a
+//!   *guest* whose forks the pool's threads steal; so do [`join`] and [`scope`] from outside. While a
+//!   guest works, one thread of the pool sits out: `threads` bounds how many work at once, the guest
+//!   included. On a pool of one thread a guest works alone.
+//! - There are places for as many guests as the pool has threads, and for 64 at most. Who finds none
+//!   free hands its closure to the pool and blocks.
+//! - **Idle threads leave** after [`keep_alive`](PoolBuilder::keep_alive), 30 seconds unless you say
+//!   otherwise, and are started again when there is work. Until then they sleep and use no processor time.
+//! - **Hooks** are called round every spawned future, on the thread that runs it, not round forks and
+//!   tasks of a scope: a call would cost more than most of those do.
+//! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
+//!   many as the machine has processors for this program.
+//!
+//! # What a panic does
+//!
+//! | where | what happens |
+//! |---|---|
+//! | a half of a `join` | goes on in the caller after both halves are done; if both panic, that of the first |
+//! | a task of a `scope` | goes on in the caller after all tasks are over; the body's first, else that of the task that panicked first |
+//! | the closure of `Pool::run` | goes on in the caller |
+//! | a spawned closure | `wait` returns a [`Failure`] of the kind `Panicked`; [`Failure::resume`] goes on with the panic |
+//! | a spawned closure whose future was dropped | its message on standard error, by the panic hook, is all |
+//! | the hook `before_start` | the future fails with it, and its closure is not called |
+//! | the hook `after_finish` | its message on standard error; the future keeps its result |
+//!
+//! No panic of yours ends a thread of a pool. A program built with `panic = "abort"` aborts, as ever.
+//!
+//! # Coming from rayon
+//!
+//! | rayon | raddle | what differs |
+//! |---|---|---|
+//! | `join` | [`join`], [`Worker::join`] | from outside, the caller takes part instead of blocking |
+//! | `join_context` | [`Worker::join`] | tells nothing about `migrated()` |
+//! | `scope`, `in_place_scope` | [`scope`] | the body always runs on the calling thread |
+//! | `spawn` | [`spawn`] | returns a [`Future`]; dropping it detaches. A panic fails the future, and aborts nothing |
+//! | `ThreadPoolBuilder` | [`Pool::builder`], [`Pool::new`] | 0 threads is an error; for the default say nothing |
+//! | `build_global` | `RADDLE_NUM_THREADS` | there is no call for it |
+//! | `ThreadPool::install` | [`Pool::run`] | stays on the calling thread, and gives a [`Worker`] |
+//! | `pool.join(a, b)` | `pool.run(\|w\| w.join(a, b))` | `a` and `b` are given a worker |
+//! | `pool.scope(f)` | `pool.run(\|_\| scope(f))` | |
+//! | `pool.spawn(f)` | [`Pool::spawn`] | returns a [`Future`] |
+//! | `panic_handler` | [`Failure`], [`PoolBuilder::after_finish`] | |
+//! | `start_handler`, `exit_handler` | none | `before_start` and `after_finish` are for tasks, not for threads |
+//! | `current_num_threads` | [`Pool::num_threads`], [`Worker::num_threads`] | |
+//! | `current_thread_index` | [`Worker::index`] | guests have one too |
+//! | `RAYON_NUM_THREADS` | `RADDLE_NUM_THREADS` | |
+//! | `spawn_fifo`, `scope_fifo`, `broadcast`, `yield_now` | none | |
+//! | `par_iter` and all parallel iterators | none | |
+//!
+//! # Not there yet
+//!
+//! What combines futures (`map`, `and_then`, `collect` and their kin), promises and interrupts; scope
+//! locals; locks that take one atomic operation a pair, re-entrant locks and condition variables; the
+//! recording of traces by a pool.
+
 #![forbid(unsafe_code)]
+
+// All of it: what is public there is there for users.
+#[doc(inline)]
 pub use raddle_core::*;
+
+/// Locks of four bytes: the crate `raddle-lock`.
+pub use raddle_lock as lock;
+/// Traces, and where their time went: the crate `raddle-trace`.
+pub use raddle_trace as trace;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
+/// A worker is not sent to another thread, nor shared with one: forks go where its thread is.
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<raddle::Worker>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<raddle::Worker>();
+/// ```
+///
+/// So a closure that another thread may run cannot take one along, and forks through the one it is given:
+///
+/// ```compile_fail,E0277
+/// raddle::Pool::global().run(|worker| worker.join(|_| worker.index(), |_| 0));
+/// ```
+///
+/// ```
+/// raddle::Pool::global().run(|worker| worker.join(|w| w.index(), |_| 0));
+/// ```
+///
+/// Neither leaves it the call it was given in:
+///
+/// ```compile_fail
+/// let mut kept = None;
+/// raddle::Pool::global().run(|worker| kept = Some(worker));
+/// ```
+#[cfg(doctest)]
+pub struct WorkersStayOnTheirThread;
+
+/// A scope's lifetime is invariant: with a shorter one a task could borrow what is gone before it runs,
+/// with a longer one it could leave behind what does not live as long.
+///
+/// ```compile_fail
+/// fn shorter<'a>(scope: &'a raddle::Scope<'static>) -> &'a raddle::Scope<'a> { scope }
+/// ```
+///
+/// ```compile_fail
+/// fn longer<'a, 'b>(scope: &'a raddle::Scope<'b>) -> &'a raddle::Scope<'static> { scope }
+/// ```
+#[cfg(doctest)]
+pub struct ScopesAreInvariant;

@@ -18,11 +18,7 @@ pub(crate) fn run(quick: bool, common: &Common) -> Result<(), Error> {
     let threads = timing::threads(common.threads)?;
     let effort = if quick { Effort::QUICK } else { Effort::FULL };
     let page = Page::measure(threads, effort)?;
-    if common.json {
-        print_json(&page.json())
-    } else {
-        print(&page.text())
-    }
+    if common.json { print_json(&page.json()) } else { print(&page.text()) }
 }
 
 /// All that is measured.
@@ -54,64 +50,32 @@ impl Page {
         progress.say("watching an idle pool");
         let idle = probe::idle(&all, effort);
         let cpu = machine::cpu_model();
-        Ok(Page {
-            effort,
-            cpu,
-            threads,
-            forks,
-            fib_one,
-            fib_all,
-            futures,
-            hand_offs,
-            idle,
-        })
+        Ok(Page { effort, cpu, threads, forks, fib_one, fib_all, futures, hand_offs, idle })
     }
 
     fn text(&self) -> String {
-        let Page {
-            effort,
-            forks,
-            futures,
-            hand_offs,
-            ..
-        } = self;
+        let Page { effort, forks, futures, hand_offs, .. } = self;
         let threads = count(self.threads, "thread");
         let mut page = Lines(String::new());
-        page.line(&format!(
-            "raddle {} on {threads}",
-            env!("CARGO_PKG_VERSION")
-        ));
+        page.line(&format!("raddle {} on {threads}", env!("CARGO_PKG_VERSION")));
         page.line(&self.cpu);
         if cfg!(debug_assertions) {
             page.line("Built without optimisation: the figures mean little. Use --release.");
         }
 
-        page.head(&format!(
-            "Fork and join: fib({}) on one thread, time per fork",
-            effort.fib
-        ));
+        page.head(&format!("Fork and join: fib({}) on one thread, time per fork", effort.fib));
         page.floor("plain calls instead of forks", forks.call);
         page.times("Worker::join", forks.worker, forks.call);
         page.times("raddle::join, from anywhere", forks.ambient, forks.call);
 
-        page.head(&format!(
-            "All threads: fib({}), every call forks",
-            effort.fib_all
-        ));
+        page.head(&format!("All threads: fib({}), every call forks", effort.fib_all));
         page.figure("1 thread", &duration(self.fib_one), "");
         let speedup = format!("{:.2}x as fast, at best {}x", self.speedup(), self.threads);
         page.figure(&threads, &duration(self.fib_all), &speedup);
 
-        page.head(&format!(
-            "Futures: {} that do nothing, time for each",
-            effort.futures
-        ));
+        page.head(&format!("Futures: {} that do nothing, time for each", effort.futures));
         page.floor("closures boxed, then called", futures.boxed);
-        page.times(
-            "spawn all, then wait for all",
-            futures.together,
-            futures.boxed,
-        );
+        page.times("spawn all, then wait for all", futures.together, futures.boxed);
         page.times("spawn and wait, one by one", futures.alone, futures.boxed);
 
         page.head("Hand-off: work given to the pool from outside, median time");
@@ -122,9 +86,7 @@ impl Page {
         page.above("join of both, after 3 ms of quiet", hand_offs.quiet, floor);
 
         page.head("Idle: processor time of a pool that has nothing to do");
-        let idle = self
-            .idle
-            .map_or("unknown".into(), |idle| format!("{:.2} %", idle * 100.0));
+        let idle = self.idle.map_or("unknown".into(), |idle| format!("{:.2} %", idle * 100.0));
         page.figure("of one processor", &idle, "floor 0");
 
         page.line("");
@@ -135,13 +97,7 @@ impl Page {
     }
 
     fn json(&self) -> Value {
-        let Page {
-            effort,
-            forks,
-            futures,
-            hand_offs,
-            ..
-        } = self;
+        let Page { effort, forks, futures, hand_offs, .. } = self;
         let nanoseconds = |seconds: f64| seconds * 1e9;
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -212,11 +168,7 @@ impl Lines {
 
     /// A figure as a multiple of its floor.
     fn times(&mut self, name: &str, time: f64, floor: f64) {
-        self.figure(
-            name,
-            &duration(time),
-            &format!("{:.1}x the floor", time / floor),
-        );
+        self.figure(name, &duration(time), &format!("{:.1}x the floor", time / floor));
     }
 
     /// A figure as what it adds to its floor.

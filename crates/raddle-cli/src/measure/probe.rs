@@ -90,9 +90,7 @@ fn ambient(n: u32) -> u64 {
 /// The time of one computation of nothing but forks.
 pub(super) fn fib_on(pool: &Pool, effort: Effort) -> f64 {
     let n = black_box(effort.fib_all);
-    fastest(effort.rounds, &|| {
-        _ = black_box(pool.run(|worker| forked(worker, n)))
-    })
+    fastest(effort.rounds, &|| _ = black_box(pool.run(|worker| forked(worker, n))))
 }
 
 /// What a future costs.
@@ -110,15 +108,12 @@ pub(super) fn futures(pool: &Pool, effort: Effort) -> Futures {
     let count = effort.futures;
     type Boxed = Box<dyn FnOnce() -> usize + Send>;
     let boxed = fastest(effort.rounds, &|| {
-        let calls: Vec<Boxed> = (0..count)
-            .map(|i| Box::new(move || black_box(i)) as Boxed)
-            .collect();
+        let calls: Vec<Boxed> =
+            (0..count).map(|i| Box::new(move || black_box(i)) as Boxed).collect();
         black_box(calls.into_iter().map(|call| call()).sum::<usize>());
     });
     let together = fastest(effort.rounds, &|| {
-        let futures: Vec<_> = (0..count)
-            .map(|i| pool.spawn(move || black_box(i)))
-            .collect();
+        let futures: Vec<_> = (0..count).map(|i| pool.spawn(move || black_box(i))).collect();
         let value = |future: raddle::Future<usize>| future.wait().unwrap_or_else(|f| f.resume());
         black_box(futures.into_iter().map(value).sum::<usize>());
     });
@@ -129,11 +124,7 @@ pub(super) fn futures(pool: &Pool, effort: Effort) -> Futures {
             _ = black_box(pool.spawn(|| black_box(1)).wait());
         },
     );
-    Futures {
-        boxed: boxed / count as f64,
-        together: together / count as f64,
-        alone,
-    }
+    Futures { boxed: boxed / count as f64, together: together / count as f64, alone }
 }
 
 /// How long it takes to hand work to the pool from outside.
@@ -183,9 +174,7 @@ fn time(work: impl FnOnce()) -> f64 {
 
 /// The fastest of some rounds: what disturbs a long computation only ever makes it slower.
 fn fastest(rounds: usize, work: &dyn Fn()) -> f64 {
-    (0..rounds)
-        .map(|_| time(work))
-        .fold(f64::INFINITY, f64::min)
+    (0..rounds).map(|_| time(work)).fold(f64::INFINITY, f64::min)
 }
 
 /// The median of some rounds: what is usual for something short.

@@ -21,11 +21,8 @@ pub(crate) fn run(args: &FibArgs, common: &Common) -> Result<(), Error> {
     let work = |worker: &Worker, _: &Progress| fib(worker, n, cutoff);
     let timed = timing::compare(threads, None, work, |a, b| a == b)?;
 
-    let how = if cutoff < 2 {
-        "every call forks".into()
-    } else {
-        format!("calls above {cutoff} fork")
-    };
+    let how =
+        if cutoff < 2 { "every call forks".into() } else { format!("calls above {cutoff} fork") };
     let mut report = Report::new(format!("fib({n}), {how}"));
     report.datum("workload", "fib");
     report.datum("n", n);
@@ -46,11 +43,7 @@ pub(crate) fn fib(worker: &Worker, n: u32, cutoff: u32) -> u64 {
 
 /// The same without a fork.
 pub(crate) fn sequential(n: u32) -> u64 {
-    if n < 2 {
-        u64::from(n)
-    } else {
-        sequential(n - 1) + sequential(n - 2)
-    }
+    if n < 2 { u64::from(n) } else { sequential(n - 1) + sequential(n - 2) }
 }
 
 #[cfg(test)]

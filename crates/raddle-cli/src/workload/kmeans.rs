@@ -29,11 +29,7 @@ pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
     let found = &timed.value;
 
     let columns = count(points.width(), "column");
-    let mut report = super::report(
-        "kmeans",
-        args.input.as_deref(),
-        &format!("{rows}, {columns}"),
-    );
+    let mut report = super::report("kmeans", args.input.as_deref(), &format!("{rows}, {columns}"));
     report.datum("rows", points.len());
     report.datum("columns", points.width());
     tell(&mut report, found, options);
@@ -53,9 +49,7 @@ pub(crate) fn tell(report: &mut Report, found: &Clusters, options: Options) {
     }
     if found.empty() > 0 {
         let clusters = count(found.empty(), "cluster");
-        report.remark(format!(
-            "{clusters} without members: the centre stays where it was"
-        ));
+        report.remark(format!("{clusters} without members: the centre stays where it was"));
     }
 }
 

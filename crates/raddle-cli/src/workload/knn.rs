@@ -19,9 +19,7 @@ const CHUNK: usize = 16;
 pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
     let threads = timing::threads(common.threads)?;
     if args.label == Label::None {
-        return Err(Error::usage(
-            "--label none: knn guesses labels, so it needs a column of them",
-        ));
+        return Err(Error::usage("--label none: knn guesses labels, so it needs a column of them"));
     }
     super::check_k(args.k, usize::MAX, None, "")?;
     let Table { points, labels } = match &args.input {
@@ -47,18 +45,9 @@ pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
     };
     let steps = total.div_ceil(CHUNK) as u64;
     let timed = timing::compare(threads, Some(steps), work, |a, b| a == b)?;
-    let correct = timed
-        .value
-        .iter()
-        .zip(&labels)
-        .filter(|(guess, label)| guess == label)
-        .count();
+    let correct = timed.value.iter().zip(&labels).filter(|(guess, label)| guess == label).count();
 
-    let what = format!(
-        "{}, {}",
-        count(total, "row"),
-        count(points.width(), "feature")
-    );
+    let what = format!("{}, {}", count(total, "row"), count(points.width(), "feature"));
     let mut report = super::report("knn", args.input.as_deref(), &what);
     report.fact("k", args.k);
     report.headline(&format!("correct {correct} of {total}"));
@@ -103,11 +92,7 @@ struct Nearest {
 
 impl Nearest {
     fn new(k: usize) -> Nearest {
-        Nearest {
-            k,
-            rows: Vec::new(),
-            bound: f64::INFINITY,
-        }
+        Nearest { k, rows: Vec::new(), bound: f64::INFINITY }
     }
 
     fn offer(&mut self, distance: f64, row: usize) {
@@ -133,11 +118,7 @@ fn vote(labels: impl Iterator<Item = u32>) -> u32 {
         }
     }
     // Of equal ones, `max_by_key` takes the last.
-    votes
-        .into_iter()
-        .rev()
-        .max_by_key(|&(_, votes)| votes)
-        .map_or(0, |(label, _)| label)
+    votes.into_iter().rev().max_by_key(|&(_, votes)| votes).map_or(0, |(label, _)| label)
 }
 
 #[cfg(test)]
@@ -160,9 +141,7 @@ mod tests {
     fn of_equal_distances_the_lower_row_counts() {
         assert_eq!(guesses(&[1.0, 3.0, 2.0], &[7, 8, 9], 1), [9, 9, 7]);
         // Beyond the first panel too.
-        let values: Vec<f64> = (0..20)
-            .map(|row| if row == 10 { 0.0 } else { 1.0 })
-            .collect();
+        let values: Vec<f64> = (0..20).map(|row| if row == 10 { 0.0 } else { 1.0 }).collect();
         let labels: Vec<u32> = (0..20).collect();
         assert_eq!(guesses(&values, &labels, 1)[10], 0);
         assert_eq!(guesses(&values, &labels, 1)[0], 1);
@@ -176,9 +155,6 @@ mod tests {
 
     #[test]
     fn all_other_rows_may_be_neighbours() {
-        assert_eq!(
-            guesses(&[0.0, 1.0, 5.0, 6.0], &[1, 1, 2, 2], 3),
-            [2, 2, 1, 1]
-        );
+        assert_eq!(guesses(&[0.0, 1.0, 5.0, 6.0], &[1, 1, 2, 2], 3), [2, 2, 1, 1]);
     }
 }

@@ -46,9 +46,7 @@ fn report(workload: &'static str, input: Option<&Path>, what: &str) -> Report {
 fn output(path: Option<&PathBuf>, common: &Common) -> Result<Option<Output>, Error> {
     let output = path.map(|path| Output::prepare(path)).transpose()?;
     if common.json && output.as_ref().is_some_and(Output::is_stdout) {
-        return Err(Error::usage(
-            "--json and --output - both want standard output",
-        ));
+        return Err(Error::usage("--json and --output - both want standard output"));
     }
     Ok(output)
 }

@@ -50,23 +50,15 @@ pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
 /// A picture called JPEG that is a PNG helps nobody.
 fn check_name(output: Option<&Path>) -> Result<(), Error> {
     match output.and_then(|path| Some((path, path.extension()?))) {
-        Some((path, extension)) if !extension.eq_ignore_ascii_case("png") => Err(Error::input(
-            path,
-            "the picture is written as PNG: name it .png",
-        )),
+        Some((path, extension)) if !extension.eq_ignore_ascii_case("png") => {
+            Err(Error::input(path, "the picture is written as PNG: name it .png"))
+        }
         _ => Ok(()),
     }
 }
 
 fn colours(picture: &RgbImage) -> Points {
-    Points::new(
-        picture
-            .as_raw()
-            .iter()
-            .map(|&value| f64::from(value))
-            .collect(),
-        3,
-    )
+    Points::new(picture.as_raw().iter().map(|&value| f64::from(value)).collect(), 3)
 }
 
 /// The centre as a colour that a picture can hold.
@@ -86,10 +78,7 @@ fn repainted(original: &RgbImage, found: &Clusters) -> RgbImage {
 /// The colours in use, as `#rrggbb`, the most frequent first.
 fn palette(found: &Clusters) -> Vec<String> {
     let mut uses = vec![0_usize; found.centres.len()];
-    found
-        .labels
-        .iter()
-        .for_each(|&label| uses[label as usize] += 1);
+    found.labels.iter().for_each(|&label| uses[label as usize] += 1);
     let mut order: Vec<usize> = (0..uses.len()).filter(|&label| uses[label] > 0).collect();
     order.sort_by_key(|&label| std::cmp::Reverse(uses[label]));
     let mut names: Vec<String> = Vec::new();
@@ -114,12 +103,7 @@ mod tests {
 
     fn quantized(picture: &RgbImage, k: usize) -> (RgbImage, Clusters) {
         let points = colours(picture);
-        let options = Options {
-            k,
-            init: Init::Plusplus,
-            seed: 1,
-            max_iter: 50,
-        };
+        let options = Options { k, init: Init::Plusplus, seed: 1, max_iter: 50 };
         let found = Pool::new(2)
             .unwrap()
             .run(|worker| lloyd(worker, &points, options, &Progress::hidden()));

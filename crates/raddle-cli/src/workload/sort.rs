@@ -26,10 +26,7 @@ impl<'a> Line<'a> {
         let mut first = [0; 8];
         let length = bytes.len().min(8);
         first[..length].copy_from_slice(&bytes[..length]);
-        Line {
-            first: u64::from_be_bytes(first),
-            bytes,
-        }
+        Line { first: u64::from_be_bytes(first), bytes }
     }
 }
 
@@ -50,11 +47,7 @@ pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
     let timed = timing::compare(threads, Some(steps(lines.len())), work, same)?;
     let sorted = &timed.value;
 
-    let what = format!(
-        "{}, {}",
-        count(lines.len(), "line"),
-        count(text.len(), "byte")
-    );
+    let what = format!("{}, {}", count(lines.len(), "line"), count(text.len(), "byte"));
     let mut report = super::report("sort", args.input.as_deref(), &what);
     report.fact("lines", lines.len());
     report.fact("bytes", text.len());

@@ -15,32 +15,19 @@ fn tables() {
         ("\n\n", "t.csv: the file is empty"),
         ("a,b\n", "t.csv: no row has a number"),
         ("1,2\n3\n", "t.csv:2:2: 1 fields in a row, 2 in the first"),
-        (
-            "1,2\n3,4,5\n",
-            "t.csv:2:3: 3 fields in a row, 2 in the first",
-        ),
-        (
-            "1,2\r\n\r\n3,four\r\n",
-            "t.csv:3:2: \"four\" is not a number",
-        ),
+        ("1,2\n3,4,5\n", "t.csv:2:3: 3 fields in a row, 2 in the first"),
+        ("1,2\r\n\r\n3,four\r\n", "t.csv:3:2: \"four\" is not a number"),
         ("x,y\n1,2\n3,four\n", "t.csv:3:2: \"four\" is not a number"),
         ("one,2\n3,4\n", "t.csv:1:1: \"one\" is not a number"),
         ("1,2\n3,\n", "t.csv:2:2: a number is missing"),
         ("1,2\nNaN,4\n", "t.csv:2:1: \"NaN\" is not a finite number"),
-        (
-            "1,2\n3,-inf\n",
-            "t.csv:2:2: \"-inf\" is not a finite number",
-        ),
-        (
-            "1,2\n3,1e400\n",
-            "t.csv:2:2: \"1e400\" is not a finite number",
-        ),
+        ("1,2\n3,-inf\n", "t.csv:2:2: \"-inf\" is not a finite number"),
+        ("1,2\n3,1e400\n", "t.csv:2:2: \"1e400\" is not a finite number"),
         ("1,2\n", "t.csv: --k is 2, but there are only 1 row"),
     ] {
         room.file("t.csv", content);
-        let message_found = room
-            .raddle("run kmeans --input t.csv --k 2 --output out.csv")
-            .refused();
+        let message_found =
+            room.raddle("run kmeans --input t.csv --k 2 --output out.csv").refused();
         assert_eq!(message_found, message, "{content:?}");
     }
     room.file("t.csv", "1,a\nx,b\n");
@@ -55,8 +42,7 @@ fn tables() {
     );
     room.file("t.csv", "1\n2\n");
     assert_eq!(
-        room.raddle("run kmeans --input t.csv --k 1 --label last")
-            .refused(),
+        room.raddle("run kmeans --input t.csv --k 1 --label last").refused(),
         "t.csv:1:1: a label needs a feature beside it"
     );
     room.file("t.csv", b"1,2\n\xff\xfe,3\n");
@@ -69,13 +55,9 @@ fn files_that_are_not_there_or_no_files() {
     let room = Room::new("bad-files");
     std::fs::create_dir(room.path("dir")).unwrap();
     for workload in ["kmeans", "knn", "quantize", "sort"] {
-        let missing = room
-            .raddle(&format!("run {workload} --input none"))
-            .refused();
+        let missing = room.raddle(&format!("run {workload} --input none")).refused();
         assert!(missing.starts_with("none: "), "{missing}");
-        let directory = room
-            .raddle(&format!("run {workload} --input dir"))
-            .refused();
+        let directory = room.raddle(&format!("run {workload} --input dir")).refused();
         assert!(directory.starts_with("dir: "), "{directory}");
     }
 }
@@ -88,16 +70,12 @@ fn outputs_that_cannot_be_written() {
     let cannot = |output: &str| {
         let line = format!("run kmeans --input t.csv --k 1 --output {output}");
         let message = room.raddle(&line).refused();
-        assert!(
-            message.starts_with(&format!("{output}: cannot be written: ")),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("{output}: cannot be written: ")), "{message}");
     };
     cannot("dir");
     cannot("none/out.csv");
     cannot("t.csv/out.csv");
-    room.raddle("run kmeans --input t.csv --k 1 --json --output -")
-        .refused();
+    room.raddle("run kmeans --input t.csv --k 1 --json --output -").refused();
     room.raddle("run quantize --k 1 --output out.jpg").refused();
     assert_eq!(room.names(), ["dir", "t.csv"]);
 }
@@ -107,9 +85,7 @@ fn pictures() {
     let room = Room::new("bad-pictures");
     let refused = |content: &[u8], message: &str| {
         room.file("in", content);
-        let found = room
-            .raddle("run quantize --input in --k 2 --output out.png")
-            .refused();
+        let found = room.raddle("run quantize --input in --k 2 --output out.png").refused();
         assert!(found.starts_with(&format!("in: {message}")), "{found}");
     };
     refused(b"", "the file is empty");
@@ -147,10 +123,7 @@ fn wishes_that_cannot_be_granted() {
         ("run kmeans --input t.csv --k 0", "--k must be at least 1"),
         ("run knn --input t.csv --k 0", "--k must be at least 1"),
         ("run quantize --k 0", "--k must be at least 1"),
-        (
-            "run kmeans --input t.csv --k 1 --max-iter 0",
-            "--max-iter must be at least 1",
-        ),
+        ("run kmeans --input t.csv --k 1 --max-iter 0", "--max-iter must be at least 1"),
         (
             "run knn --input t.csv --label none",
             "--label none: knn guesses labels, so it needs a column of them",
@@ -159,21 +132,12 @@ fn wishes_that_cannot_be_granted() {
         ("run fib --threads 0", "--threads must be at least 1"),
         ("run sort --threads 0", "--threads must be at least 1"),
         ("--threads 0", "--threads must be at least 1"),
-        (
-            "--quick run fib",
-            "--quick is for measuring, without a command",
-        ),
+        ("--quick run fib", "--quick is for measuring, without a command"),
     ] {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
     }
     // These are explained at more length.
-    for line in [
-        "run",
-        "run nothing",
-        "run kmeans --k two",
-        "run fib --n -1",
-        "--nothing",
-    ] {
+    for line in ["run", "run nothing", "run kmeans --k two", "run fib --n -1", "--nothing"] {
         let ended = room.raddle(line);
         assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0), "{line}");
         assert!(!ended.stderr.is_empty(), "{line}");
@@ -183,12 +147,7 @@ fn wishes_that_cannot_be_granted() {
 #[test]
 fn file_names_cannot_break_the_line() {
     let room = Room::new("bad-names");
-    let ended = room
-        .start("run sort --input")
-        .arg("a\nb")
-        .output()
-        .unwrap()
-        .into();
+    let ended = room.start("run sort --input").arg("a\nb").output().unwrap().into();
     let message = crate::Ended::refused(ended);
     assert!(message.starts_with("a\\nb: "), "{message}");
 }

@@ -32,20 +32,15 @@ impl Room {
 
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
 
     /// Runs the program in here: paths on the command line are names of files of this room.
     fn raddle(&self, line: &str) -> Ended {
-        self.start(line)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-            .into()
+        self.start(line).stdin(Stdio::null()).output().unwrap().into()
     }
 
     fn start(&self, line: &str) -> Command {
@@ -72,11 +67,7 @@ struct Ended {
 impl From<Output> for Ended {
     fn from(output: Output) -> Ended {
         let stderr = String::from_utf8(output.stderr).unwrap();
-        Ended {
-            code: output.status.code(),
-            stdout: output.stdout,
-            stderr,
-        }
+        Ended { code: output.status.code(), stdout: output.stdout, stderr }
     }
 }
 
@@ -99,15 +90,8 @@ impl Ended {
     /// It refused, in one line, and printed nothing else.
     #[track_caller]
     fn refused(self) -> String {
-        assert_eq!(
-            (self.code, self.stdout.as_slice()),
-            (Some(2), b"".as_slice()),
-            "{self:?}"
-        );
-        let message = self
-            .stderr
-            .strip_prefix("raddle: ")
-            .expect("our own message");
+        assert_eq!((self.code, self.stdout.as_slice()), (Some(2), b"".as_slice()), "{self:?}");
+        let message = self.stderr.strip_prefix("raddle: ").expect("our own message");
         let message = message.strip_suffix('\n').expect("a whole line");
         assert!(!message.contains('\n'), "{message}");
         message.to_owned()
@@ -120,10 +104,5 @@ fn digits() -> String {
 }
 
 fn data(name: &str) -> String {
-    fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/data")
-            .join(name),
-    )
-    .unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
 }

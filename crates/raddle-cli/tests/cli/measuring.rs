@@ -11,14 +11,8 @@ fn one_page_of_eighty_columns() {
     for (number, line) in page.lines().enumerate() {
         assert!(number == 1 || line.chars().count() <= 80, "{line}");
     }
-    for part in [
-        "Worker::join",
-        "raddle::join",
-        "2 threads",
-        "floor",
-        "Idle",
-        "raddle run kmeans",
-    ] {
+    for part in ["Worker::join", "raddle::join", "2 threads", "floor", "Idle", "raddle run kmeans"]
+    {
         assert!(page.contains(part), "{part}: {page}");
     }
 }
@@ -43,10 +37,7 @@ fn the_same_for_programs() {
         "/hand_off_ns/join_after_quiet",
     ] {
         let figure = json.pointer(pointer).and_then(|figure| figure.as_f64());
-        assert!(
-            figure.is_some_and(|figure| figure > 0.0),
-            "{pointer}: {json}"
-        );
+        assert!(figure.is_some_and(|figure| figure > 0.0), "{pointer}: {json}");
     }
     // Two halves of 20 us cannot be done sooner.
     assert!(json["hand_off_ns"]["join_hot"].as_f64().unwrap() >= 20_000.0);

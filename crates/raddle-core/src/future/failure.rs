@@ -52,12 +52,17 @@ enum Repr {
 /// An error that remembers its type also by value.
 trait AnyError: Error + Send + Sync + 'static {
     fn as_any(&self) -> &(dyn Any + Send + Sync);
+    fn as_error(&self) -> &(dyn Error + 'static);
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
     fn into_error(self: Box<Self>) -> Box<dyn Error + Send + Sync>;
 }
 
 impl<E: Error + Send + Sync + 'static> AnyError for E {
     fn as_any(&self) -> &(dyn Any + Send + Sync) {
+        self
+    }
+
+    fn as_error(&self) -> &(dyn Error + 'static) {
         self
     }
 
@@ -125,7 +130,7 @@ impl Failure {
     /// The error that this failure was made from.
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &*self.0 {
-            Repr::Error(error) => Some(&**error),
+            Repr::Error(error) => Some(error.as_error()),
             Repr::Plain(_) | Repr::Panicked(_) => None,
         }
     }
@@ -179,8 +184,8 @@ fn message(payload: &Box<dyn Any + Send>) -> Option<&str> {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Repr::Error(error) => write!(f, "Failure(Error: {error:?})"),
-            _ => write!(f, "Failure({:?}: {self})", self.kind()),
+            Repr::Error(error) => write!(f, "Failure({error:?})"),
+            _ => write!(f, "Failure({self})"),
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::future::wait;
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
 /// [`spawn`](crate::spawn) makes one. Dropping it detaches: the task still runs, its result is
-/// dropped.
+/// dropped. (The global pool is never dropped, so when `main` returns, what it still had to do is lost;
+/// other pools finish what was spawned when they are dropped.)
 ///
 /// ```
 /// let future = raddle_core::spawn(|| 6 * 7);
@@ -79,10 +80,7 @@ impl<T> Future<T> {
     ///
     /// The node is that of a future of `T`, with no consumer yet.
     pub(crate) unsafe fn pending(node: NonNull<Head>) -> Future<T> {
-        Future(Repr::Pending(Pending {
-            node,
-            _value: PhantomData,
-        }))
+        Future(Repr::Pending(Pending { node, _value: PhantomData }))
     }
 
     /// Whether the result is there: [`wait`](Future::wait) would not block.
@@ -135,9 +133,9 @@ impl<T> Future<T> {
         match self.0 {
             Repr::Ready(value) => Ok(Ok(value)),
             Repr::Failed(failure) => Ok(Err(failure)),
-            Repr::Pending(pending) => pending
-                .wait_timeout(time)
-                .map_err(|pending| Future(Repr::Pending(pending))),
+            Repr::Pending(pending) => {
+                pending.wait_timeout(time).map_err(|pending| Future(Repr::Pending(pending)))
+            }
         }
     }
 
@@ -259,8 +257,6 @@ impl<T> fmt::Debug for Future<T> {
             Repr::Pending(_) if self.is_done() => "done",
             Repr::Pending(_) => "pending",
         };
-        f.debug_tuple("Future")
-            .field(&format_args!("{state}"))
-            .finish()
+        f.debug_tuple("Future").field(&format_args!("{state}")).finish()
     }
 }

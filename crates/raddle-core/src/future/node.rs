@@ -70,18 +70,8 @@ impl<T> Slot<T> {
     /// The slot's content for a result, and the state that goes with it.
     pub(crate) fn of(result: Result<T, Failure>) -> (Slot<T>, Outcome) {
         match result {
-            Ok(value) => (
-                Slot {
-                    value: ManuallyDrop::new(value),
-                },
-                Outcome::Ok,
-            ),
-            Err(failure) => (
-                Slot {
-                    failure: ManuallyDrop::new(failure),
-                },
-                Outcome::Err,
-            ),
+            Ok(value) => (Slot { value: ManuallyDrop::new(value) }, Outcome::Ok),
+            Err(failure) => (Slot { failure: ManuallyDrop::new(failure) }, Outcome::Err),
         }
     }
 
@@ -92,18 +82,10 @@ impl<T> Slot<T> {
     /// The slot must be full, unless the outcome is `Killed`, and is empty afterwards.
     pub(crate) unsafe fn take(slot: *mut Slot<T>, outcome: Outcome) -> Result<T, Failure> {
         match outcome {
-            Outcome::Ok => {
-                // SAFETY: N1.
-                let value = unsafe { &mut (*slot).value };
-                // SAFETY: contract.
-                Ok(unsafe { ManuallyDrop::take(value) })
-            }
-            Outcome::Err => {
-                // SAFETY: N1.
-                let failure = unsafe { &mut (*slot).failure };
-                // SAFETY: contract.
-                Err(unsafe { ManuallyDrop::take(failure) })
-            }
+            // SAFETY: N1, and the contract.
+            Outcome::Ok => Ok(unsafe { slot.cast::<T>().read() }),
+            // SAFETY: as above.
+            Outcome::Err => Err(unsafe { slot.cast::<Failure>().read() }),
             Outcome::Killed => Err(Failure::plain(FailureKind::Killed)),
         }
     }
@@ -129,8 +111,9 @@ pub(crate) unsafe fn slot<T>(node: NonNull<Head>) -> *mut Slot<T> {
 /// and the caller does not use the node afterwards.
 pub(crate) unsafe fn complete(node: NonNull<Head>, outcome: Outcome) {
     // SAFETY: alive until it is completed.
-    let (state, vtable) = unsafe { (&node.as_ref().state, node.as_ref().vtable) };
-    match state.complete(outcome) {
+    let head = unsafe { node.as_ref() };
+    let vtable = head.vtable;
+    match head.state.complete(outcome) {
         Completed::Alone => {}
         Completed::Tell(continuation) => {
             // SAFETY: F2: attached nodes are alive until they are told.

@@ -90,10 +90,7 @@ pub(crate) struct State<C> {
 impl<C> State<C> {
     pub(crate) fn new() -> State<C> {
         const { assert!(align_of::<C>() > TAG, "the tag needs three bits") };
-        State {
-            word: AtomicUsize::new(EMPTY),
-            _continuation: std::marker::PhantomData,
-        }
+        State { word: AtomicUsize::new(EMPTY), _continuation: std::marker::PhantomData }
     }
 
     /// Producer: the slot is written. It is the consumer's from here on (F1).
@@ -131,10 +128,7 @@ impl<C> State<C> {
     pub(crate) fn attach(&self, continuation: Continuation<C>) -> Result<(), Outcome> {
         let word = continuation.as_ptr().expose_provenance() | CONT;
         // ORD: Release pairs with the Acquire in `complete`; Acquire on failure with its Release.
-        match self
-            .word
-            .compare_exchange(EMPTY, word, Ordering::Release, Ordering::Acquire)
-        {
+        match self.word.compare_exchange(EMPTY, word, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(word) => Err(Self::read(word).expect("a future has one consumer")),
         }
@@ -144,19 +138,14 @@ impl<C> State<C> {
     pub(crate) fn detach(&self, continuation: Continuation<C>) -> bool {
         let word = continuation.as_ptr().expose_provenance() | CONT;
         // ORD: nothing is handed over; on failure `outcome` is asked again.
-        self.word
-            .compare_exchange(word, EMPTY, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+        self.word.compare_exchange(word, EMPTY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Consumer: goes away. Gives the outcome if there is one: then drop the slot and free.
     pub(crate) fn abandon(&self) -> Option<Outcome> {
         // ORD: Release, so that what the consumer did is before the producer frees; Acquire on
         // failure as in `outcome`.
-        match self
-            .word
-            .compare_exchange(EMPTY, DROPPED, Ordering::Release, Ordering::Acquire)
-        {
+        match self.word.compare_exchange(EMPTY, DROPPED, Ordering::Release, Ordering::Acquire) {
             Ok(_) => None,
             Err(word) => Some(Self::read(word).expect("a future has one consumer")),
         }

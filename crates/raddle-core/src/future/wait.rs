@@ -38,10 +38,7 @@ impl Waiting {
 /// The caller is the consumer of the node.
 pub(super) unsafe fn block(node: NonNull<Head>, deadline: Option<Instant>) {
     let waiting = Waiting {
-        head: Head {
-            state: State::new(),
-            vtable: Waiting::VTABLE,
-        },
+        head: Head { state: State::new(), vtable: Waiting::VTABLE },
         latch: Latch::new(pool::current_parker()),
     };
     // SAFETY: the consumer keeps the node alive.

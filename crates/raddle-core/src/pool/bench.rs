@@ -19,7 +19,7 @@ use raddle_sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use raddle_sync::spin::Backoff;
 use raddle_sync::sync::Mutex;
 
-use crate::pool::shared::Shared;
+use crate::pool::shared::{Shared, Waker};
 use crate::sleep::Sleep;
 
 const PLAYS: u8 = 0;
@@ -58,8 +58,7 @@ impl Benches {
     fn set(&self, thread: usize, state: u8) {
         let before = self.states[thread].swap(state, Ordering::Relaxed);
         let out = self.out.load(Ordering::Relaxed) + usize::from(state == OUT);
-        self.out
-            .store(out - usize::from(before == OUT), Ordering::Relaxed);
+        self.out.store(out - usize::from(before == OUT), Ordering::Relaxed);
     }
 
     /// The thread itself sits down, if it is asked to.
@@ -115,16 +114,13 @@ impl Benches {
         if !was_out {
             return;
         }
-        let counts = shared.sleep.counts();
-        let out = self.out.load(Ordering::Relaxed);
-        shared.sleep.unbench(thread);
+        let before = shared.sleep.unbench(thread);
         drop(guard);
-        // If somebody is at work while nobody searches and nobody else sleeps, then nobody has
-        // asked those who work for attention on this sleeper's behalf (S1): it looks for itself.
-        let idle = counts.searching() + counts.sleeping() + out + 1;
-        let unasked = counts.searching() == 0 && counts.sleeping() == 0;
-        if unasked && idle < shared.threads() {
-            shared.wake_one();
+        // If nobody searches and nobody else sleeps, then nobody has asked those who work, threads or
+        // other guests, for attention on this sleeper's behalf (S1).
+        let unasked = before.searching() == 0 && before.sleeping() == 0;
+        if unasked && shared.threads() > 1 && shared.look_around() {
+            shared.wake_one(Waker::Idle);
         }
     }
 }

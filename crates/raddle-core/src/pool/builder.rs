@@ -118,7 +118,8 @@ impl PoolBuilder {
         self
     }
 
-    /// Called on the worker before each spawned future starts.
+    /// Called before each spawned future starts, on the thread that runs it: one of the pool, or one that
+    /// waits for the future.
     ///
     /// If it panics, the future fails with that panic and its closure is not called.
     pub fn before_start(mut self, hook: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
@@ -126,8 +127,8 @@ impl PoolBuilder {
         self
     }
 
-    /// Called on the worker after each spawned future that was started has finished, before its
-    /// result is there for others. One that was killed before it started has neither call.
+    /// Called after each spawned future that was started has finished, on the thread that ran it and
+    /// before its result is there for others. One that was killed before it started has neither call.
     ///
     /// If it panics, the panic hook reports that, and the future's result stands.
     pub fn after_finish(mut self, hook: impl Fn(TaskId, Outcome) + Send + Sync + 'static) -> Self {
@@ -146,10 +147,7 @@ impl PoolBuilder {
             return Err(PoolBuildError::NoThreads);
         }
         if asked > MOST_THREADS {
-            return Err(PoolBuildError::TooManyThreads {
-                asked,
-                most: MOST_THREADS,
-            });
+            return Err(PoolBuildError::TooManyThreads { asked, most: MOST_THREADS });
         }
         raddle_sync::fence::init();
         let config = Config {
@@ -171,11 +169,7 @@ fn start_all(shared: &Arc<Shared>, asked: usize) -> Result<(), PoolBuildError> {
         shared.sleep.add_searcher();
         if let Err(source) = shared.start(started) {
             shared.terminate();
-            return Err(PoolBuildError::Threads {
-                asked,
-                started,
-                source,
-            });
+            return Err(PoolBuildError::Threads { asked, started, source });
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use raddle_sync::sync::{Condvar, Mutex};
 
-use crate::pool::shared::Shared;
+use crate::pool::shared::{Shared, Waker};
 use crate::pool::worker::{CurrentGuard, Worker};
 
 /// The most guests at a time, whatever the number of threads.
@@ -33,6 +33,8 @@ struct State {
     /// A bit for each free place.
     free: u64,
     inside: usize,
+    /// Somebody waits for the last guest to leave.
+    closing: bool,
 }
 
 /// The open gate's pool (G1).
@@ -71,30 +73,25 @@ impl GateHandle {
         state.generation += 1;
         let generation = state.generation;
         drop(state);
-        GateHandle {
-            gate,
-            generation,
-            guests,
-        }
+        GateHandle { gate, generation, guests }
     }
 
     pub(crate) fn open(&self, shared: &Arc<Shared>) {
         let mut state = self.gate.state.lock();
         state.pointer = Some(Pointer(Arc::as_ptr(shared)));
+        state.closing = false;
         state.free = u64::MAX >> (64 - self.guests);
     }
 
     pub(crate) fn home(&self) -> Home {
-        Home {
-            gate: self.gate,
-            generation: self.generation,
-        }
+        Home { gate: self.gate, generation: self.generation }
     }
 
     /// Lets no more guests in, and waits for those inside.
     pub(crate) fn close(&self) {
         let mut state = self.gate.state.lock();
         state.pointer = None;
+        state.closing = true;
         while state.inside > 0 {
             state = self.gate.left.wait(state);
         }
@@ -103,10 +100,7 @@ impl GateHandle {
 
 impl Drop for GateHandle {
     fn drop(&mut self) {
-        RECYCLED
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(self.gate);
+        RECYCLED.lock().unwrap_or_else(|e| e.into_inner()).push(self.gate);
     }
 }
 
@@ -128,18 +122,12 @@ impl Home {
         let region = &shared.regions[shared.threads() + place];
         // A worker of another pool brings its context along.
         region.guest_arrives(Worker::current().map_or(0, |w| w.region().owned.context.get()));
-        Some(Guest {
-            home: self,
-            shared,
-            place,
-            current: Some(region.base().enter()),
-        })
+        Some(Guest { home: self, shared, place, current: Some(region.base().enter()) })
     }
 
     /// As `enter`, to run a task of the pool: not where tasks count on stacks of a size of their own.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        self.enter()
-            .filter(|guest| guest.shared.config.stack_size.is_none())
+        self.enter().filter(|guest| guest.shared.config.stack_size.is_none())
     }
 
     /// Whether this is the pool of `worker`.
@@ -169,18 +157,16 @@ impl Drop for Guest<'_> {
         self.current = None;
         self.worker().region().guest_leaves();
         let mut state = self.home.gate.state.lock();
-        self.shared
-            .benches
-            .release(self.shared, self.shared.threads() - state.inside);
+        self.shared.benches.release(self.shared, self.shared.threads() - state.inside);
         state.free |= 1 << self.place;
         state.inside -= 1;
-        let empty = state.inside == 0;
+        let awaited = state.closing;
         // Tasks that nobody took while threads sat out. Under the lock, so that the pool is there.
         if self.shared.sleep.counts().need_wake() && self.shared.visible_work() > 0 {
-            self.shared.wake_one();
+            self.shared.wake_one(Waker::Idle);
         }
         drop(state);
-        if empty {
+        if awaited {
             self.home.gate.left.notify_all();
         }
     }

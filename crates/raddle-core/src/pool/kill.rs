@@ -8,8 +8,8 @@ use crate::spawn::Running;
 /// that runs what waits for them.
 pub(crate) fn kill_all(shared: &Shared) -> usize {
     let mut queued = Vec::new();
-    while shared.injector.len() > 0 {
-        queued.extend(shared.injector.take::<64>().into_iter());
+    while let Some(batch) = shared.injector.take::<64>() {
+        queued.extend(batch.into_iter());
     }
     for region in &shared.regions {
         queued.extend(std::iter::from_fn(|| region.ring.steal()));

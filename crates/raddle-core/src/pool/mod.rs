@@ -193,7 +193,7 @@ impl Drop for Pool {
         // What no thread was there to run: the last one may have been refused by the system.
         let region = &self.shared.regions[self.shared.threads()];
         let _current = region.base().enter();
-        let queued = || self.shared.injector.take::<1>().into_iter().next();
+        let queued = || self.shared.injector.take::<1>()?.into_iter().next();
         while let Some(task) = region.ring.pop().or_else(queued) {
             region.run_task(task, region.base());
         }
@@ -273,11 +273,7 @@ where
 {
     const VTABLE: &'static TaskVTable =
         // Its caller waits for it, so it is not to be killed.
-        &TaskVTable {
-            run: Self::run,
-            kill: |_| false,
-            bury: |_| {},
-        };
+        &TaskVTable { run: Self::run, kill: |_| false, bury: |_| {} };
 
     unsafe fn run(task: Task, worker: RunOn) {
         let call = task.cast::<Self>().as_ptr();

@@ -18,6 +18,7 @@ use std::ptr::NonNull;
 
 use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 use raddle_sync::parker::{Parker, ParkerLease};
+use raddle_sync::processor::Elsewhere;
 
 use crate::deque::{ForkStack, MAX_SLOTS, Slot};
 use crate::pool::shared::Shared;
@@ -27,6 +28,8 @@ use crate::spawn::Running;
 
 /// Bytes of a region: address space, of which only the pages in use are memory.
 pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();
+// The mask by which a slot's address leads to the header, and 64-bit words in `span`.
+const _: () = assert!(SIZE.is_power_of_two(), "raddle needs 64-bit pointers");
 /// The first slots lie under the header and are never used.
 const FIRST: usize = size_of::<Region>().div_ceil(size_of::<Slot>());
 
@@ -64,6 +67,8 @@ pub(crate) struct Region {
     pub(crate) hunting: AtomicBool,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
+    /// Wakes a thread of the pool off the waker's processor.
+    pub(crate) elsewhere: Elsewhere,
     parker: ParkerLease,
 }
 
@@ -130,6 +135,7 @@ impl RegionBox {
             running: AtomicPtr::new(std::ptr::null_mut()),
             hunting: AtomicBool::new(false),
             roused_at: AtomicU64::new(0),
+            elsewhere: Elsewhere::new(),
             parker: Parker::lease(),
         };
         let header = base.cast::<Region>();

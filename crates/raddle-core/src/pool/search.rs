@@ -9,6 +9,7 @@ use crate::deque::{Popped, Slot, Steal, Thief};
 use crate::job::ForkHeader;
 use crate::latch::{self, Latch};
 use crate::pool::region::Region;
+use crate::pool::shared::Waker;
 use crate::pool::worker::Worker;
 use crate::queue::{Ring, Task};
 
@@ -34,11 +35,7 @@ enum Slept {
 /// Something to run.
 #[derive(Debug)]
 enum Work {
-    Fork {
-        job: *mut ForkHeader,
-        victim: usize,
-        index: usize,
-    },
+    Fork { job: *mut ForkHeader, victim: usize, index: usize },
     Task(Task),
 }
 
@@ -61,9 +58,8 @@ impl Region {
     /// The life of a thread of the pool.
     pub(crate) fn main(&self) {
         let size = self.shared().config.stack_size.unwrap_or(DEFAULT_STACK);
-        self.owned
-            .stack_floor
-            .set(stack_position().saturating_sub(size / 2));
+        self.owned.stack_floor.set(stack_position().saturating_sub(size / 2));
+        self.elsewhere.adopt();
         let _current = self.base().enter();
         self.work_until(Goal::Idle, Some(self.base()), true);
     }
@@ -71,9 +67,7 @@ impl Region {
     /// A guest takes this region, in the context it has.
     pub(crate) fn guest_arrives(&self, context: usize) {
         self.owned.context.set(context);
-        self.owned
-            .stack_floor
-            .set(stack_position().saturating_sub(GUEST_STACK));
+        self.owned.stack_floor.set(stack_position().saturating_sub(GUEST_STACK));
         // The first fork tells sleepers.
         self.fork.request();
     }
@@ -94,7 +88,7 @@ impl Region {
     pub(crate) fn pushed(&self, slot: &Slot) {
         self.fork.publish(slot);
         fence(Ordering::SeqCst); // S3
-        self.shared().wake_if_needed();
+        self.shared().wake_if_needed(Waker::Busy);
     }
 
     /// After a pop that was not fast: true if the fork is the owner's.
@@ -118,7 +112,7 @@ impl Region {
         if !self.fork.has_public() {
             self.fork.request();
         } else if counts.need_wake() {
-            self.shared().wake_one();
+            self.shared().wake_one(Waker::Busy);
         }
     }
 
@@ -150,11 +144,10 @@ impl Region {
         while !self.is_reached(goal) {
             if let Some((work, at)) = at.and_then(|at| Some((self.find(goal, searching)?, at))) {
                 if searching {
-                    searching = false;
-                    shared.hand_on();
+                    shared.hand_on(Waker::Busy);
                 }
                 self.owned.fruitless.set(false);
-                self.run(work, at, goal);
+                searching = self.run(work, at, goal);
                 since = Instant::now();
                 continue;
             }
@@ -170,7 +163,11 @@ impl Region {
                     continue;
                 }
             } else if since.elapsed() < self.patience() {
-                if shared.oversubscribed { thread::yield_now() } else { hint::spin_loop() }
+                if shared.oversubscribed {
+                    thread::yield_now()
+                } else {
+                    hint::spin_loop()
+                }
                 continue;
             }
             self.owned.fruitless.set(true);
@@ -181,7 +178,7 @@ impl Region {
             since = Instant::now();
         }
         if searching {
-            shared.hand_on();
+            shared.hand_on(Waker::Busy);
         }
     }
 
@@ -203,11 +200,7 @@ impl Region {
     /// How long this search may go on.
     fn patience(&self) -> Duration {
         let time = self.shared().spin_time();
-        if self.owned.fruitless.get() {
-            time / 4
-        } else {
-            time
-        }
+        if self.owned.fruitless.get() { time / 4 } else { time }
     }
 
     /// Sleeps until woken, among the sleepers or on the bench.
@@ -216,7 +209,7 @@ impl Region {
         let is_thread = self.index < shared.threads();
         if is_thread && shared.benches.sit_out(self.index) {
             if searching {
-                shared.hand_on();
+                shared.hand_on(Waker::Idle);
             }
         } else if shared.sleep.fall_asleep(self.index, searching) && shared.look_around() {
             let counted = if is_thread {
@@ -248,6 +241,7 @@ impl Region {
         let roused_at = self.roused_at.swap(0, Ordering::Relaxed);
         if roused_at != 0 {
             shared.note_wake(roused_at);
+            self.elsewhere.release();
         }
         Slept::Woken { counted }
     }
@@ -331,11 +325,7 @@ impl Region {
         loop {
             match region.fork.steal_above(thief.floor) {
                 Steal::Job(job, index) => {
-                    return Some(Work::Fork {
-                        job,
-                        victim: thief.worker,
-                        index,
-                    });
+                    return Some(Work::Fork { job, victim: thief.worker, index });
                 }
                 Steal::Retry => hint::spin_loop(),
                 Steal::Private => return self.dislodge(thief.worker),
@@ -346,9 +336,14 @@ impl Region {
 
     /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
     fn grab(&self) -> Option<Work> {
-        let mut batch = self.shared().injector.take::<GRAB>().into_iter();
+        let mut batch = self.shared().injector.take::<GRAB>()?.into_iter();
         let first = batch.next();
-        batch.rev().for_each(|task| self.push_task(task));
+        let mut rest = batch.rev().peekable();
+        if rest.peek().is_some() {
+            rest.for_each(|task| self.push_task(task));
+            // On their way they were in no queue: who looked then may sleep now (S1).
+            self.shared().announce();
+        }
         first.map(Work::Task)
     }
 
@@ -357,10 +352,7 @@ impl Region {
         let count = self.shared().regions.len();
         let start = self.random() as usize % count;
         let mut private = None;
-        for victim in (start..count)
-            .chain(0..start)
-            .filter(|&victim| victim != self.index)
-        {
+        for victim in (start..count).chain(0..start).filter(|&victim| victim != self.index) {
             let (work, has_private) = self.steal_from(victim);
             if work.is_some() {
                 return work;
@@ -369,9 +361,7 @@ impl Region {
                 private.get_or_insert(victim);
             }
         }
-        private
-            .filter(|_| eager)
-            .and_then(|victim| self.dislodge(victim))
+        private.filter(|_| eager).and_then(|victim| self.dislodge(victim))
     }
 
     /// A job of this worker that is there for the taking; and whether there are private ones.
@@ -382,11 +372,7 @@ impl Region {
                 Steal::Job(job, index) => return (Some(Work::Fork { job, victim, index }), false),
                 Steal::Retry => hint::spin_loop(),
                 found => {
-                    let task = if victim == self.index {
-                        None
-                    } else {
-                        region.ring.steal()
-                    };
+                    let task = if victim == self.index { None } else { region.ring.steal() };
                     return (task.map(Work::Task), matches!(found, Steal::Private));
                 }
             }
@@ -407,11 +393,7 @@ impl Region {
                 }
             }
         }
-        if region.fork.escalate() {
-            self.steal_from(victim).0
-        } else {
-            None
-        }
+        if region.fork.escalate() { self.steal_from(victim).0 } else { None }
     }
 
     fn random(&self) -> u64 {
@@ -426,31 +408,36 @@ impl Region {
 
     // --- running it ---
 
-    /// Runs a foreign job on top of this thread's stack.
-    fn run(&self, work: Work, at: &Worker, goal: Goal<'_>) {
+    /// Runs a foreign job on top of this thread's stack. True: the worker counts as a searcher now.
+    fn run(&self, work: Work, at: &Worker, goal: Goal<'_>) -> bool {
         // What runs while we wait is another strand of work: it must not pass for us.
         let waiting = !matches!(goal, Goal::Idle);
         let _strand = waiting.then(strand::enter_foreign);
         let _current = at.enter();
-        self.owned
-            .depth
-            .set(self.owned.depth.get() + usize::from(waiting));
-        match work {
-            Work::Fork { job, victim, index } => self.run_fork(job, victim, index, at),
-            Work::Task(task) => self.run_task(task, at),
-        }
-        self.owned
-            .depth
-            .set(self.owned.depth.get() - usize::from(waiting));
+        self.owned.depth.set(self.owned.depth.get() + usize::from(waiting));
+        let searching = match work {
+            Work::Fork { job, victim, index } => self.run_fork(job, victim, index, at, waiting),
+            Work::Task(task) => {
+                self.run_task(task, at);
+                false
+            }
+        };
+        self.owned.depth.set(self.owned.depth.get() - usize::from(waiting));
+        searching
     }
 
-    fn run_fork(&self, job: *mut ForkHeader, victim: usize, index: usize, at: &Worker) {
-        let victim = &self.shared().regions[victim];
+    fn run_fork(
+        &self,
+        job: *mut ForkHeader,
+        victim: usize,
+        index: usize,
+        at: &Worker,
+        waiting: bool,
+    ) -> bool {
+        let shared = self.shared();
+        let victim = &shared.regions[victim];
         let slot = victim.fork.slot(index);
-        let thief = Thief {
-            worker: self.index,
-            floor: self.fork.index_of(at.slot()),
-        };
+        let thief = Thief { worker: self.index, floor: self.fork.index_of(at.slot()) };
         // ORD: a hint for the victim.
         slot.thief.store(thief.pack(), Ordering::Relaxed);
         // SAFETY: I5: the job stays until `done` is set.
@@ -460,7 +447,10 @@ impl Region {
         // SAFETY: J1: the job is ours; `at` is this worker.
         unsafe { run(job, std::ptr::from_ref(at).cast()) };
         self.owned.context.set(before);
+        // Before the owner goes on, so that he finds a searcher for what he forks next.
+        let searching = !waiting && shared.sleep.try_search(shared.search_cap());
         latch::set_word(&slot.done, victim.parker());
+        searching
     }
 
     pub(crate) fn run_task(&self, task: Task, at: &Worker) {
@@ -487,9 +477,7 @@ impl Region {
     pub(crate) fn task_id(&self) -> u64 {
         let (mut next, mut end) = self.owned.ids.get();
         if next == end {
-            (next, end) = self
-                .shared()
-                .id_block(crate::pool::shared::Shared::ID_BLOCK);
+            (next, end) = self.shared().id_block(crate::pool::shared::Shared::ID_BLOCK);
         }
         self.owned.ids.set((next + 1, end));
         next

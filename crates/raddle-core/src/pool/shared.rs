@@ -39,6 +39,15 @@ struct Seat {
     handle: Option<thread::JoinHandle<()>>,
 }
 
+/// What the thread that wakes another does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waker {
+    /// It goes on working: the other is better woken on another processor.
+    Busy,
+    /// It leaves, or sleeps: its processor may soon be the one that is free.
+    Idle,
+}
+
 /// See the module.
 pub(crate) struct Shared {
     /// For threads that are started later.
@@ -79,9 +88,7 @@ impl Shared {
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| {
             let regions: Vec<RegionBox> = (0..threads + guests)
                 .map_while(|index| {
-                    RegionBox::new(index, me.as_ptr())
-                        .map_err(|error| failed = Some(error))
-                        .ok()
+                    RegionBox::new(index, me.as_ptr()).map_err(|error| failed = Some(error)).ok()
                 })
                 .collect();
             Shared {
@@ -131,19 +138,24 @@ impl Shared {
     }
 
     /// Gives a claimed worker its token, or a thread if it has none.
-    fn rouse(&self, worker: usize) {
+    fn rouse(&self, worker: usize, waker: Waker) {
         let region = &self.regions[worker];
         // ORD: read by the woken worker after its token.
         region.roused_at.store(self.now().max(1), Ordering::Relaxed);
-        if worker >= self.threads() || self.seats[worker].lock().present {
+        if worker >= self.threads() {
             region.parker().unpark();
             return;
         }
-        if !self
-            .me
-            .upgrade()
-            .is_some_and(|shared| shared.start(worker).is_ok())
-        {
+        let seat = self.seats[worker].lock();
+        let present = seat.present;
+        if present && waker == Waker::Busy && !self.oversubscribed {
+            // Under the lock, so that the thread is there.
+            region.elsewhere.confine();
+        }
+        drop(seat);
+        if present {
+            region.parker().unpark();
+        } else if self.me.upgrade().is_none_or(|shared| shared.start(worker).is_err()) {
             self.sleep.unclaim(worker);
         }
     }
@@ -167,26 +179,23 @@ impl Shared {
 
     /// After work was made visible and a fence: wakes a sleeper if nobody searches.
     #[inline]
-    pub(crate) fn wake_if_needed(&self) {
+    pub(crate) fn wake_if_needed(&self, waker: Waker) {
         if self.sleep.counts().need_wake() {
-            self.wake_one();
+            self.wake_one(waker);
         }
     }
 
     #[cold]
-    pub(crate) fn wake_one(&self) {
+    pub(crate) fn wake_one(&self, waker: Waker) {
         if let Some(worker) = self.sleep.claim() {
-            self.rouse(worker);
+            self.rouse(worker, waker);
         }
     }
 
     /// How much work is to be seen, counted up to two.
     pub(crate) fn visible_work(&self) -> usize {
         let tasks = self.injector.len();
-        let regions = self
-            .regions
-            .iter()
-            .filter(|r| r.fork.has_work() || r.ring.has_work());
+        let regions = self.regions.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
         (tasks + regions.take(2).count()).min(2)
     }
 
@@ -201,7 +210,7 @@ impl Shared {
     }
 
     /// A thief has found work and stops searching: sees to a successor.
-    pub(crate) fn hand_on(&self) {
+    pub(crate) fn hand_on(&self, waker: Waker) {
         let alone = self.sleep.stop_search();
         if self.sleep.counts().sleeping() == 0 {
             return;
@@ -213,7 +222,7 @@ impl Shared {
         // Two at a time make the ramp-up a tree; few workers need none.
         for _ in 0..wakes.min(if self.threads() > 4 { 2 } else { 1 }) {
             if self.sleep.counts().searching() < self.search_cap() {
-                self.wake_one();
+                self.wake_one(waker);
             }
         }
     }
@@ -235,8 +244,7 @@ impl Shared {
         let took = self.now().saturating_sub(roused_at);
         let before = self.wake_cost.load(Ordering::Relaxed);
         // ORD: a statistic; a lost update does no harm.
-        self.wake_cost
-            .store(before - before / 8 + took / 8, Ordering::Relaxed);
+        self.wake_cost.store(before - before / 8 + took / 8, Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -250,7 +258,7 @@ impl Shared {
         self.injector.push(tasks);
         // Full, because a guest who leaves looks without a heavy fence.
         fence(Ordering::SeqCst);
-        self.wake_if_needed();
+        self.wake_if_needed(Waker::Idle);
     }
 
     /// After a task was queued: S1, steps 2 to 4.
@@ -261,7 +269,7 @@ impl Shared {
         } else {
             fence(Ordering::SeqCst)
         }
-        self.wake_if_needed();
+        self.wake_if_needed(Waker::Busy);
     }
 
     /// A block of task ids: first and end.
@@ -300,8 +308,6 @@ impl Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("threads", &self.threads())
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("threads", &self.threads()).finish_non_exhaustive()
     }
 }

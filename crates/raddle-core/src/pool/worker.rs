@@ -54,9 +54,7 @@ pub struct Worker {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker")
-            .field("index", &self.index())
-            .finish_non_exhaustive()
+        f.debug_struct("Worker").field("index", &self.index()).finish_non_exhaustive()
     }
 }
 
@@ -135,7 +133,8 @@ impl Worker {
         self.region().shared()
     }
 
-    /// The index of this worker in its pool: threads come first, then guests.
+    /// The index of this worker in its pool: its threads have the indices below
+    /// [`num_threads`](Worker::num_threads), guests those from there on.
     ///
     /// ```
     /// let pool = raddle_core::Pool::new(2)?;

@@ -83,11 +83,7 @@ impl Claim {
         }
         // ORD: AcqRel: K3, whoever frees has seen what the others did.
         let before = self.0.fetch_and(!QUEUE, Ordering::AcqRel);
-        if before & (RELEASED | RUNNER) == RELEASED {
-            Started::Free
-        } else {
-            Started::No
-        }
+        if before & (RELEASED | RUNNER) == RELEASED { Started::Free } else { Started::No }
     }
 
     /// By a waiting thread, that leaves the task in its queue.
@@ -129,11 +125,9 @@ impl Claim {
     /// By anybody who knows the task to be alive.
     pub(crate) fn kill(&self) -> KillOutcome {
         // ORD: AcqRel: K1, the closure is the killer's to drop.
-        let killed = self
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
-                matches!(word & PHASE, QUEUED | RUNNING).then_some((word & !PHASE) | KILLED)
-            });
+        let killed = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+            matches!(word & PHASE, QUEUED | RUNNING).then_some((word & !PHASE) | KILLED)
+        });
         match killed {
             Ok(before) if before & PHASE == QUEUED => KillOutcome::Unstarted,
             Ok(_) => KillOutcome::Running,

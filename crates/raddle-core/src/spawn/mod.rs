@@ -3,8 +3,7 @@
 pub(crate) mod claim;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod hooks;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod running;
+pub(crate) mod running;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod task;
 

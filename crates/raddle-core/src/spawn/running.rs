@@ -34,10 +34,7 @@ impl Running {
         task: NonNull<TaskHeader>,
         body: impl FnOnce() -> R,
     ) -> R {
-        let mut entry = Running {
-            task,
-            outer: ptr::null_mut(),
-        };
+        let mut entry = Running { task, outer: ptr::null_mut() };
         let me = &raw mut entry;
         // ORD: own word, but for a killer's lock.
         let outer = list.load(Ordering::Relaxed).map_addr(|addr| addr & !1);
@@ -58,10 +55,7 @@ impl Running {
     fn replace(list: &AtomicPtr<Running>, from: *mut Running, to: *mut Running) {
         let mut backoff = Backoff::new();
         // ORD: Release: the entry is complete. Acquire: the killer is done with it.
-        while list
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
-        {
+        while list.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             backoff.spin();
         }
     }

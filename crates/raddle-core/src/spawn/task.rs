@@ -87,19 +87,10 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let id = if shared.config.hooks.any() {
-        pool::next_task_id(shared)
-    } else {
-        0
-    };
+    let id = if shared.config.hooks.any() { pool::next_task_id(shared) } else { 0 };
     let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
-        head: Head {
-            state: State::new(),
-            vtable: Task::<F, T>::NODE,
-        },
-        body: UnsafeCell::new(Body {
-            closure: ManuallyDrop::new(f),
-        }),
+        head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
+        body: UnsafeCell::new(Body { closure: ManuallyDrop::new(f) }),
         header: TaskHeader::new(Task::<F, T>::TASK),
         claim: Claim::new(),
         id: TaskId(id),
@@ -107,9 +98,7 @@ where
     })));
     // SAFETY: a fresh node whose value is a `T`.
     let future = unsafe { Future::pending(task.cast()) };
-    // SAFETY: within the allocation.
-    let header = unsafe { NonNull::new_unchecked(&raw mut (*task.as_ptr()).header) };
-    pool::queue(shared, header);
+    pool::queue(shared, Task::header_of(task));
     future
 }
 
@@ -127,11 +116,14 @@ where
         kill: Self::kill,
     };
 
-    const TASK: &'static TaskVTable = &TaskVTable {
-        run: Self::run,
-        kill: Self::kill_queued,
-        bury: Self::bury,
-    };
+    const TASK: &'static TaskVTable =
+        &TaskVTable { run: Self::run, kill: Self::kill_queued, bury: Self::bury };
+
+    /// The part of a task that queues hold: with the right to the whole of it.
+    fn header_of(task: NonNull<Self>) -> NonNull<TaskHeader> {
+        // SAFETY: within the task.
+        unsafe { task.byte_add(offset_of!(Self, header)) }.cast()
+    }
 
     /// The task from the part of it that queues hold.
     unsafe fn from_header(header: NonNull<TaskHeader>) -> NonNull<Self> {
@@ -169,7 +161,7 @@ where
         // SAFETY: K1.
         let closure = unsafe { this.take_closure() };
         let region = worker.region();
-        let result = Running::scope(&region.running, NonNull::from(&this.header), || {
+        let result = Running::scope(&region.running, Self::header_of(task), || {
             let frame = Frame { claim: &this.claim };
             let before = region.owned.context.replace(frame.word());
             let result = match hooks.before_start(this.id) {
@@ -183,11 +175,7 @@ where
             result.map_err(Failure::panicked)
         });
         if this.claim.finish() {
-            let outcome = if result.is_ok() {
-                Outcome::Completed
-            } else {
-                Outcome::Panicked
-            };
+            let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Panicked };
             hooks.after_finish(this.id, outcome);
             // SAFETY: K2; the closure is gone.
             unsafe { Self::resolve(task, result) };
@@ -203,10 +191,8 @@ where
 
     unsafe fn take_closure(&self) -> F {
         self.body.with_mut(|body| {
-            // SAFETY: K1.
-            let closure = unsafe { &mut (*body).closure };
-            // SAFETY: taken once (K1).
-            unsafe { ManuallyDrop::take(closure) }
+            // SAFETY: K1: there, and taken once.
+            unsafe { body.cast::<F>().read() }
         })
     }
 
@@ -219,8 +205,8 @@ where
         let (slot, outcome) = Slot::of(result);
         // SAFETY: alive until it is completed.
         unsafe { task.as_ref() }.body.with_mut(|body| {
-            // SAFETY: F1: the producer's until it is completed; plain data, so nothing is dropped.
-            unsafe { (*body).result = ManuallyDrop::new(slot) };
+            // SAFETY: F1: the producer's until it is completed; the closure is gone.
+            unsafe { body.cast::<Slot<T>>().write(slot) };
         });
         // SAFETY: contract.
         unsafe { node::complete(task.cast(), outcome) };
@@ -289,7 +275,7 @@ where
         let task = node.cast::<Self>();
         // SAFETY: the future's handle keeps it alive.
         let this = unsafe { task.as_ref() };
-        let header = NonNull::from(&this.header);
+        let header = Self::header_of(task);
         match Worker::current() {
             Some(worker) if this.home.is_of(worker) => {
                 if Running::contains(&worker.region().running, header) {
@@ -317,7 +303,7 @@ where
     unsafe fn run_here(task: NonNull<Self>, worker: &Worker) {
         // SAFETY: contract.
         let this = unsafe { task.as_ref() };
-        let header = NonNull::from(&this.header);
+        let header = Self::header_of(task);
         let region = worker.region();
         if region.ring.pop_if(header) {
             region.run_task(header, worker);

@@ -27,10 +27,7 @@ struct State {
 impl Bucket {
     fn new() -> Bucket {
         Bucket {
-            state: Mutex::new(State {
-                next_ticket: 0,
-                sleepers: Vec::new(),
-            }),
+            state: Mutex::new(State { next_ticket: 0, sleepers: Vec::new() }),
             changed: Condvar::new(),
         }
     }
@@ -54,9 +51,7 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> 
         state = match remaining {
             None => bucket.changed.wait(state),
             Some(Duration::ZERO) => {
-                state
-                    .sleepers
-                    .retain(|&sleeper| sleeper != (address, ticket));
+                state.sleepers.retain(|&sleeper| sleeper != (address, ticket));
                 return false;
             }
             Some(remaining) => bucket.changed.wait_timeout(state, remaining).0,
@@ -113,9 +108,5 @@ fn bucket(address: usize) -> crate::sync::Arc<Bucket> {
         static TABLE: std::sync::Mutex<HashMap<usize, Arc<Bucket>>> = Default::default();
     }
     let mut table = TABLE.lock().expect("nothing panics under this lock");
-    Arc::clone(
-        table
-            .entry(address)
-            .or_insert_with(|| Arc::new(Bucket::new())),
-    )
+    Arc::clone(table.entry(address).or_insert_with(|| Arc::new(Bucket::new())))
 }

@@ -19,11 +19,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 
 /// Bits of each word that are used; few under models, so that a handful of ids has two levels.
-const BITS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) {
-    2
-} else {
-    64
-};
+const BITS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 2 } else { 64 };
 const ALL: u64 = u64::MAX >> (64 - BITS);
 
 /// A dispenser of the ids `1..=limit`. [`current`](super::current) uses one of 65,535 for the whole
@@ -49,11 +45,7 @@ impl Dispenser {
     pub fn new(limit: u16) -> Dispenser {
         let leaves = usize::from(limit).div_ceil(BITS);
         let full = leaves.div_ceil(BITS);
-        Dispenser {
-            limit,
-            leaves: bitmap(leaves, usize::from(limit)),
-            full: bitmap(full, leaves),
-        }
+        Dispenser { limit, leaves: bitmap(leaves, usize::from(limit)), full: bitmap(full, leaves) }
     }
 
     /// A free id, the smallest that the search comes across; `None` if all are taken.
@@ -134,9 +126,7 @@ impl Dispenser {
 
 impl fmt::Debug for Dispenser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dispenser")
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
+        f.debug_struct("Dispenser").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
@@ -166,9 +156,8 @@ mod tests {
     fn hands_out_every_id_once_then_none() {
         for limit in [1, 3, 63, 64, 65, 4096, 4097, u16::MAX] {
             let dispenser = Dispenser::new(limit);
-            let ids: Vec<u16> = std::iter::from_fn(|| dispenser.take())
-                .map(StrandId::get)
-                .collect();
+            let ids: Vec<u16> =
+                std::iter::from_fn(|| dispenser.take()).map(StrandId::get).collect();
             assert!(ids.iter().copied().eq(1..=limit), "limit {limit}");
             let middle = StrandId(NonZeroU16::new(limit / 2 + 1).unwrap());
             dispenser.give_back(middle);

@@ -5,21 +5,11 @@ use crate::event::EventKind::*;
 use crate::trace::ClockPair;
 
 fn trace(lanes: &[&[(u64, EventKind, u32)]]) -> Trace {
-    let mut trace = Trace::new(
-        ClockPair { tsc: 0, nanos: 0 },
-        ClockPair {
-            tsc: 1000,
-            nanos: 1000,
-        },
-    );
+    let mut trace =
+        Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 1000, nanos: 1000 });
     for (number, events) in lanes.iter().enumerate() {
-        let events = events
-            .iter()
-            .map(|&(tsc, kind, task)| Event::new(tsc, kind, task))
-            .collect();
-        trace
-            .lanes
-            .push(Lane::new(format!("lane {number}"), events));
+        let events = events.iter().map(|&(tsc, kind, task)| Event::new(tsc, kind, task)).collect();
+        trace.lanes.push(Lane::new(format!("lane {number}"), events));
     }
     trace
 }
@@ -35,11 +25,7 @@ fn numbers(phases: &Phases) -> ([u128; 7], usize, usize) {
         phases.unattributed,
         phases.total,
     ];
-    (
-        times.map(|time| time.as_nanos()),
-        phases.peak,
-        phases.clamped,
-    )
+    (times.map(|time| time.as_nanos()), phases.peak, phases.clamped)
 }
 
 fn only(trace: &Trace) -> ([u128; 7], usize, usize) {
@@ -53,40 +39,21 @@ fn a_region_of_the_wake_up_study() {
     // In its order of magnitude: 60 us of hand-off, 240 of ramp-up, 20, 15 and 10.
     let trace = trace(&[
         &[(0, Submit, 1), (345, Waited, 1)],
-        &[
-            (60, Exec, 1),
-            (330, Wait, 1),
-            (334, Waited, 1),
-            (335, Executed, 1),
-            (335, Resolve, 1),
-        ],
+        &[(60, Exec, 1), (330, Wait, 1), (334, Waited, 1), (335, Executed, 1), (335, Resolve, 1)],
         &[(180, Exec, 2), (320, Executed, 2)],
         &[(300, Exec, 3), (325, Executed, 3)],
     ]);
     assert_eq!(only(&trace), ([60, 240, 20, 15, 10, 0, 345], 3, 0));
     let text = trace.phases()[0].to_string();
-    assert!(
-        text.contains("ramp-up                   0.2 us\n"),
-        "{text}"
-    );
+    assert!(text.contains("ramp-up                   0.2 us\n"), "{text}");
     assert!(text.ends_with("peak 3 of 4"), "{text}");
 }
 
 #[test]
 fn full_parallelism_spans_dips() {
     let trace = trace(&[
-        &[
-            (10, Submit, 1),
-            (10, Exec, 1),
-            (90, Executed, 1),
-            (95, Joined, 1),
-        ],
-        &[
-            (20, Exec, 2),
-            (30, Executed, 2),
-            (60, Exec, 3),
-            (80, Executed, 3),
-        ],
+        &[(10, Submit, 1), (10, Exec, 1), (90, Executed, 1), (95, Joined, 1)],
+        &[(20, Exec, 2), (30, Executed, 2), (60, Exec, 3), (80, Executed, 3)],
     ]);
     assert_eq!(only(&trace), ([0, 10, 60, 10, 5, 0, 85], 2, 0));
 }
@@ -123,10 +90,7 @@ fn clocks_that_disagree_are_clamped_and_counted() {
 #[test]
 fn missing_events_leave_time_unattributed() {
     // The root never ran: killed, say, while it waited in the queue; the trace ends at 1000.
-    assert_eq!(
-        only(&trace(&[&[(100, Submit, 1)]])),
-        ([0, 0, 0, 0, 0, 900, 900], 0, 0)
-    );
+    assert_eq!(only(&trace(&[&[(100, Submit, 1)]])), ([0, 0, 0, 0, 0, 900, 900], 0, 0));
     // Its execution was lost, its result was not.
     let no_exec = trace(&[&[(100, Submit, 1), (300, Waited, 1)], &[(290, Resolve, 1)]]);
     assert_eq!(only(&no_exec), ([0, 0, 0, 0, 10, 190, 200], 0, 0));
@@ -155,12 +119,7 @@ fn ends_without_beginnings_end_nothing() {
 fn regions_come_in_the_order_of_submission() {
     let trace = trace(&[
         &[(300, Submit, 2), (310, Exec, 2), (320, Executed, 2)],
-        &[
-            (100, Submit, 1),
-            (105, Exec, 1),
-            (120, Executed, 1),
-            (121, Waited, 1),
-        ],
+        &[(100, Submit, 1), (105, Exec, 1), (120, Executed, 1), (121, Waited, 1)],
     ]);
     let phases = trace.phases();
     assert_eq!(phases.iter().map(|p| p.task).collect::<Vec<_>>(), [1, 2]);

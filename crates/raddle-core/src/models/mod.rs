@@ -1,0 +1,105 @@
+//! Models of the bottom row: each test is a race, and every party does what the pool makes it do.
+//!
+//! Under loom a model is explored systematically, all reorderings that the language allows
+//! included; under shuttle larger mixes run at random, sequentially consistent.
+//!
+//! | file      | what races                                                               |
+//! |-----------|--------------------------------------------------------------------------|
+//! | `deque`   | an owner's forks against thieves that steal, ask and escalate               |
+//! | `sleep`   | producers against workers that go to sleep, wake and hand on                |
+//! | `latch`   | the setter against the waiter, and against the end of the latch             |
+//! | `queue`   | ring: owner against thieves; injector: takers against removers              |
+//! | `future`  | producer against consumer                                                |
+//! | `claim`   | queue, waiter, killer and consumer of one task                             |
+//! | `running` | a worker's list of tasks against killers                                   |
+//! | `mix`     | all of it, three threads and more (shuttle)                              |
+//!
+//! `rig` and `task` hold what the models share: the parts of the pool and of a task that join the
+//! protocols together, line by line as in `pool` and `spawn::task`, without what needs a clock.
+//!
+//! # What the models cannot say
+//!
+//! - Loom's light fence is a full one; that a compiler fence will do is argued in
+//!   `raddle_sync::fence`. A full fence also synchronises with every other, so an ordering that is
+//!   missing right next to one goes unnoticed.
+//! - A token that comes from nowhere is modelled where it matters, a time limit nowhere.
+//! - Models of three threads are explored with two or three preemptions at most.
+
+#[cfg(raddle_loom)]
+mod claim;
+#[cfg(raddle_loom)]
+mod deque;
+#[cfg(raddle_loom)]
+mod future;
+#[cfg(raddle_loom)]
+mod latch;
+#[cfg(raddle_shuttle)]
+mod mix;
+#[cfg(raddle_loom)]
+mod queue;
+mod rig;
+#[cfg(raddle_loom)]
+mod running;
+#[cfg(raddle_loom)]
+mod sleep;
+mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use raddle_sync::cell::UnsafeCell;
+use raddle_sync::parker::Parker;
+
+/// Explores a model with so many preemptions at most.
+#[cfg(raddle_loom)]
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(model);
+}
+
+/// Counts what happened, beside the model: no operation of it is a step of the model's.
+#[derive(Clone, Debug, Default)]
+struct Tally(Arc<AtomicU32>);
+
+impl Tally {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Memory that is freed in name only, so that loom can tell a use after the free.
+#[derive(Debug)]
+struct Memory {
+    cell: UnsafeCell<()>,
+    freed: Tally,
+}
+
+impl Memory {
+    fn new(freed: Tally) -> Memory {
+        Memory { cell: UnsafeCell::new(()), freed }
+    }
+
+    /// Before every use: it happens before the free.
+    fn touch(&self) {
+        self.cell.with(|_| ());
+        assert_eq!(self.freed.count(), 0, "used after it was freed");
+    }
+
+    /// After all uses, once.
+    fn free(&self) {
+        self.cell.with_mut(|_| ());
+        self.freed.add();
+        assert_eq!(self.freed.count(), 1, "freed twice");
+    }
+}
+
+/// A parker of a model's thread. Leaked, as parkers are immortal.
+fn parker() -> &'static Parker {
+    Box::leak(Box::default())
+}
