@@ -4,8 +4,9 @@
 //! and called, unless a thief has it. Not stolen, that costs four stores and two loads of a word that
 //! only thieves write.
 
-use std::mem::forget;
+use std::mem::{ManuallyDrop, forget};
 use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
 
 use crate::job::{ForkHeader, ForkJob, RunOn};
 use crate::panics::discard;
@@ -49,7 +50,11 @@ impl Worker {
             return in_place(self, a, b);
         };
         let region = self.region();
-        let job = ForkJob::new(b, region.owned.context.get(), run_fork::<B, RB>);
+        let b = ManuallyDrop::new(b);
+        // SAFETY: of the two copies exactly one is used: the job's by a thief (or while unwinding), the
+        // one here after a pop that gave the fork back (J1).
+        let copy = unsafe { ptr::read(&*b) };
+        let job = ForkJob::new(copy, region.owned.context.get(), run_fork::<B, RB>);
         let header = job.header();
         if region.fork.push(self.slot(), header) {
             region.pushed(self.slot());
@@ -58,9 +63,8 @@ impl Worker {
         let ra = a(next);
         forget(unwinding);
         if region.fork.pop(self.slot()) || region.popped(self.slot()) {
-            // SAFETY: J1: the pop gave it back.
-            let b = unsafe { job.take_closure() };
-            (ra, b(self))
+            // The copy that never left: small ones stay in registers.
+            (ra, ManuallyDrop::into_inner(b)(self))
         } else {
             (ra, stolen(self, &job))
         }
