@@ -2,10 +2,16 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
+/// A payload whose `Drop` panics with a payload whose `Drop` panics, and so on: after so many the next is
+/// leaked.
+const PATIENCE: usize = 16;
+
 /// Drops a value; a panic of its `Drop` has been reported by the panic hook and goes no further.
 pub(crate) fn discard<T>(value: T) {
-    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // Its own `Drop` might panic again, and so on: better a leak than an abort.
-        std::mem::forget(payload);
+    let mut dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
+    for _ in 0..PATIENCE {
+        let Err(payload) = dropped else { return };
+        dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
     }
+    std::mem::forget(dropped);
 }

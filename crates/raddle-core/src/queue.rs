@@ -78,7 +78,8 @@ impl Ring {
             return None;
         }
         let last = bottom.wrapping_sub(1);
-        self.bottom.store(last, Ordering::Relaxed);
+        // ORD: Release as in `push`, whose own a thief that reads this value does not see.
+        self.bottom.store(last, Ordering::Release);
         fence(Ordering::SeqCst); // Q2, pairs with the fence in `steal`
         let top = self.top.load(Ordering::Relaxed);
         let left = last.wrapping_sub(top) as isize;

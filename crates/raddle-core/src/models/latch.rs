@@ -1,5 +1,5 @@
-//! Models of the latch and of the words that go through its states. Two threads, and one of three:
-//! explored completely.
+//! Models of the latch and of the words that go through its states. Two threads are explored
+//! completely, three with three preemptions.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn a_set_against_a_wait() {
 /// The waiter has a token already, from somewhere, and its first park does not last.
 #[test]
 fn a_set_against_a_wait_with_a_stray_token() {
-    check(10, || {
+    check(3, || {
         let parker = parker();
         let latch = Arc::new(Latch::new(parker));
         let stray = thread::spawn(move || parker.unpark());
