@@ -1,1 +1,159 @@
+//! Models of one spawned task and its parties: the queue that holds it, who waits for it, who kills
+//! it, and who drops its future. One party gets the closure, one completes, one frees, and nobody
+//! touches the task afterwards.
+//!
+//! Two parties are explored with four preemptions, three with two.
 
+use std::sync::Arc;
+
+use raddle_sync::thread;
+
+use crate::models::check;
+use crate::models::task::{List, Record, Task, list};
+use crate::queue::Injector;
+
+/// A task in an injector, and the list of the worker that takes it from there.
+struct Stage {
+    task: Arc<Task>,
+    injector: Injector,
+    running: List,
+}
+
+type Party = fn(&Stage);
+
+/// Each party on a thread of its own; what is left in the queue is run at the end.
+fn race(preemptions: usize, parties: &'static [Party]) {
+    check(preemptions, move || {
+        let record = Record::default();
+        let stage = Arc::new(Stage {
+            task: Task::new(&record),
+            injector: Injector::new(),
+            running: list(),
+        });
+        stage.injector.push([stage.task.header()]);
+        let (first, others) = parties.split_first().expect("somebody");
+        let others: Vec<_> = others
+            .iter()
+            .map(|&party| {
+                let stage = Arc::clone(&stage);
+                thread::spawn(move || party(&stage))
+            })
+            .collect();
+        first(&stage);
+        for other in others {
+            other.join().unwrap();
+        }
+        worker(&stage);
+        record.assert_done();
+    });
+}
+
+// --- parties: the queue ---
+
+fn worker(stage: &Stage) {
+    for task in stage.injector.take::<1>().into_iter().flat_map(|batch| batch.into_iter()) {
+        // SAFETY: the stage keeps it.
+        unsafe { Task::of(task) }.run(&stage.running);
+    }
+}
+
+/// `kill_all`: what is queued is killed and goes back, what runs is killed.
+fn kills_all(stage: &Stage) {
+    let batch = stage.injector.take::<1>();
+    let queued: Vec<_> = batch.into_iter().flat_map(|batch| batch.into_iter()).collect();
+    for &task in &queued {
+        // SAFETY: the stage keeps it.
+        unsafe { Task::of(task) }.kill();
+    }
+    Task::kill_running(&stage.running);
+    stage.injector.push(queued);
+}
+
+fn kills_running(stage: &Stage) {
+    Task::kill_running(&stage.running);
+}
+
+// --- parties: the consumer ---
+
+fn drops(stage: &Stage) {
+    stage.task.abandon();
+}
+
+fn kills_and_drops(stage: &Stage) {
+    stage.task.kill();
+    stage.task.abandon();
+}
+
+fn waits(stage: &Stage) {
+    stage.task.wait();
+}
+
+fn helps_and_waits(stage: &Stage) {
+    stage.task.run_here(&stage.injector, &list());
+    stage.task.wait();
+}
+
+/// Runs it as `helps_and_waits` does, where a killer sees it.
+fn helps_in_the_open_and_waits(stage: &Stage) {
+    stage.task.run_here(&stage.injector, &stage.running);
+    stage.task.wait();
+}
+
+// --- two parties ---
+
+#[test]
+fn a_start_against_a_drop() {
+    race(4, &[worker, drops]);
+}
+
+#[test]
+fn a_start_against_a_kill_and_a_drop() {
+    race(4, &[worker, kills_and_drops]);
+}
+
+#[test]
+fn a_start_against_a_wait() {
+    race(4, &[worker, waits]);
+}
+
+#[test]
+fn a_start_against_a_waiter_who_helps() {
+    race(4, &[worker, helps_and_waits]);
+}
+
+#[test]
+fn a_killer_of_all_against_a_drop() {
+    race(4, &[kills_all, drops]);
+}
+
+#[test]
+fn a_killer_of_all_against_a_kill() {
+    race(4, &[kills_all, kills_and_drops]);
+}
+
+#[test]
+fn a_killer_of_all_against_a_waiter_who_helps() {
+    race(3, &[kills_all, helps_in_the_open_and_waits]);
+}
+
+// --- three ---
+
+#[test]
+fn a_start_against_a_killer_of_what_runs_and_a_drop() {
+    race(2, &[worker, kills_running, drops]);
+}
+
+#[test]
+fn a_start_against_a_killer_of_what_runs_and_a_kill() {
+    race(2, &[worker, kills_running, kills_and_drops]);
+}
+
+#[test]
+fn a_start_against_a_killer_of_what_runs_and_a_wait() {
+    race(2, &[worker, kills_running, waits]);
+}
+
+#[test]
+fn a_start_against_a_killer_of_all_and_a_waiter_who_helps() {
+    race(2, &[worker, kills_all, helps_and_waits]);
+}

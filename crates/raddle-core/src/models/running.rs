@@ -1,1 +1,89 @@
+//! Models of the list of running tasks: the worker that adds and removes against killers, who must see
+//! no task that has left the list. Two threads, explored with six preemptions. Two killers spin for each
+//! other without end, as loom sees it: they are in `mix`.
 
+use std::sync::Arc;
+
+use raddle_sync::thread;
+
+use crate::models::task::{List, Record, Task, list};
+use crate::models::{Tally, check};
+use crate::queue::Task as Header;
+use crate::spawn::running::Running;
+
+/// A task that is alive while it is listed, and no longer.
+struct Listed(Arc<Task>, Record);
+
+impl Listed {
+    fn new() -> Listed {
+        let record = Record::default();
+        Listed(Task::new(&record), record)
+    }
+
+    fn run(&self, list: &List, body: impl FnOnce()) {
+        Running::scope(list, self.0.header(), body);
+        self.0.end();
+    }
+}
+
+fn look(list: &List, seen: &Tally) {
+    Running::for_each(list, |header: Header| {
+        // SAFETY: the memory lives as long as the model.
+        unsafe { Task::of(header) }.look();
+        seen.add();
+    });
+}
+
+fn race(worker: fn(&List, &[Listed; 2])) {
+    check(6, move || {
+        let list = Arc::new(list());
+        let tasks = Arc::new([Listed::new(), Listed::new()]);
+        let killer = {
+            let list = Arc::clone(&list);
+            thread::spawn(move || look(&list, &Tally::default()))
+        };
+        worker(&list, &tasks);
+        killer.join().unwrap();
+        look(&list, &Tally::default());
+        for task in &*tasks {
+            assert_eq!(task.1.freed.count(), 1);
+        }
+    });
+}
+
+fn one_after_another(list: &List, [first, second]: &[Listed; 2]) {
+    first.run(list, || {});
+    second.run(list, || {});
+}
+
+fn one_in_another(list: &List, [outer, inner]: &[Listed; 2]) {
+    outer.run(list, || {
+        inner.run(list, || {
+            assert!(Running::contains(list, outer.0.header()));
+            assert!(Running::contains(list, inner.0.header()));
+        });
+        assert!(!Running::contains(list, inner.0.header()));
+    });
+}
+
+#[test]
+fn tasks_one_after_another_against_a_killer() {
+    race(one_after_another);
+}
+
+#[test]
+fn nested_tasks_against_a_killer() {
+    race(one_in_another);
+}
+
+/// The killer sees all that is listed while he has the lock.
+#[test]
+fn a_killer_sees_both_of_two_nested_tasks() {
+    check(6, || {
+        let list = list();
+        let [outer, inner] = [Listed::new(), Listed::new()];
+        let seen = Tally::default();
+        outer.run(&list, || inner.run(&list, || look(&list, &seen)));
+        assert_eq!(seen.count(), 2);
+    });
+}

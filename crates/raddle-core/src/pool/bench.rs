@@ -14,6 +14,8 @@
 //!
 //! - **B1** `OUT` is entered by the thread itself, or by a guest that took the thread's bit, and left
 //!   only under the lock, which every change of a state holds.
+//! - **B2** A thread that is `OUT` sleeps, or has gone, or will see to its state before it does anything
+//!   else: for when its guest leaves it is put among the sleepers, whom others may claim.
 
 use raddle_sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use raddle_sync::spin::Backoff;
@@ -78,7 +80,7 @@ impl Benches {
     /// out in that very moment.
     pub(crate) fn stay_awake(&self, sleep: &Sleep, thread: usize) -> bool {
         let _guard = self.lock.lock();
-        let plays = self.states[thread].load(Ordering::Relaxed) != OUT;
+        let plays = !self.is_caught_out(thread);
         if plays {
             sleep.stay_awake(thread);
         }
@@ -88,8 +90,17 @@ impl Benches {
     /// The thread is awake. True: it was claimed, and counts as a searcher.
     pub(crate) fn rise(&self, sleep: &Sleep, thread: usize) -> bool {
         let _guard = self.lock.lock();
-        let plays = self.states[thread].load(Ordering::Relaxed) != OUT;
-        plays && !sleep.rise(thread)
+        !self.is_caught_out(thread) && !sleep.rise(thread)
+    }
+
+    /// Whether a thread that is awake is `OUT`. If so it no longer is (B2), though it is to sit down
+    /// again. Under the lock.
+    fn is_caught_out(&self, thread: usize) -> bool {
+        let out = self.states[thread].load(Ordering::Relaxed) == OUT;
+        if out {
+            self.set(thread, ASKED);
+        }
+        out
     }
 
     /// A guest has come: `thread` is to sit out.
