@@ -301,6 +301,13 @@ impl ForkStack {
         });
     }
 
+    /// Makes all jobs public: the owner waits, and may be the only one to run them. `head` is the first
+    /// free slot.
+    pub(crate) fn open(&self, head: &Slot) {
+        let head = self.index_of(head);
+        self.settle(|span| (span.tail, head));
+    }
+
     /// The owner's way to change `span`: first `limit`, then a new version (I1, I2).
     fn settle(&self, mut to: impl FnMut(Span) -> (usize, usize)) {
         loop {
@@ -354,6 +361,11 @@ impl ForkStack {
     pub(crate) fn has_work(&self) -> bool {
         // ORD: a hint, or ordered by the caller's heavy fence.
         !self.slot(self.span().tail).job.load(Ordering::Relaxed).is_null()
+    }
+
+    /// As [`ForkStack::has_work`], of jobs at or above `floor`.
+    pub(crate) fn has_work_above(&self, floor: usize) -> bool {
+        self.span().tail >= floor && self.has_work()
     }
 
     /// Asks the owner to share at its next push or pop.

@@ -25,7 +25,8 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// If `a` or `b` panics, the panic goes on here after both are done; if both do, that of `a`.
+    /// If `a` or `b` panics, the panic goes on here after both are done; if both do, that of `a`. And if
+    /// `self` is used inside of its own `join`, instead of the worker that the closure was given.
     ///
     /// ```
     /// fn fib(worker: &raddle_core::Worker, n: u32) -> u64 {
@@ -46,6 +47,9 @@ impl Worker {
         RA: Send,
         RB: Send,
     {
+        if self.slot().is_taken() {
+            smuggled();
+        }
         let Some(next) = self.next() else {
             return in_place(self, a, b);
         };
@@ -135,6 +139,13 @@ impl Drop for Restore {
     }
 }
 
+/// A worker is used by code that runs above it.
+#[cold]
+#[inline(never)]
+fn smuggled() -> ! {
+    panic!("this `&Worker` has an unfinished join: each closure must use the worker it is given");
+}
+
 /// The fork stack is full.
 #[cold]
 #[inline(never)]
@@ -174,7 +185,7 @@ where
 #[cold]
 #[inline(never)]
 fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>) -> RB {
-    worker.region().await_thief(worker);
+    worker.region().await_thief(worker, true);
     // SAFETY: J2: the thief is done.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -211,7 +222,8 @@ where
         let b = unsafe { job.take_closure() };
         panic::catch_unwind(AssertUnwindSafe(|| b(worker)))
     } else {
-        region.await_thief(worker);
+        // Nothing else runs inside of a `Drop`, where it would find itself panicking.
+        region.await_thief(worker, false);
         // SAFETY: J2: the thief is done.
         unsafe { job.take_result() }
     };

@@ -29,6 +29,12 @@ pub(crate) fn is_set(word: &AtomicU32) -> bool {
     word.load(Ordering::Acquire) == DONE
 }
 
+/// Whether the waiter sleeps, or is about to.
+pub(crate) fn is_asleep(word: &AtomicU32) -> bool {
+    // ORD: ordered by the caller's fence.
+    word.load(Ordering::Relaxed) == SLEEPING
+}
+
 /// Announces that the waiter sleeps next. False: it is set already.
 #[must_use]
 pub(crate) fn prepare_sleep(word: &AtomicU32) -> bool {

@@ -75,8 +75,8 @@ pub fn scope<'scope, F, R>(f: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
-    match Worker::current() {
-        Some(worker) => Scope::open(worker.shared(), f),
+    match Worker::here() {
+        Some(region) => Scope::open(region.shared(), f),
         None => {
             let shared = Pool::global().shared();
             // Without a place as a guest the tasks still run, and the caller just waits for them.
@@ -91,19 +91,19 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) -> R,
     {
-        let worker = Worker::current();
+        let worker = Worker::here();
         let scope = Scope {
             shared,
             pending: AtomicUsize::new(1),
             latch: Latch::new(crate::pool::current_parker()),
             panic: AtomicPtr::new(std::ptr::null_mut()),
-            context: worker.map_or(0, |worker| worker.region().owned.context.get()),
+            context: worker.map_or(0, |region| region.owned.context.get()),
             _scope: PhantomData,
         };
         let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
         // ORD: Acquire pairs with the Release of the tasks' decrements: what they did is visible.
         if scope.pending.fetch_sub(1, Ordering::AcqRel) != 1 {
-            crate::pool::wait_for(&scope.latch, None);
+            crate::pool::wait_for_scope(&scope.latch);
         }
         let panic = NonNull::new(scope.panic.load(Ordering::Relaxed)).map(|payload| {
             // SAFETY: C1: all tasks are over; it came from `Box::into_raw` in `keep_panic`.

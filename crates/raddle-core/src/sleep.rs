@@ -97,6 +97,13 @@ impl Sleep {
         self.counts.fetch_add(ONE_SEARCHING, Ordering::SeqCst);
     }
 
+    /// Of the threads that were to start, the one that was counted and all that would have followed never
+    /// will: they sleep.
+    pub(crate) fn never_started(&self, threads: usize) {
+        // ORD: as in `claimed`.
+        self.counts.fetch_add(threads as u64 * ONE_SLEEPING - ONE_SEARCHING, Ordering::SeqCst);
+    }
+
     /// A busy worker begins to search, unless `cap` others do.
     #[must_use]
     pub(crate) fn try_search(&self, cap: usize) -> bool {

@@ -48,7 +48,7 @@ pub(super) unsafe fn block(node: NonNull<Head>, deadline: Option<Instant>) {
     if state.attach(me).is_err() {
         return;
     }
-    if !pool::wait_for(&waiting.latch, deadline) && !state.detach(me) {
+    if !pool::wait_for_future(&waiting.latch, deadline) && !state.detach(me) {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::thread;
 
+use crate::models::Tally;
 use crate::models::rig::{Rig, idle_tasks};
 use crate::models::task::{List, Record, Task, list};
-use crate::models::Tally;
 use crate::queue::Injector;
 
 const ITERATIONS: usize = 20_000;

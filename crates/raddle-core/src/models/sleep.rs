@@ -193,7 +193,7 @@ fn tasks_on_their_way_between_queues_against_falling_asleep() {
         };
         let worker = {
             let rig = Arc::clone(&rig);
-            thread::spawn(move || drop(rig.injector.take::<1>()))
+            thread::spawn(move || rig.injector.take::<1>().is_some())
         };
         assert!(rig.grab(PRODUCER).is_some());
         worker.join().unwrap();

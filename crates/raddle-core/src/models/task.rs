@@ -23,9 +23,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new() -> Waiting {
-        Waiting {
-            latch: Latch::new(parker()),
-        }
+        Waiting { latch: Latch::new(parker()) }
     }
 
     /// # Safety

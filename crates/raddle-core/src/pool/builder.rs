@@ -168,6 +168,7 @@ fn start_all(shared: &Arc<Shared>, asked: usize) -> Result<(), PoolBuildError> {
     for started in 0..asked {
         shared.sleep.add_searcher();
         if let Err(source) = shared.start(started) {
+            shared.sleep.never_started(asked - started);
             shared.terminate();
             return Err(PoolBuildError::Threads { asked, started, source });
         }

@@ -33,6 +33,10 @@ struct State {
     /// A bit for each free place.
     free: u64,
     inside: usize,
+    /// Those inside who sleep until something is done: threads of the pool play in their stead.
+    resting: usize,
+    /// Tasks count on stacks of a size of their own.
+    own_stacks: bool,
     /// Somebody waits for the last guest to leave.
     closing: bool,
 }
@@ -80,11 +84,29 @@ impl GateHandle {
         let mut state = self.gate.state.lock();
         state.pointer = Some(Pointer(Arc::as_ptr(shared)));
         state.closing = false;
+        state.own_stacks = shared.config.stack_size.is_some();
         state.free = u64::MAX >> (64 - self.guests);
     }
 
     pub(crate) fn home(&self) -> Home {
         Home { gate: self.gate, generation: self.generation }
+    }
+
+    /// A guest goes to sleep: the thread that sits out for it may play meanwhile.
+    pub(crate) fn rest(&self, shared: &Shared) {
+        let mut state = self.gate.state.lock();
+        shared.benches.release(shared, shared.threads() - state.working());
+        state.resting += 1;
+        if shared.sleep.counts().need_wake() && shared.visible_work() > 0 {
+            shared.wake_one(Waker::Idle);
+        }
+    }
+
+    /// A guest is awake again.
+    pub(crate) fn resume(&self, shared: &Shared) {
+        let mut state = self.gate.state.lock();
+        state.resting -= 1;
+        shared.benches.ask(shared, shared.threads() - state.working());
     }
 
     /// Lets no more guests in, and waits for those inside.
@@ -98,6 +120,13 @@ impl GateHandle {
     }
 }
 
+impl State {
+    /// How many guests have a thread sit out for them: number `g` the thread `threads - g`.
+    fn working(&self) -> usize {
+        self.inside - self.resting
+    }
+}
+
 impl Drop for GateHandle {
     fn drop(&mut self) {
         RECYCLED.lock().unwrap_or_else(|e| e.into_inner()).push(self.gate);
@@ -107,8 +136,12 @@ impl Drop for GateHandle {
 impl Home {
     /// Makes the calling thread a guest. None: the pool has gone, or has no place free.
     pub(crate) fn enter<'a>(self) -> Option<Guest<'a>> {
+        self.enter_if(|_| true)
+    }
+
+    fn enter_if<'a>(self, accept: impl Fn(&State) -> bool) -> Option<Guest<'a>> {
         let mut state = self.gate.state.lock();
-        if state.generation != self.generation || state.free == 0 {
+        if state.generation != self.generation || state.free == 0 || !accept(&state) {
             return None;
         }
         // SAFETY: G1: the pool is there until this guest has left.
@@ -116,23 +149,23 @@ impl Home {
         let place = state.free.trailing_zeros() as usize;
         state.free &= state.free - 1;
         state.inside += 1;
-        // Under the lock: guest number `inside` is also the one that releases this thread.
-        shared.benches.ask(shared, shared.threads() - state.inside);
+        shared.benches.ask(shared, shared.threads() - state.working());
         drop(state);
         let region = &shared.regions[shared.threads() + place];
         // A worker of another pool brings its context along.
-        region.guest_arrives(Worker::current().map_or(0, |w| w.region().owned.context.get()));
+        region.guest_arrives(Worker::here().map_or(0, |outer| outer.owned.context.get()));
+        region.owned.outer.set(Worker::hint());
         Some(Guest { home: self, shared, place, current: Some(region.base().enter()) })
     }
 
     /// As `enter`, to run a task of the pool: not where tasks count on stacks of a size of their own.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        self.enter().filter(|guest| guest.shared.config.stack_size.is_none())
+        self.enter_if(|state| !state.own_stacks)
     }
 
-    /// Whether this is the pool of `worker`.
-    pub(crate) fn is_of(self, worker: &Worker) -> bool {
-        let home = worker.shared().gate.home();
+    /// Whether this is that pool.
+    pub(crate) fn is_of(self, shared: &Shared) -> bool {
+        let home = shared.gate.home();
         std::ptr::eq(home.gate, self.gate) && home.generation == self.generation
     }
 }
@@ -157,7 +190,7 @@ impl Drop for Guest<'_> {
         self.current = None;
         self.worker().region().guest_leaves();
         let mut state = self.home.gate.state.lock();
-        self.shared.benches.release(self.shared, self.shared.threads() - state.inside);
+        self.shared.benches.release(self.shared, self.shared.threads() - state.working());
         state.free |= 1 << self.place;
         state.inside -= 1;
         let awaited = state.closing;

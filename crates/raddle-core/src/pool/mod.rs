@@ -28,6 +28,8 @@ use raddle_sync::parker::{self, Parker};
 
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName};
 pub(crate) use self::gate::Home;
+use self::region::Region;
+use self::search::Goal;
 pub(crate) use self::shared::Shared;
 pub use self::worker::Worker;
 use crate::future::Future;
@@ -128,11 +130,11 @@ impl Pool {
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
     {
-        let home = self.shared.gate.home();
-        if let Some(worker) = Worker::current().filter(|worker| home.is_of(worker)) {
+        if let Some(worker) = Worker::beneath(|shared| std::ptr::eq(shared, &*self.shared)) {
+            let _current = worker.enter();
             return f(worker);
         }
-        match home.enter() {
+        match self.shared.gate.home().enter() {
             Some(guest) => f(guest.worker()),
             None => self.run_queued(f),
         }
@@ -148,6 +150,7 @@ impl Pool {
         let mut call = Call {
             header: TaskHeader::new(Call::<F, R>::VTABLE),
             latch: Latch::new(parker::current()),
+            context: Worker::here().map_or(0, |outer| outer.owned.context.get()),
             closure: Some(f),
             result: None,
         };
@@ -188,15 +191,31 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.gate.close();
-        self.shared.terminate();
-        // What no thread was there to run: the last one may have been refused by the system.
-        let region = &self.shared.regions[self.shared.threads()];
-        let _current = region.base().enter();
-        let queued = || self.shared.injector.take::<1>()?.into_iter().next();
-        while let Some(task) = region.ring.pop().or_else(queued) {
-            region.run_task(task, region.base());
+        if Worker::beneath(|shared| std::ptr::eq(shared, &*self.shared)).is_none() {
+            end(&self.shared);
+            return;
         }
+        // Dropped by one of its own tasks, which cannot wait for itself.
+        let shared = Arc::clone(&self.shared);
+        let ending = thread::Builder::new().name("raddle-end".into());
+        if ending.spawn(move || end(&shared)).is_err() {
+            // No thread to be had: the pool stays.
+            std::mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}
+
+/// Finishes what was spawned, and ends the threads.
+fn end(shared: &Shared) {
+    shared.gate.close();
+    shared.terminate();
+    // What no thread was there to run: the system may have refused the last one.
+    let region = &shared.regions[shared.threads()];
+    region.guest_arrives(0);
+    let _current = region.base().enter();
+    let queued = || shared.injector.take::<1>()?.into_iter().next();
+    while let Some(task) = region.ring.pop().or_else(queued) {
+        region.run_task(task, region.base());
     }
 }
 
@@ -222,9 +241,9 @@ fn default_threads() -> usize {
 
 /// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
 pub(crate) fn queue(shared: &Shared, task: Task) {
-    match Worker::current().filter(|worker| std::ptr::eq(worker.shared(), shared)) {
-        Some(worker) => {
-            worker.region().push_task(task);
+    match Worker::here().filter(|region| std::ptr::eq(region.shared, shared)) {
+        Some(region) => {
+            region.push_task(task);
             shared.announce();
         }
         None => shared.inject([task]),
@@ -233,22 +252,32 @@ pub(crate) fn queue(shared: &Shared, task: Task) {
 
 /// The id of the next task, from this worker's block if it is one of the pool.
 pub(crate) fn next_task_id(shared: &Shared) -> u64 {
-    match Worker::current().filter(|worker| std::ptr::eq(worker.shared(), shared)) {
-        Some(worker) => worker.region().task_id(),
+    match Worker::here().filter(|region| std::ptr::eq(region.shared, shared)) {
+        Some(region) => region.task_id(),
         None => shared.id_block(1).0,
     }
 }
 
 /// What this thread parks on.
 pub(crate) fn current_parker() -> &'static Parker {
-    Worker::current().map_or_else(parker::current, |worker| worker.region().parker())
+    Worker::here().map_or_else(parker::current, Region::parker)
 }
 
-/// Blocks until the latch, which was made with `current_parker`, is set; a worker helps meanwhile.
-/// False: the time has come, and it is not.
-pub(crate) fn wait_for(latch: &Latch, deadline: Option<Instant>) -> bool {
-    match (Worker::current(), deadline) {
-        (Some(worker), deadline) => worker.region().await_latch(latch, deadline),
+/// Blocks until the latch of a scope, made with `current_parker`, is set.
+pub(crate) fn wait_for_scope(latch: &Latch) {
+    match Worker::here() {
+        Some(region) => {
+            region.await_latch(latch, Goal::Scope(latch));
+        }
+        None => latch.wait(),
+    }
+}
+
+/// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come,
+/// and it is not.
+pub(crate) fn wait_for_future(latch: &Latch, deadline: Option<Instant>) -> bool {
+    match (Worker::here(), deadline) {
+        (Some(region), deadline) => region.await_latch(latch, Goal::Future(latch, deadline)),
         (None, None) => {
             latch.wait();
             true
@@ -262,6 +291,7 @@ pub(crate) fn wait_for(latch: &Latch, deadline: Option<Instant>) -> bool {
 struct Call<F, R> {
     header: TaskHeader,
     latch: Latch,
+    context: usize,
     closure: Option<F>,
     result: Option<thread::Result<R>>,
 }
@@ -281,6 +311,8 @@ where
         let closure = unsafe { &mut (*call).closure }.take();
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
+        // SAFETY: as above.
+        worker.region().owned.context.set(unsafe { (*call).context });
         let result = closure.map(|f| panic::catch_unwind(AssertUnwindSafe(|| f(worker))));
         // SAFETY: as above.
         unsafe { (*call).result = result };

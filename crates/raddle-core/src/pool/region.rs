@@ -38,6 +38,10 @@ const FIRST: usize = size_of::<Region>().div_ceil(size_of::<Slot>());
 pub(crate) struct Owned {
     /// The context word of the running code: see `local`.
     pub(crate) context: Cell<usize>,
+    /// What was current on this thread before it became a guest.
+    pub(crate) outer: Cell<*const Worker>,
+    /// The stolen fork that runs here, innermost, and whose it is.
+    pub(crate) serving: Cell<(*const Slot, usize)>,
     /// How many foreign jobs are suspended on this thread's stack.
     pub(crate) depth: Cell<usize>,
     /// Below this address the stack is too full to take on foreign work while waiting.
@@ -122,6 +126,8 @@ impl RegionBox {
             fork,
             owned: Owned {
                 context: Cell::new(0),
+                outer: Cell::new(std::ptr::null()),
+                serving: Cell::new((std::ptr::null(), 0)),
                 depth: Cell::new(0),
                 stack_floor: Cell::new(0),
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),

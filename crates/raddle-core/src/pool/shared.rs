@@ -60,7 +60,10 @@ pub(crate) struct Shared {
     /// Threads first, then guests.
     pub(crate) regions: Box<[RegionBox]>,
     seats: Box<[Mutex<Seat>]>,
+    /// The threads go once there is nothing left to do.
     terminating: AtomicBool,
+    /// There is nothing left to do.
+    ended: AtomicBool,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
     /// Light fences suffice: see `raddle_sync::fence`.
@@ -100,6 +103,7 @@ impl Shared {
                 regions: regions.into_boxed_slice(),
                 seats: (0..threads).map(|_| Mutex::new(Seat::default())).collect(),
                 terminating: AtomicBool::new(false),
+                ended: AtomicBool::new(false),
                 oversubscribed: threads > processors,
                 process_wide: raddle_sync::fence::process_wide(),
                 epoch: Instant::now(),
@@ -282,26 +286,35 @@ impl Shared {
 
     // --- the end ---
 
-    pub(crate) fn terminating(&self) -> bool {
-        // ORD: Acquire pairs with the store in `terminate`; sleepers are unparked after it.
-        self.terminating.load(Ordering::Acquire)
+    pub(crate) fn ended(&self) -> bool {
+        // ORD: Acquire pairs with the store in `end_if_quiet`; sleepers are unparked after it.
+        self.ended.load(Ordering::Acquire)
     }
 
-    /// Lets the threads go once there is nothing left to do, and waits for them.
-    pub(crate) fn terminate(&self) {
-        self.terminating.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        for region in &self.regions[..self.threads()] {
-            region.parker().unpark();
-        }
-        let me = thread::current().id();
-        for seat in &self.seats {
-            let handle = seat.lock().handle.take();
-            // A pool dropped by one of its own tasks: that thread goes when the task is over.
-            if let Some(handle) = handle.filter(|handle| handle.thread().id() != me) {
-                // A worker's loop does not panic; if it did, its message is out already.
-                let _ = handle.join();
+    /// By a thread that has just fallen asleep, or by who ends the pool: if the pool is to end and all
+    /// threads sleep, then no task runs that might bring work, and the threads may go.
+    pub(crate) fn end_if_quiet(&self) {
+        let counts = self.sleep.counts();
+        let asleep = counts.searching() == 0 && counts.sleeping() == self.threads();
+        // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
+        if self.terminating.load(Ordering::Relaxed) && asleep && self.visible_work() == 0 {
+            // ORD: Release pairs with the Acquire in `ended`.
+            self.ended.store(true, Ordering::Release);
+            for region in &self.regions[..self.threads()] {
+                region.parker().unpark();
             }
+        }
+    }
+
+    /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them.
+    pub(crate) fn terminate(&self) {
+        self.terminating.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.end_if_quiet();
+        // More than once: a thread that had gone may be started again by a task that still ran.
+        while let Some(handle) = self.seats.iter().find_map(|seat| seat.lock().handle.take()) {
+            // A worker's loop does not panic; if it did, its message is out already.
+            let _ = handle.join();
         }
     }
 }

@@ -19,7 +19,8 @@ thread_local! {
 ///
 /// A `&Worker` comes from [`Pool::run`](crate::Pool::run) and is handed down by
 /// [`Worker::join`]. It is a place in the worker's stack of forks, so each closure must
-/// use the one it is given; the type is neither `Send` nor `Sync`, which leaves no other way.
+/// use the one it is given. The type is neither `Send` nor `Sync`; should one from further out be
+/// smuggled in all the same, it panics.
 ///
 /// ```
 /// use raddle_core::{Pool, Worker};
@@ -97,11 +98,39 @@ impl Worker {
     pub(crate) fn current<'a>() -> Option<&'a Worker> {
         // SAFETY: set by `CurrentGuard` and `set_current`, to a slot of a region that lives until it
         // is set back.
-        let mut worker = unsafe { CURRENT.get().as_ref() }?;
+        let worker = unsafe { CURRENT.get().as_ref() }?;
+        Some(worker.head())
+    }
+
+    /// The head of the stack, of which `self` is at or below it.
+    #[inline(always)]
+    fn head(&self) -> &Worker {
+        let mut worker = self;
         while worker.slot.is_taken() {
             worker = worker.above();
         }
-        Some(worker)
+        worker
+    }
+
+    /// The region of the worker that this thread is, without looking for the head.
+    #[inline]
+    pub(crate) fn here<'a>() -> Option<&'a Region> {
+        // SAFETY: as in `current`.
+        Some(unsafe { CURRENT.get().as_ref() }?.region())
+    }
+
+    /// The innermost worker that this thread is and `accept` accepts, at its head: a guest of one pool may be
+    /// a worker of another beneath.
+    pub(crate) fn beneath<'a>(accept: impl Fn(&Shared) -> bool) -> Option<&'a Worker> {
+        let mut hint = CURRENT.get();
+        // SAFETY: as in `current`; a guest's region keeps what was current before.
+        while let Some(worker) = unsafe { hint.as_ref() } {
+            if accept(worker.shared()) {
+                return Some(worker.head());
+            }
+            hint = worker.region().owned.outer.get();
+        }
+        None
     }
 
     /// The slot above a taken one.

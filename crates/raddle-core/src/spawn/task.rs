@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
 use raddle_sync::cell::UnsafeCell;
+use raddle_sync::strand;
 
 use crate::future::Future;
 use crate::future::Killed;
@@ -38,8 +39,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    match Worker::current() {
-        Some(worker) => spawn_in(worker.shared(), f),
+    match Worker::here() {
+        Some(region) => spawn_in(region.shared(), f),
         None => Pool::global().spawn(f),
     }
 }
@@ -57,8 +58,8 @@ where
 /// assert!(future.wait().is_err());
 /// ```
 pub fn killed() -> bool {
-    Worker::current().is_some_and(|worker| {
-        let context = worker.region().owned.context.get();
+    Worker::here().is_some_and(|region| {
+        let context = region.owned.context.get();
         // SAFETY: the current context.
         unsafe { Frame::claim(context) }.is_some_and(Claim::is_killed)
     })
@@ -276,8 +277,9 @@ where
         // SAFETY: the future's handle keeps it alive.
         let this = unsafe { task.as_ref() };
         let header = Self::header_of(task);
-        match Worker::current() {
-            Some(worker) if this.home.is_of(worker) => {
+        match Worker::beneath(|shared| this.home.is_of(shared)) {
+            Some(worker) => {
+                let _current = worker.enter();
                 if Running::contains(&worker.region().running, header) {
                     return Assist::Cycle;
                 }
@@ -306,6 +308,7 @@ where
         let header = Self::header_of(task);
         let region = worker.region();
         if region.ring.pop_if(header) {
+            let _strand = strand::enter_foreign();
             region.run_task(header, worker);
             return;
         }
@@ -316,6 +319,8 @@ where
         if unsafe { worker.shared().injector.remove(header) } {
             this.claim.unqueued();
         }
+        // Another strand of work than the one that waits.
+        let _strand = strand::enter_foreign();
         let before = region.owned.context.replace(0);
         // SAFETY: started.
         unsafe { Self::execute(task, worker) };
