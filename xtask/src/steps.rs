@@ -3,7 +3,7 @@
 use crate::sanitize;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// One check.
 pub(crate) struct Step {
@@ -79,7 +79,7 @@ fn bench() -> Outcome {
 }
 
 /// Tests the concurrent crates on a model checker's seam: the models in their libraries, and in
-/// `tests/CHECKER.rs` where there is one.
+/// `tests/CHECKER.rs` where there is one. A crate without models fails: a `cfg` has lost them.
 fn models(checker: &str) -> Outcome {
     let mut all = Outcome::Passed;
     for package in CONCURRENT {
@@ -95,8 +95,19 @@ fn models(checker: &str) -> Outcome {
         if outcome(&mut command) != Outcome::Passed {
             all = Outcome::Failed;
         }
+        if !has_tests(command.args(["--", "--list"])) {
+            eprintln!("xtask: {package} has no models for {checker}");
+            all = Outcome::Failed;
+        }
     }
     all
+}
+
+/// Whether a command that lists tests lists any.
+fn has_tests(list: &mut Command) -> bool {
+    list.stderr(Stdio::null()).output().is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().any(|line| line.ends_with(": test"))
+    })
 }
 
 /// The workspace's root.

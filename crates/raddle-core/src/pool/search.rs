@@ -178,7 +178,8 @@ impl Region {
         let shared = self.shared();
         let mut since = Instant::now();
         while !self.is_reached(goal) {
-            if let Some((work, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at))) {
+            if let Some((work, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
+            {
                 if searching {
                     shared.hand_on(Waker::Busy);
                 }

@@ -280,7 +280,12 @@ where
         match Worker::beneath(|shared| this.home.is_of(shared)) {
             Some(worker) => {
                 let _current = worker.enter();
-                if Running::contains(&worker.region().running, header) {
+                let region = worker.region();
+                // SAFETY: the current context.
+                let within = unsafe { Frame::claim(region.owned.context.get()) };
+                // On this very thread, or as a fork of the task on another.
+                let own = within.is_some_and(|claim| std::ptr::eq(claim, &this.claim));
+                if own || Running::contains(&region.running, header) {
                     return Assist::Cycle;
                 }
                 // SAFETY: alive, on its own pool.
