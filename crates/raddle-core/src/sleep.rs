@@ -198,7 +198,7 @@ impl Sleep {
         None
     }
 
-    /// A claimed worker could not be woken: it sleeps on.
+    /// A claimed worker could not be woken: it sleeps on. The caller sees to the work.
     pub(crate) fn unclaim(&self, worker: usize) {
         let _ = self.fall_asleep(worker, true);
     }

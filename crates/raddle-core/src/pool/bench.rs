@@ -17,7 +17,7 @@
 //! - **B2** A thread that is `OUT` sleeps, or has gone, or will see to its state before it does anything
 //!   else: for when its guest leaves it is put among the sleepers, whom others may claim.
 
-use raddle_sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use raddle_sync::atomic::{AtomicU8, Ordering, fence};
 use raddle_sync::spin::Backoff;
 use raddle_sync::sync::Mutex;
 
@@ -33,7 +33,6 @@ const OUT: u8 = 2;
 pub(crate) struct Benches {
     lock: Mutex<()>,
     states: Box<[AtomicU8]>,
-    out: AtomicUsize,
 }
 
 impl Benches {
@@ -41,7 +40,6 @@ impl Benches {
         Benches {
             lock: Mutex::new(()),
             states: (0..threads).map(|_| AtomicU8::new(PLAYS)).collect(),
-            out: AtomicUsize::new(0),
         }
     }
 
@@ -58,9 +56,7 @@ impl Benches {
     }
 
     fn set(&self, thread: usize, state: u8) {
-        let before = self.states[thread].swap(state, Ordering::Relaxed);
-        let out = self.out.load(Ordering::Relaxed) + usize::from(state == OUT);
-        self.out.store(out - usize::from(before == OUT), Ordering::Relaxed);
+        self.states[thread].store(state, Ordering::Relaxed);
     }
 
     /// The thread itself sits down, if it is asked to.

@@ -141,27 +141,24 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a claimed worker its token, or a thread if it has none.
-    fn rouse(&self, worker: usize, waker: Waker) {
+    /// Gives a claimed worker its token, or a thread if it has none. False: the system refuses one.
+    fn rouse(&self, worker: usize, waker: Waker) -> bool {
         let region = &self.regions[worker];
+        if worker < self.threads() {
+            let seat = self.seats[worker].lock();
+            if !seat.present {
+                drop(seat);
+                return self.me.upgrade().is_some_and(|shared| shared.start(worker).is_ok());
+            }
+            if waker == Waker::Busy && !self.oversubscribed {
+                // Under the lock, so that the thread is there.
+                region.elsewhere.confine();
+            }
+        }
         // ORD: read by the woken worker after its token.
         region.roused_at.store(self.now().max(1), Ordering::Relaxed);
-        if worker >= self.threads() {
-            region.parker().unpark();
-            return;
-        }
-        let seat = self.seats[worker].lock();
-        let present = seat.present;
-        if present && waker == Waker::Busy && !self.oversubscribed {
-            // Under the lock, so that the thread is there.
-            region.elsewhere.confine();
-        }
-        drop(seat);
-        if present {
-            region.parker().unpark();
-        } else if self.me.upgrade().is_none_or(|shared| shared.start(worker).is_err()) {
-            self.sleep.unclaim(worker);
-        }
+        region.parker().unpark();
+        true
     }
 
     /// An idle thread asks to go for good. False: it was claimed, and a token is on its way.
@@ -191,8 +188,11 @@ impl Shared {
 
     #[cold]
     pub(crate) fn wake_one(&self, waker: Waker) {
-        if let Some(worker) = self.sleep.claim() {
-            self.rouse(worker, waker);
+        let Some(worker) = self.sleep.claim() else { return };
+        if !self.rouse(worker, waker) {
+            // Let it be a sleeper whose thread is there.
+            self.wake_one(waker);
+            self.sleep.unclaim(worker);
         }
     }
 
