@@ -10,6 +10,7 @@
 //! - **J2** A thief writes the result before it sets `done` of the slot, and does not touch the job
 //!   afterwards; the owner reads the result only after it saw `done`.
 
+use std::cell::Cell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
@@ -26,8 +27,19 @@ pub(crate) type RunOn = *const ();
 pub(crate) struct ForkHeader {
     /// Runs the job; the second argument is the worker that runs it.
     pub(crate) run: unsafe fn(*const ForkHeader, RunOn),
-    /// The context word of the forking code: the thief works under it (see `local`).
-    pub(crate) context: usize,
+    /// The context word of the forking code: the thief works under it (see `local`). `SPENT` once a thief
+    /// has run the job.
+    pub(crate) context: Cell<usize>,
+}
+
+/// No context: frames are aligned.
+const SPENT: usize = usize::MAX;
+
+impl ForkHeader {
+    /// By the thief, before it sets `done` (J2).
+    pub(crate) fn mark_spent(&self) {
+        self.context.set(SPENT);
+    }
 }
 
 /// A closure waiting on the stack of its `join`, and the place for its result.
@@ -46,7 +58,7 @@ impl<F, R> ForkJob<F, R> {
         run: unsafe fn(*const ForkHeader, RunOn),
     ) -> ForkJob<F, R> {
         ForkJob {
-            header: ForkHeader { run, context },
+            header: ForkHeader { run, context: Cell::new(context) },
             closure: UnsafeCell::new(ManuallyDrop::new(closure)),
             result: UnsafeCell::new(MaybeUninit::uninit()),
         }
@@ -88,6 +100,11 @@ impl<F, R> ForkJob<F, R> {
             let place = unsafe { &mut *place };
             place.write(result);
         });
+    }
+
+    /// By the owner after it saw `done`: whether a thief has run this very job.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.header.context.get() == SPENT
     }
 
     /// The result of a stolen job.

@@ -25,8 +25,9 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// If `a` or `b` panics, the panic goes on here after both are done; if both do, that of `a`. And if
-    /// `self` is used inside of its own `join`, instead of the worker that the closure was given.
+    /// If `a` or `b` panics, the panic goes on here after both are done; if both do, that of `a`. It may
+    /// also panic if `self` is used inside of its own `join`, instead of the worker that the closure was
+    /// given.
     ///
     /// ```
     /// fn fib(worker: &raddle_core::Worker, n: u32) -> u64 {
@@ -47,9 +48,6 @@ impl Worker {
         RA: Send,
         RB: Send,
     {
-        if self.slot().is_taken() {
-            smuggled();
-        }
         let Some(next) = self.next() else {
             return in_place(self, a, b);
         };
@@ -66,6 +64,7 @@ impl Worker {
         let unwinding = Unwinding { worker: self, job: &job };
         let ra = a(next);
         forget(unwinding);
+        let region = self.afresh().region();
         if region.fork.pop(self.slot()) || region.popped(self.slot()) {
             // The copy that never left: small ones stay in registers.
             (ra, ManuallyDrop::into_inner(b)(self))
@@ -139,7 +138,8 @@ impl Drop for Restore {
     }
 }
 
-/// A worker is used by code that runs above it.
+/// The slot's thief has run another job: the worker was used inside of its own join. The slot is left as
+/// it is, for that join.
 #[cold]
 #[inline(never)]
 fn smuggled() -> ! {
@@ -185,7 +185,12 @@ where
 #[cold]
 #[inline(never)]
 fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>) -> RB {
-    worker.region().await_thief(worker, true);
+    let region = worker.region();
+    region.await_thief(worker, true);
+    if !job.is_spent() {
+        smuggled();
+    }
+    region.joined(worker);
     // SAFETY: J2: the thief is done.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -224,6 +229,11 @@ where
     } else {
         // Nothing else runs inside of a `Drop`, where it would find itself panicking.
         region.await_thief(worker, false);
+        if !job.is_spent() {
+            // As in `stolen`, but there is a panic already. What was stolen is another job.
+            return;
+        }
+        region.joined(worker);
         // SAFETY: J2: the thief is done.
         unsafe { job.take_result() }
     };

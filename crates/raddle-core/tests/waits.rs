@@ -265,9 +265,19 @@ scoped_tls::scoped_thread_local!(static OUTER: Worker);
 #[test]
 fn a_smuggled_worker_panics() {
     let pool = Pool::new(2).unwrap();
+    // The outer fork is stolen, so that its slot is a thief's.
+    let stolen = AtomicBool::new(false);
     let caught = catch_unwind(AssertUnwindSafe(|| {
         pool.run(|w| {
-            OUTER.set(w, || w.join(|_| OUTER.with(|outer| outer.join(|_| 1, |_| 2)), |_| ()))
+            OUTER.set(w, || {
+                w.join(
+                    |_| {
+                        until(&stolen);
+                        OUTER.with(|outer| outer.join(|_| (), |_| String::from("of nobody")))
+                    },
+                    |_| stolen.store(true, Ordering::SeqCst),
+                )
+            })
         })
     }));
     let payload = caught.unwrap_err();

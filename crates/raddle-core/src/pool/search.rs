@@ -153,14 +153,19 @@ impl Region {
         }
     }
 
-    /// Waits for the thief of the worker's fork, helping him if `helping`, and frees the slot.
+    /// Waits for the thief of the worker's fork, helping him if `helping`. The slot is then to be freed by
+    /// `joined`.
     #[cold]
     #[inline(never)]
     pub(crate) fn await_thief(&self, worker: &Worker, helping: bool) {
         let slot = worker.slot();
         slot.mark_waiting();
         self.work_until(Goal::Fork(slot), worker.next().filter(|_| helping), false);
-        self.fork.reset(slot);
+    }
+
+    /// Frees the slot of a fork whose thief is done.
+    pub(crate) fn joined(&self, worker: &Worker) {
+        self.fork.reset(worker.slot());
         self.stay_attentive();
     }
 
@@ -534,11 +539,12 @@ impl Region {
         slot.thief.store(thief.pack(), Ordering::Relaxed);
         // SAFETY: I5: the job stays until `done` is set.
         let header = unsafe { &*job };
-        let (run, context) = (header.run, header.context);
+        let (run, context) = (header.run, header.context.get());
         let before = self.owned.context.replace(context);
         let served = self.owned.serving.replace((slot, victim.index));
         // SAFETY: J1: the job is ours; `at` is this worker.
         unsafe { run(job, std::ptr::from_ref(at).cast()) };
+        header.mark_spent();
         self.owned.serving.set(served);
         self.owned.context.set(before);
         // Before the owner goes on, so that he finds a searcher for what he forks next.

@@ -19,8 +19,8 @@ thread_local! {
 ///
 /// A `&Worker` comes from [`Pool::run`](crate::Pool::run) and is handed down by
 /// [`Worker::join`]. It is a place in the worker's stack of forks, so each closure must
-/// use the one it is given. The type is neither `Send` nor `Sync`; should one from further out be
-/// smuggled in all the same, it panics.
+/// use the one it is given. The type is neither `Send` nor `Sync`; a join on one that was smuggled in from
+/// further out all the same works or panics.
 ///
 /// ```
 /// use raddle_core::{Pool, Worker};
@@ -69,6 +69,29 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn slot(&self) -> &Slot {
         &self.slot
+    }
+
+    /// The same worker, of which the compiler knows nothing: what it has computed from the other one need
+    /// not be kept in registers across a call.
+    #[inline(always)]
+    #[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read through it")]
+    pub(crate) fn afresh(&self) -> &Worker {
+        #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+        {
+            let mut worker: *const Worker = self;
+            // SAFETY: no instruction at all.
+            unsafe {
+                std::arch::asm!(
+                    "/* {0} */",
+                    inout(reg) worker,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+            }
+            // SAFETY: it is `self`.
+            unsafe { &*worker }
+        }
+        #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
+        self
     }
 
     /// The header of the region that this slot lies in.
