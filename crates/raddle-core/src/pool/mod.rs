@@ -5,7 +5,8 @@
 //! | [`worker`] | `Worker`, and which worker a thread is                                 |
 //! | [`region`] | the memory of one worker                                              |
 //! | [`shared`] | what all workers share; threads started, woken, ended                   |
-//! | [`search`] | what a worker does without work: search, help, sleep                   |
+//! | [`search`] | what a worker does without work: search, wait, sleep                   |
+//! | [`hunt`]   | where it finds work, and how it runs it                                |
 //! | [`gate`]   | how callers from outside come in as guests                             |
 //! | [`bench`]  | how a thread sits out while a guest works                              |
 //! | [`builder`]| `PoolBuilder`                                                         |
@@ -13,6 +14,7 @@
 mod bench;
 mod builder;
 mod gate;
+mod hunt;
 mod kill;
 mod region;
 mod search;
