@@ -21,6 +21,8 @@ pub(crate) fn asan() -> Outcome {
     command.args(["test", "--target", ASAN_TARGET, "--lib", "--tests"]);
     command.args(CONCURRENT.iter().flat_map(|package| ["-p", package]));
     command.arg("--target-dir").arg(target_dir("asan"));
+    let suppressions = root().join("xtask/lsan.supp");
+    command.env("LSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     outcome(command.env("RUSTFLAGS", "-Zsanitizer=address"))
 }
 
