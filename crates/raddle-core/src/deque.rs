@@ -207,6 +207,15 @@ impl ForkStack {
         self.portable = true;
     }
 
+    /// The owner's fence.
+    #[inline(always)]
+    fn light(&self) {
+        // In models it is a full one, which it must not be where there is no process-wide fence.
+        if !(cfg!(any(raddle_loom, raddle_shuttle)) && self.portable) {
+            fence::light();
+        }
+    }
+
     #[inline]
     fn address(&self, index: usize) -> usize {
         self.slots as usize + index * size_of::<Slot>()
@@ -247,7 +256,7 @@ impl ForkStack {
     pub(crate) fn push(&self, slot: &Slot, job: *mut ForkHeader) -> bool {
         // ORD: Release pairs with the Acquire loads of slots by thieves: the job is complete.
         slot.job.store(job, Ordering::Release);
-        fence::light(); // I4
+        self.light(); // I4
         // ORD: I4; a stale value means that the thief will see the store above.
         self.limit.load(Ordering::Relaxed) > slot as *const Slot as usize
     }
@@ -258,7 +267,7 @@ impl ForkStack {
     pub(crate) fn pop(&self, slot: &Slot) -> bool {
         // ORD: no data follows from null; the fence orders it before the load (I4).
         slot.job.store(std::ptr::null_mut(), Ordering::Relaxed);
-        fence::light(); // I4
+        self.light(); // I4
         // ORD: I4; a stale value means that no thief has made this slot public.
         self.limit.load(Ordering::Relaxed) <= slot as *const Slot as usize
     }

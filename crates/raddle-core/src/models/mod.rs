@@ -7,6 +7,7 @@
 //! |-----------|--------------------------------------------------------------------------|
 //! | `deque`   | an owner's forks against thieves that steal, ask and escalate               |
 //! | `sleep`   | producers against workers that go to sleep, wake and hand on                |
+//! | `wait`    | a victim that sleeps apart against its thief; an owner that runs its own forks |
 //! | `latch`   | the setter against the waiter, and against the end of the latch             |
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
 //! | `future`  | producer against consumer                                                |
@@ -43,6 +44,8 @@ mod running;
 #[cfg(raddle_loom)]
 mod sleep;
 mod task;
+#[cfg(raddle_loom)]
+mod wait;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -2,6 +2,9 @@
 //! step as there. One thread of the model plays one worker.
 
 mod sleeping;
+mod waiting;
+
+use std::sync::Mutex;
 
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::parker::Parker;
@@ -13,26 +16,49 @@ use crate::models::{Tally, parker};
 use crate::queue::{Injector, Ring, Task};
 use crate::sleep::Sleep;
 
-/// A fork whose work is to be counted.
-type Job = ForkJob<Tally, u32>;
+/// What a fork does once it is counted.
+pub(super) type Body = fn(Place<'_>, &Tally);
 
-/// What a thief calls.
-unsafe fn run_job(header: *const ForkHeader, _: RunOn) {
-    // SAFETY: all forks of the models are such jobs.
-    let job = unsafe { &*header.cast::<Job>() };
-    // SAFETY: J1: the caller has stolen it.
-    unsafe { job.run_stolen(|ran| run(&ran)) };
+/// A fork whose work is to be counted.
+type Job = ForkJob<(Tally, Body), u32>;
+
+/// Where code runs: the worker, and its first free slot.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) rig: &'a Rig,
+    pub(super) me: usize,
+    pub(super) at: usize,
 }
 
-fn run(ran: &Tally) -> u32 {
+/// What a thief calls.
+unsafe fn run_job(header: *const ForkHeader, place: RunOn) {
+    // SAFETY: all forks of the models are such jobs.
+    let job = unsafe { &*header.cast::<Job>() };
+    // SAFETY: `run_fork` passes one.
+    let place = unsafe { *place.cast::<Place<'_>>() };
+    // SAFETY: J1: the caller has stolen it.
+    unsafe { job.run_stolen(|work| run(place, &work)) };
+}
+
+fn run(place: Place<'_>, (ran, body): &(Tally, Body)) -> u32 {
     ran.add();
+    body(place, ran);
     7
+}
+
+/// Whether the owner of a stolen fork helps its thief, as all do but those that unwind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    Helping,
+    Idly,
 }
 
 pub(super) struct Region {
     pub(super) fork: ForkStack,
     pub(super) ring: Ring,
     pub(super) parker: &'static Parker,
+    /// The victim of the fork that runs here, and the fork's slot. Only its own worker looks (R2).
+    serving: Mutex<Option<(usize, usize)>>,
     slots: Box<[Slot]>,
 }
 
@@ -44,6 +70,7 @@ impl Region {
             fork: unsafe { ForkStack::new(slots.as_ptr(), slots.len(), 0) },
             ring: Ring::new(),
             parker: parker(),
+            serving: Mutex::new(None),
             slots,
         }
     }
@@ -77,18 +104,31 @@ impl Rig {
 
     /// Forks a job at slot `at`, calls `first`, and takes the job back or waits for its thief.
     pub(super) fn join(&self, me: usize, at: usize, ran: &Tally, first: impl FnOnce()) {
+        self.join_of(Place { rig: self, me, at }, ran, |_, _| (), Waits::Idly, first);
+    }
+
+    /// As `join`, of a job with this `body`.
+    pub(super) fn join_of(
+        &self,
+        place: Place<'_>,
+        ran: &Tally,
+        body: Body,
+        waits: Waits,
+        first: impl FnOnce(),
+    ) {
+        let Place { me, at, .. } = place;
         let region = &self.regions[me];
         let slot = &region.slots[at];
-        let job = Job::new(ran.clone(), 0, run_job);
+        let job = Job::new((ran.clone(), body), 0, run_job);
         if region.fork.push(slot, job.header()) {
             self.pushed(me, slot);
         }
         first();
         let result = if region.fork.pop(slot) || self.popped(me, slot) {
             // SAFETY: J1: the pop gave it back.
-            run(&unsafe { job.take_closure() })
+            run(place, &unsafe { job.take_closure() })
         } else {
-            self.await_thief(me, slot);
+            self.await_thief(place, waits);
             // SAFETY: J2: the thief is done.
             unsafe { job.take_result() }.expect("the job does not panic")
         };
@@ -98,7 +138,21 @@ impl Rig {
     fn pushed(&self, me: usize, slot: &Slot) {
         self.regions[me].fork.publish(slot);
         fence(Ordering::SeqCst);
-        self.wake_if_needed();
+        if self.sleep.counts().need_wake() {
+            self.wake_one();
+        } else {
+            self.wake_victim(me);
+        }
+    }
+
+    fn wake_victim(&self, me: usize) {
+        let serving = *self.regions[me].serving.lock().unwrap();
+        if let Some((victim, index)) = serving {
+            let victim = &self.regions[victim];
+            if latch::is_asleep(&victim.slots[index].done) {
+                victim.parker.unpark();
+            }
+        }
     }
 
     fn popped(&self, me: usize, slot: &Slot) -> bool {
@@ -113,6 +167,7 @@ impl Rig {
         fence(Ordering::SeqCst);
         let counts = self.sleep.counts();
         if !counts.interested() {
+            self.wake_victim(me);
             return;
         }
         if !fork.has_public() {
@@ -122,10 +177,14 @@ impl Rig {
         }
     }
 
-    /// Here the owner does nothing meanwhile but sleep.
-    fn await_thief(&self, me: usize, slot: &Slot) {
+    fn await_thief(&self, place: Place<'_>, waits: Waits) {
+        let Place { me, at, .. } = place;
+        let slot = &self.regions[me].slots[at];
         slot.mark_waiting();
-        self.until_stolen(me, slot);
+        match waits {
+            Waits::Helping => self.help(Place { at: at + 1, ..place }, slot),
+            Waits::Idly => self.until_stolen(me, slot),
+        }
         self.regions[me].fork.reset(slot);
         self.stay_attentive(me);
     }
@@ -146,7 +205,7 @@ impl Rig {
     /// A fork at slot `at` that is never taken back: what its owner does next takes too long.
     pub(super) fn fork_for_good(&self, me: usize, at: usize) {
         let slot = &self.regions[me].slots[at];
-        let job = Box::leak(Box::new(Job::new(Tally::default(), 0, run_job)));
+        let job = Box::leak(Box::new(Job::new((Tally::default(), |_, _| ()), 0, run_job)));
         if self.regions[me].fork.push(slot, job.header()) {
             self.pushed(me, slot);
         }
@@ -157,11 +216,45 @@ impl Rig {
     /// Runs one public job of the victim. False: there is none, or two races were lost: two thieves
     /// that try for ever keep a model from its end.
     pub(super) fn steal(&self, me: usize, victim: usize) -> bool {
-        let fork = &self.regions[victim].fork;
+        Place { rig: self, me, at: 0 }.steal(victim, 0)
+    }
+
+    /// As `steal`, but takes what is private as well, by the heavy fence.
+    pub(super) fn dislodge(&self, me: usize, victim: usize) -> bool {
+        Place { rig: self, me, at: 0 }.dislodge(victim, 0)
+    }
+}
+
+/// A stolen job that is still to be run.
+pub(super) struct Loot {
+    job: *mut ForkHeader,
+    victim: usize,
+    index: usize,
+}
+
+// SAFETY: J1: the job is its thief's.
+unsafe impl Send for Loot {}
+
+impl Place<'_> {
+    /// Steals the victim's public job, which is there.
+    pub(super) fn loot(self, victim: usize) -> Loot {
+        match self.rig.regions[victim].fork.steal() {
+            Steal::Job(job, index) => Loot { job, victim, index },
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    pub(super) fn run(self, loot: Loot) {
+        self.run_fork(loot.job, loot.victim, loot.index);
+    }
+
+    /// As `Rig::steal`, from `floor` on.
+    fn steal(self, victim: usize, floor: usize) -> bool {
+        let fork = &self.rig.regions[victim].fork;
         for _ in 0..2 {
-            match fork.steal() {
+            match fork.steal_above(floor) {
                 Steal::Job(job, index) => {
-                    self.run_fork(me, job, victim, index);
+                    self.run_fork(job, victim, index);
                     return true;
                 }
                 Steal::Retry => {}
@@ -171,21 +264,24 @@ impl Rig {
         false
     }
 
-    /// As `steal`, but takes what is private as well, by the heavy fence.
-    pub(super) fn dislodge(&self, me: usize, victim: usize) -> bool {
-        self.steal(me, victim) || (self.regions[victim].fork.escalate() && self.steal(me, victim))
+    fn dislodge(self, victim: usize, floor: usize) -> bool {
+        let fork = &self.rig.regions[victim].fork;
+        self.steal(victim, floor) || (fork.escalate() && self.steal(victim, floor))
     }
 
-    fn run_fork(&self, me: usize, job: *mut ForkHeader, victim: usize, index: usize) {
-        let victim = &self.regions[victim];
-        let slot = victim.fork.slot(index);
-        let thief = Thief { worker: me, floor: 0 };
+    fn run_fork(self, job: *mut ForkHeader, victim: usize, index: usize) {
+        let serving = &self.rig.regions[self.me].serving;
+        let owner = &self.rig.regions[victim];
+        let slot = owner.fork.slot(index);
+        let thief = Thief { worker: self.me, floor: self.at };
         slot.thief.store(thief.pack(), Ordering::Relaxed);
         // SAFETY: I5: the job stays until `done` is set.
         let run = unsafe { &*job }.run;
+        let served = serving.lock().unwrap().replace((victim, index));
         // SAFETY: J1: the job is ours.
-        unsafe { run(job, std::ptr::null()) };
-        latch::set_word(&slot.done, victim.parker);
+        unsafe { run(job, std::ptr::from_ref(&self).cast()) };
+        *serving.lock().unwrap() = served;
+        latch::set_word(&slot.done, owner.parker);
     }
 }
 

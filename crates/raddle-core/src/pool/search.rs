@@ -18,7 +18,9 @@
 //! - **W1** Who waits for a thief sleeps only after it has set `done` of the slot to `SLEEPING`, raised the
 //!   thief's `limit`, run the heavy fence and seen no fork of the thief's. A thief whose push is told
 //!   of the raise runs a SeqCst fence and looks at `done` of the fork that it serves. So it either wakes the
-//!   victim, or somebody else who will do, or its fork was seen.
+//!   victim, or somebody else who will do, or its fork was seen. A thief that lowers `limit` otherwise does the
+//!   same, as it may have overwritten the raise; the victim looks, and raises it, again. (A SeqCst fence
+//!   between the victim's first two steps: as S3.)
 
 use std::time::{Duration, Instant};
 
@@ -122,11 +124,12 @@ impl Region {
     }
 
     /// After the owner has lowered `limit`: raises it again if somebody still waits for work, and
-    /// wakes somebody if there is some (S3).
+    /// wakes somebody if there is some (S3). The raise may also have been the victim's (W1).
     pub(crate) fn stay_attentive(&self) {
-        fence(Ordering::SeqCst); // S3
+        fence(Ordering::SeqCst); // S3, W1
         let counts = self.shared().sleep.counts();
         if !counts.interested() {
+            self.wake_victim();
             return;
         }
         if !self.fork.has_public() {
@@ -328,6 +331,7 @@ impl Region {
             return true;
         };
         let fork = &self.shared().regions[thief.worker].fork;
+        fence(Ordering::SeqCst); // W1
         fork.request();
         raddle_sync::fence::heavy();
         fork.has_work_above(thief.floor)
