@@ -18,8 +18,8 @@ const THIEF: usize = 1;
 // --- apart ---
 
 /// A victim that waits for its fork, which the thief has and which forks: `forks` jobs in all.
-fn apart(rig: fn() -> Rig, forks: u32, body: Body) {
-    check(3, move || {
+fn apart(preemptions: usize, rig: fn() -> Rig, forks: u32, body: Body) {
+    check(preemptions, move || {
         let rig = Arc::new(rig());
         // Nobody is interested in this one, so that the thief's next are private.
         rig.join(THIEF, 0, &Tally::default(), || {});
@@ -55,17 +55,17 @@ fn portable() -> Rig {
 
 #[test]
 fn a_fork_against_a_victim_that_falls_asleep() {
-    apart(|| Rig::new(2), 2, forks);
+    apart(3, || Rig::new(2), 2, forks);
 }
 
 #[test]
 fn a_fork_after_a_pop_against_a_victim_that_falls_asleep() {
-    apart(|| Rig::new(2), 3, forks_again);
+    apart(2, || Rig::new(2), 3, forks_again);
 }
 
 #[test]
 fn portable_fork_against_a_victim_that_falls_asleep() {
-    apart(portable, 2, forks);
+    apart(3, portable, 2, forks);
 }
 
 // --- by running one's own forks ---
