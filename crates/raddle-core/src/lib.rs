@@ -28,6 +28,8 @@ mod deque;
 mod future;
 mod job;
 mod latch;
+mod local;
+mod panics;
 mod queue;
 mod sleep;
 mod spawn;
@@ -38,20 +40,16 @@ mod models;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod join;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod local;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod panics;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod pool;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod scope;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
-    future::failure::{Failure, FailureKind},
-    future::{Future, Killed},
+    future::{Failure, FailureKind, Future, Interrupt, Killed, Promise},
     join::join,
+    local::{Binding, BindingRef, Bindings, ScopeLocal, Snapshot},
     pool::{Pool, PoolBuildError, PoolBuilder, ThreadName, Worker},
     scope::{Scope, scope},
-    spawn::{Outcome, TaskId, killed, spawn},
+    spawn::{Outcome, TaskId, interrupted, killed, spawn},
 };

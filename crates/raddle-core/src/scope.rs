@@ -17,6 +17,7 @@ use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
+use crate::local;
 use crate::panics::discard;
 use crate::pool::{Pool, Shared, Worker};
 
@@ -91,13 +92,12 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) -> R,
     {
-        let worker = Worker::here();
         let scope = Scope {
             shared,
             pending: AtomicUsize::new(1),
             latch: Latch::new(crate::pool::current_parker()),
             panic: AtomicPtr::new(std::ptr::null_mut()),
-            context: worker.map_or(0, |region| region.owned.context.get()),
+            context: local::current(),
             _scope: PhantomData,
         };
         let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));

@@ -1,9 +1,15 @@
 //! [`Failure`]: why a future has no value, in one word.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::future::interrupt::Interrupt;
 
 /// The kind of a [`Failure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,14 +46,44 @@ pub enum FailureKind {
 /// assert_eq!(failure.to_string(), "panicked: out of wool");
 /// assert_eq!(failure.downcast::<&str>().unwrap(), "out of wool");
 /// ```
-// Boxed because it must be one word; failures are rare, values are not.
-pub struct Failure(Box<Repr>);
+///
+/// Cloning shares what came with it.
+// Points to one of `PLAIN`, or to the inside of an `Arc`: failures of a plain kind cost nothing, and one word is
+// all a failure may take.
+pub struct Failure(NonNull<Inner>);
 
-enum Repr {
+#[derive(Debug)]
+enum Inner {
+    /// Never in an `Arc`.
     Plain(FailureKind),
-    Panicked(Box<dyn Any + Send>),
+    Panicked(Panicked),
+    Interrupted(Interrupt),
     Error(Box<dyn AnyError>),
 }
+
+/// A panic's payload.
+struct Panicked(Box<dyn Any + Send>);
+
+// SAFETY: a panic's payload need not be `Sync`, and no method gives a reference to one that is not:
+// `downcast_ref` asks for `Sync`, and the message is read from `&str` and `String` only.
+unsafe impl Sync for Panicked {}
+
+impl fmt::Debug for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(message(&self.0).unwrap_or("panic"))
+    }
+}
+
+static PLAIN: [Inner; 8] = [
+    Inner::Plain(FailureKind::Panicked),
+    Inner::Plain(FailureKind::Interrupted),
+    Inner::Plain(FailureKind::Killed),
+    Inner::Plain(FailureKind::TimedOut),
+    Inner::Plain(FailureKind::Broken),
+    Inner::Plain(FailureKind::Empty),
+    Inner::Plain(FailureKind::Cycle),
+    Inner::Plain(FailureKind::Error),
+];
 
 /// An error that remembers its type also by value.
 trait AnyError: Error + Send + Sync + 'static {
@@ -75,32 +111,94 @@ impl<E: Error + Send + Sync + 'static> AnyError for E {
     }
 }
 
-// SAFETY: a panic's payload need not be `Sync`, and no method gives a reference to one that is not:
-// `downcast_ref` asks for `Sync`, and the message is read from `&str` and `String` only.
+// SAFETY: what it shares is.
+unsafe impl Send for Failure {}
+// SAFETY: as above.
 unsafe impl Sync for Failure {}
 
-const _: () = assert!(size_of::<Failure>() == size_of::<usize>());
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Inner>();
+    assert!(size_of::<Failure>() == size_of::<usize>());
+    assert!(size_of::<Option<Failure>>() == size_of::<usize>());
+};
 
 impl Failure {
+    #[inline]
     pub(crate) fn plain(kind: FailureKind) -> Failure {
-        Failure(Box::new(Repr::Plain(kind)))
+        Failure(NonNull::from(&PLAIN[kind as usize]))
+    }
+
+    fn shared(inner: Inner) -> Failure {
+        let inner = Arc::into_raw(Arc::new(inner)).cast_mut();
+        // SAFETY: never null.
+        Failure(unsafe { NonNull::new_unchecked(inner) })
+    }
+
+    fn inner(&self) -> &Inner {
+        // SAFETY: static, or kept by this share.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// What is inside, if this failure is the only one to share it.
+    fn into_inner(self) -> Result<Inner, Failure> {
+        if let Inner::Plain(kind) = *self.inner() {
+            return Ok(Inner::Plain(kind));
+        }
+        let raw = ManuallyDrop::new(self).0.as_ptr().cast_const();
+        // SAFETY: not plain, so from `shared`; this share is used up.
+        let inner = unsafe { Arc::from_raw(raw) };
+        Arc::try_unwrap(inner).map_err(|inner| {
+            let raw = Arc::into_raw(inner).cast_mut();
+            // SAFETY: never null.
+            Failure(unsafe { NonNull::new_unchecked(raw) })
+        })
     }
 
     /// A failure of the kind `Panicked` with this payload.
     pub fn panicked(payload: Box<dyn Any + Send>) -> Failure {
-        Failure(Box::new(Repr::Panicked(payload)))
+        Failure::shared(Inner::Panicked(Panicked(payload)))
+    }
+
+    pub(crate) fn interrupted(interrupt: Interrupt) -> Failure {
+        Failure::shared(Inner::Interrupted(interrupt))
+    }
+
+    /// A failure of the kind `TimedOut`.
+    pub fn timed_out() -> Failure {
+        Failure::plain(FailureKind::TimedOut)
+    }
+
+    pub(crate) fn killed() -> Failure {
+        Failure::plain(FailureKind::Killed)
+    }
+
+    pub(crate) fn cycle() -> Failure {
+        Failure::plain(FailureKind::Cycle)
+    }
+
+    /// A failure of the kind `Error` that says just this.
+    ///
+    /// ```
+    /// let failure = raddle_core::Failure::message("the loom is broken");
+    /// assert_eq!(failure.to_string(), "the loom is broken");
+    /// ```
+    pub fn message(text: impl Into<Cow<'static, str>>) -> Failure {
+        Message(text.into()).into()
     }
 
     /// What kind of failure this is.
     pub fn kind(&self) -> FailureKind {
-        match &*self.0 {
-            Repr::Plain(kind) => *kind,
-            Repr::Panicked(_) => FailureKind::Panicked,
-            Repr::Error(_) => FailureKind::Error,
+        match self.inner() {
+            Inner::Plain(kind) => *kind,
+            Inner::Panicked(_) => FailureKind::Panicked,
+            Inner::Interrupted(_) => FailureKind::Interrupted,
+            Inner::Error(_) => FailureKind::Error,
         }
     }
 
-    /// The error or the panic's payload as a `T`, or the failure again if it is something else.
+    /// The error, the panic's payload or the [`Interrupt`] as a `T`; or the failure again if it is
+    /// something else, or has clones, which share it.
     ///
     /// ```
     /// use raddle_core::{Failure, FailureKind};
@@ -111,38 +209,83 @@ impl Failure {
     /// assert!(failure.downcast::<std::num::ParseIntError>().is_ok());
     /// ```
     pub fn downcast<T: Any>(self) -> Result<T, Failure> {
-        match *self.0 {
-            Repr::Panicked(payload) if payload.is::<T>() => Ok(unbox(payload)),
-            Repr::Error(error) if (*error).as_any().is::<T>() => Ok(unbox(error.into_any())),
-            other => Err(Failure(Box::new(other))),
+        let fits = match self.inner() {
+            Inner::Plain(_) => false,
+            Inner::Panicked(Panicked(payload)) => payload.is::<T>(),
+            Inner::Interrupted(_) => TypeId::of::<T>() == TypeId::of::<Interrupt>(),
+            Inner::Error(error) => (**error).as_any().is::<T>(),
+        };
+        if !fits {
+            return Err(self);
+        }
+        match self.into_inner()? {
+            Inner::Plain(_) => unreachable!("it fits"),
+            Inner::Panicked(Panicked(payload)) => Ok(unbox(payload)),
+            Inner::Interrupted(interrupt) => Ok(unbox(Box::new(interrupt))),
+            Inner::Error(error) => Ok(unbox(error.into_any())),
         }
     }
 
-    /// A look at the error, or at the panic's payload, as a `T`.
+    /// A look at the error, at the panic's payload or at the [`Interrupt`], as a `T`.
     pub fn downcast_ref<T: Any + Sync>(&self) -> Option<&T> {
-        match &*self.0 {
-            Repr::Panicked(payload) => payload.downcast_ref(),
-            Repr::Error(error) => (**error).as_any().downcast_ref(),
-            Repr::Plain(_) => None,
+        match self.inner() {
+            Inner::Plain(_) => None,
+            Inner::Panicked(Panicked(payload)) => payload.downcast_ref(),
+            Inner::Interrupted(interrupt) => (interrupt as &dyn Any).downcast_ref(),
+            Inner::Error(error) => (**error).as_any().downcast_ref(),
         }
     }
 
     /// The error that this failure was made from.
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &*self.0 {
-            Repr::Error(error) => Some(error.as_error()),
-            Repr::Plain(_) | Repr::Panicked(_) => None,
+        match self.inner() {
+            Inner::Error(error) => Some(error.as_error()),
+            _ => None,
         }
     }
 
     /// Goes on with the panic that this failure caught; any other kind panics with its message.
+    ///
+    /// If the failure has clones, the panic goes on with its message, if it had one, in the place of the payload.
     pub fn resume(self) -> ! {
-        match *self.0 {
-            Repr::Panicked(payload) => panic::resume_unwind(payload),
-            other => panic!("{}", Failure(Box::new(other))),
+        match self.into_inner() {
+            Ok(Inner::Panicked(Panicked(payload))) => panic::resume_unwind(payload),
+            Ok(inner) => panic!("{inner}"),
+            Err(shared) => match shared.inner() {
+                Inner::Panicked(Panicked(payload)) => {
+                    let text = message(payload).unwrap_or("a panic that others share").to_owned();
+                    panic::resume_unwind(Box::new(text))
+                }
+                inner => panic!("{inner}"),
+            },
         }
     }
 }
+
+impl Clone for Failure {
+    fn clone(&self) -> Failure {
+        if !matches!(self.inner(), Inner::Plain(_)) {
+            // SAFETY: not plain, so from `shared`; this one is a share.
+            unsafe { Arc::increment_strong_count(self.0.as_ptr().cast_const()) };
+        }
+        Failure(self.0)
+    }
+}
+
+impl Drop for Failure {
+    #[inline]
+    fn drop(&mut self) {
+        if !matches!(self.inner(), Inner::Plain(_)) {
+            // SAFETY: not plain, so from `shared`; this share goes.
+            unsafe { Arc::decrement_strong_count(self.0.as_ptr().cast_const()) };
+        }
+    }
+}
+
+/// A text as an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Message(Cow<'static, str>);
 
 fn unbox<T: Any>(value: Box<dyn Any + Send>) -> T {
     match value.downcast() {
@@ -153,8 +296,14 @@ fn unbox<T: Any>(value: Box<dyn Any + Send>) -> T {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            Repr::Plain(kind) => f.write_str(match kind {
+        self.inner().fmt(f)
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Inner::Plain(kind) => f.write_str(match kind {
                 FailureKind::Panicked => "panicked",
                 FailureKind::Interrupted => "interrupted",
                 FailureKind::Killed => "killed",
@@ -164,11 +313,12 @@ impl fmt::Display for Failure {
                 FailureKind::Cycle => "the future waits for itself",
                 FailureKind::Error => "failed",
             }),
-            Repr::Panicked(payload) => match message(payload) {
+            Inner::Panicked(Panicked(payload)) => match message(payload) {
                 Some(message) => write!(f, "panicked: {message}"),
                 None => f.write_str("panicked"),
             },
-            Repr::Error(error) => error.fmt(f),
+            Inner::Interrupted(interrupt) => write!(f, "interrupted: {interrupt}"),
+            Inner::Error(error) => error.fmt(f),
         }
     }
 }
@@ -183,24 +333,25 @@ fn message(payload: &Box<dyn Any + Send>) -> Option<&str> {
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            Repr::Error(error) => write!(f, "Failure({error:?})"),
-            _ => write!(f, "Failure({self})"),
+        match self.inner() {
+            Inner::Error(error) => write!(f, "Failure({error:?})"),
+            inner => write!(f, "Failure({inner})"),
         }
     }
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure(Box::new(Repr::Error(Box::new(error))))
+        Failure::shared(Inner::Error(Box::new(error)))
     }
 }
 
 impl From<Failure> for Box<dyn Error + Send + Sync> {
     fn from(failure: Failure) -> Self {
-        match *failure.0 {
-            Repr::Error(error) => error.into_error(),
-            other => Failure(Box::new(other)).to_string().into(),
+        match failure.into_inner() {
+            Ok(Inner::Error(error)) => error.into_error(),
+            Ok(inner) => inner.to_string().into(),
+            Err(shared) => Box::new(Shared(shared)),
         }
     }
 }
@@ -208,5 +359,21 @@ impl From<Failure> for Box<dyn Error + Send + Sync> {
 impl From<Failure> for Box<dyn Error> {
     fn from(failure: Failure) -> Self {
         Box::<dyn Error + Send + Sync>::from(failure)
+    }
+}
+
+/// A failure that has clones, as an error.
+#[derive(Debug)]
+struct Shared(Failure);
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Shared {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source().and_then(Error::source)
     }
 }

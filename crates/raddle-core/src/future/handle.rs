@@ -3,113 +3,127 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use crate::future::failure::{Failure, FailureKind};
-use crate::future::node::{self, Assist, Head, Slot, Waiter};
-use crate::future::wait;
+use crate::future::failure::Failure;
+use crate::future::interrupt::Interrupt;
+use crate::future::node::NodeRef;
+use crate::future::state::{Abandoned, Kill, Outcome};
+use crate::future::upstream::{Errand, Visitor};
+use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
+use crate::panics::discard;
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
-/// [`spawn`](crate::spawn) makes one. Dropping it detaches: the task still runs, its result is
-/// dropped. (The global pool is never dropped, so when `main` returns, what it still had to do is lost;
-/// other pools finish what was spawned when they are dropped.)
+/// [`spawn`](crate::spawn) makes one, and [`Promise`](crate::Promise). Its operations make new futures of it,
+/// which begin at once to wait for it: nothing has to be polled. Their closures run on the thread that
+/// completes it, or at once if it is done.
+///
+/// Dropping a future detaches: what produces it goes on, its result is dropped. (The global pool is
+/// never dropped, so when `main` returns, what it still had to do is lost; other pools finish what was spawned
+/// when they are dropped.)
 ///
 /// ```
-/// let future = raddle_core::spawn(|| 6 * 7);
-/// assert_eq!(future.wait()?, 42);
+/// use raddle_core::{Future, spawn};
+///
+/// let sum = spawn(|| 6 * 7).map(|n| n + 1).flat_map(|n| spawn(move || n * 2));
+/// assert_eq!(sum.wait()?, 86);
 /// # Ok::<(), raddle_core::Failure>(())
 /// ```
-#[must_use = "dropping a future drops its value; the task runs all the same"]
-pub struct Future<T>(Repr<T>);
+#[must_use = "dropping a future drops its value; what produces it goes on all the same"]
+pub struct Future<T>(pub(crate) Repr<T>);
 
-enum Repr<T> {
+pub(crate) enum Repr<T> {
     Ready(T),
     Failed(Failure),
     Pending(Pending<T>),
+    /// Nobody produces it, so there is no node that somebody would have to free.
+    Never,
+}
+
+/// What a future is at the moment.
+pub(crate) enum Now<T> {
+    Done(Result<T, Failure>),
+    Pending(Pending<T>),
+    Never,
 }
 
 /// The consumer's share of a node.
-struct Pending<T> {
-    node: NonNull<Head>,
+pub(crate) struct Pending<T> {
+    node: NodeRef,
+    /// Where interrupts go: see `upstream`.
+    cell: Option<NodeRef>,
     _value: PhantomData<T>,
 }
 
 // SAFETY: values are made on one thread and used on another; `&Future` gives no reference to one.
 unsafe impl<T: Send> Send for Future<T> {}
-// SAFETY: as above: what `&Future` offers works on atomics.
+// SAFETY: as above.
 unsafe impl<T: Send> Sync for Future<T> {}
-
-/// What [`Future::kill`] came upon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Killed {
-    /// The task had not started and never will.
-    BeforeStart,
-    /// The task runs on; the future is resolved. See [`killed`](crate::killed).
-    WhileRunning,
-    /// Too late: the future has, or is about to have, its result.
-    TooLate,
-}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Pending<T> {}
 
 impl<T> Future<T> {
-    /// A future that has its value: no allocation.
-    ///
-    /// ```
-    /// assert_eq!(raddle_core::Future::ready(1).wait().unwrap(), 1);
-    /// ```
-    #[doc(alias = "value")]
-    pub fn ready(value: T) -> Future<T> {
-        Future(Repr::Ready(value))
-    }
-
-    /// A future that has failed.
-    ///
-    /// ```
-    /// let future = raddle_core::Future::<()>::failed(std::fmt::Error);
-    /// assert!(future.wait().unwrap_err().downcast::<std::fmt::Error>().is_ok());
-    /// ```
-    #[doc(alias = "exception")]
-    pub fn failed(failure: impl Into<Failure>) -> Future<T> {
-        Future(Repr::Failed(failure.into()))
-    }
-
-    /// A future of the node's value.
+    /// The future of a new node.
     ///
     /// # Safety
     ///
-    /// The node is that of a future of `T`, with no consumer yet.
-    pub(crate) unsafe fn pending(node: NonNull<Head>) -> Future<T> {
-        Future(Repr::Pending(Pending { node, _value: PhantomData }))
+    /// The node is that of a future of `T` and has no other consumer; `cell` is alive as long as it is not done
+    /// (V1 in `upstream`).
+    #[inline]
+    pub(crate) unsafe fn pending(node: NodeRef, cell: Option<NodeRef>) -> Future<T> {
+        Future(Repr::Pending(Pending { node, cell, _value: PhantomData }))
+    }
+
+    /// The result if it is there, else what to attach to.
+    #[inline]
+    pub(crate) fn now(self) -> Now<T> {
+        match self.0 {
+            Repr::Ready(value) => Now::Done(Ok(value)),
+            Repr::Failed(failure) => Now::Done(Err(failure)),
+            Repr::Pending(pending) => match pending.take() {
+                Ok(result) => Now::Done(result),
+                Err(pending) => Now::Pending(pending),
+            },
+            Repr::Never => Now::Never,
+        }
+    }
+
+    pub(crate) fn from_pending(pending: Pending<T>) -> Future<T> {
+        Future(Repr::Pending(pending))
     }
 
     /// Whether the result is there: [`wait`](Future::wait) would not block.
     #[doc(alias = "isDefined")]
+    #[doc(alias = "isCompleted")]
     #[doc(alias = "poll")]
     pub fn is_done(&self) -> bool {
         match &self.0 {
-            Repr::Pending(pending) => pending.head().state.outcome().is_some(),
+            Repr::Pending(pending) => pending.outcome().is_some(),
             Repr::Ready(_) | Repr::Failed(_) => true,
+            Repr::Never => false,
         }
     }
 
     /// Blocks until the result is there, and returns it.
     ///
-    /// A task that has not started is run by the waiting thread, if it is of the task's pool or may
-    /// come in as a guest (for which the pool must not have been given a stack size of its own).
-    /// A worker runs other work while it waits. So waiting within a pool never starves it.
+    /// Tasks behind the future that have not been started are run by the waiting thread, if it is of their
+    /// pool or may come in as a guest (for which the pool must not have been given a stack size of its
+    /// own). So waiting within a pool for what the pool has to do does not starve it; see also
+    /// [`PoolBuilder::compensate`](crate::PoolBuilder::compensate).
     ///
     /// # Errors
     ///
-    /// The future's failure: `Panicked` if the task panicked, `Killed` if it was killed, `Cycle` if
-    /// this very thread is running the task that is waited for.
+    /// The future's failure; `Cycle` if this very thread is running the task that is waited for.
     #[doc(alias = "touch")]
     #[doc(alias = "get")]
+    #[doc(alias = "join")]
+    #[doc(alias = "Await.result")]
     pub fn wait(self) -> Result<T, Failure> {
-        match self.0 {
-            Repr::Ready(value) => Ok(value),
-            Repr::Failed(failure) => Err(failure),
-            Repr::Pending(pending) => pending.wait(),
+        match self.now() {
+            Now::Done(result) => result,
+            Now::Pending(pending) => pending.wait(),
+            Now::Never => wait::forever(),
         }
     }
 
@@ -130,57 +144,173 @@ impl<T> Future<T> {
     /// assert_eq!(result.unwrap(), 7);
     /// ```
     pub fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Future<T>> {
-        match self.0 {
-            Repr::Ready(value) => Ok(Ok(value)),
-            Repr::Failed(failure) => Ok(Err(failure)),
-            Repr::Pending(pending) => {
-                pending.wait_timeout(time).map_err(|pending| Future(Repr::Pending(pending)))
+        match self.now() {
+            Now::Done(result) => Ok(result),
+            Now::Pending(pending) => pending.wait_timeout(time).map_err(Future::from_pending),
+            Now::Never => {
+                wait::idle(time);
+                Err(Future(Repr::Never))
             }
+        }
+    }
+
+    /// Asks whoever produces the value to stop: it is not wanted any more. The future is not completed
+    /// by that, but by what they do about it.
+    ///
+    /// The signal goes upstream through all operations, to all inputs of a combination, and into
+    /// the future that a [`flat_map`](Future::flat_map) has returned or will return. A promise remembers it
+    /// ([`Promise::interrupted`](crate::Promise::interrupted)) and has its handler called. A spawned task that has
+    /// not started never does, and fails with the interrupt; one that runs can ask
+    /// [`interrupted`](crate::interrupted()). The latest signal wins. On a future that is done
+    /// nothing happens.
+    ///
+    /// Handlers run on this thread before the call returns.
+    #[doc(alias = "raise")]
+    #[doc(alias = "cancel")]
+    pub fn interrupt(&self, interrupt: impl Into<Interrupt>) {
+        if let Repr::Pending(pending) = &self.0 {
+            pending.interrupt(&interrupt.into());
         }
     }
 
     /// Kills what produces the value: the future fails with `Killed` at once, unless it is done.
     ///
     /// A task that has not started never does, and what its closure holds is dropped here. One that
-    /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped.
+    /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
+    /// tasks behind the future; promises behind it are interrupted. The closure of the
+    /// operation that made this future is not run any more, unless it is running.
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Future, Killed};
+    /// use raddle_core::{FailureKind, Future, Killed, Promise};
     ///
     /// assert_eq!(Future::ready(1).kill(), Killed::TooLate);
+    ///
+    /// let (promise, future) = Promise::<u32>::new();
+    /// let next = future.map(|n| n + 1);
+    /// assert_eq!(next.kill(), Killed::BeforeStart);
+    /// assert_eq!(next.wait().unwrap_err().kind(), FailureKind::Killed);
+    /// promise.set(1);
     /// ```
-    #[doc(alias = "cancel")]
     #[doc(alias = "abort")]
     pub fn kill(&self) -> Killed {
         match &self.0 {
-            Repr::Pending(pending) => {
-                let kill = pending.head().vtable.kill;
-                // SAFETY: the handle keeps the node alive.
-                unsafe { kill(pending.node) }
+            Repr::Pending(pending) => pending.kill(),
+            Repr::Ready(_) | Repr::Failed(_) | Repr::Never => Killed::TooLate,
+        }
+    }
+
+    /// The same future, deaf: interrupts of it, and of what is made of it, go no further.
+    ///
+    /// Costs nothing.
+    ///
+    /// ```
+    /// use raddle_core::Promise;
+    ///
+    /// let (promise, future) = Promise::<()>::new();
+    /// future.masked().interrupt("stop");
+    /// assert!(promise.interrupted().is_none());
+    /// ```
+    #[doc(alias = "uninterruptible")]
+    pub fn masked(self) -> Future<T> {
+        match self.0 {
+            Repr::Pending(mut pending) => {
+                pending.cell = None;
+                Future(Repr::Pending(pending))
             }
-            Repr::Ready(_) | Repr::Failed(_) => Killed::TooLate,
+            done => Future(done),
+        }
+    }
+
+    /// Shows a visitor what is upstream; by a combination that holds this future.
+    pub(crate) fn visit(&self, visitor: &mut Visitor) {
+        if let Repr::Pending(pending) = &self.0 {
+            // SAFETY: this is the consumer.
+            unsafe { visitor.enter(pending.node, pending.cell) };
         }
     }
 }
 
 impl<T> Pending<T> {
-    fn head(&self) -> &Head {
-        // SAFETY: the consumer keeps the node alive.
-        unsafe { self.node.as_ref() }
+    #[inline]
+    pub(crate) fn node(&self) -> NodeRef {
+        self.node
     }
 
-    fn assist(&self, waiter: Waiter) -> Assist {
-        if self.head().state.outcome().is_some() {
-            return Assist::Go;
-        }
-        let assist = self.head().vtable.assist;
-        // SAFETY: the consumer keeps the node alive.
-        unsafe { assist(self.node, waiter) }
+    #[inline]
+    pub(crate) fn cell(&self) -> Option<NodeRef> {
+        self.cell
     }
+
+    #[inline]
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        // SAFETY: the consumer keeps the node alive.
+        unsafe { self.node.state() }.outcome()
+    }
+
+    /// The result, if it is there.
+    #[inline]
+    pub(crate) fn take(self) -> Result<Result<T, Failure>, Pending<T>> {
+        match self.outcome() {
+            Some(outcome) => Ok(self.take_done(outcome)),
+            None => Err(self),
+        }
+    }
+
+    /// The result of a node that is done.
+    #[inline]
+    pub(crate) fn take_done(self, outcome: Outcome) -> Result<T, Failure> {
+        if outcome == Outcome::Killed {
+            // The producer may still be there: going is all there is to do.
+            return Err(Failure::killed());
+        }
+        let node = ManuallyDrop::new(self).node;
+        // SAFETY: done, so the slot is full and the consumer's (F1), who is used up.
+        let result = unsafe { node.take(outcome) };
+        // SAFETY: the slot is empty, and there is nothing downstream.
+        unsafe { node.free::<T>() };
+        result
+    }
+
+    fn visitor(&self, errand: Errand) -> Visitor {
+        let mut visitor = Visitor::new(errand);
+        // SAFETY: this is the consumer.
+        unsafe { visitor.enter(self.node, self.cell) };
+        visitor
+    }
+
+    fn interrupt(&self, signal: &Interrupt) {
+        self.visitor(Errand::Interrupt(signal.clone())).finish().interrupt(signal);
+    }
+
+    fn kill(&self) -> Killed {
+        // SAFETY: the consumer keeps the node alive.
+        if let Some(kill) = unsafe { self.node.vtable() }.and_then(|vtable| vtable.kill) {
+            if let Some(head) = self.node.head() {
+                // SAFETY: as above.
+                return unsafe { kill(head) };
+            }
+        }
+        let found = self.visitor(Errand::Interrupt(Interrupt::killed())).finish();
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.node.state() };
+        // SAFETY: E1: by the consumer.
+        match state.kill(|ears| unsafe { Ears::next(ears) }) {
+            Kill::TooLate => Killed::TooLate,
+            Kill::Done(waiter) => {
+                if let Some(waiter) = waiter {
+                    // SAFETY: F2: found by who completed it.
+                    unsafe { walk::wake(waiter) };
+                }
+                if found.kill() { Killed::WhileRunning } else { Killed::BeforeStart }
+            }
+        }
+    }
+
+    // --- waiting ---
 
     fn wait(self) -> Result<T, Failure> {
         if self.assist(Waiter::Patient) == Assist::Cycle {
-            return Err(Failure::plain(FailureKind::Cycle));
+            return Err(Failure::cycle());
         }
         self.block(None);
         self.take().unwrap_or_else(|_| unreachable!("waited until it was done"))
@@ -189,63 +319,91 @@ impl<T> Pending<T> {
     fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Pending<T>> {
         let deadline = Instant::now().checked_add(time);
         if self.assist(Waiter::Hurried) == Assist::Cycle {
-            return Ok(Err(Failure::plain(FailureKind::Cycle)));
+            return Ok(Err(Failure::cycle()));
         }
         self.block(deadline);
         self.take()
     }
 
-    /// Blocks until it is done, if it is not: a task that this thread has just run may have been
-    /// killed, and its killer not be ready yet.
-    fn block(&self, deadline: Option<Instant>) {
-        if self.head().state.outcome().is_none() {
-            // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node, deadline) };
+    /// Offers to run what is behind the future and has not started.
+    fn assist(&self, waiter: Waiter) -> Assist {
+        // What this thread has put off may be what the future waits for.
+        walk::flush();
+        if self.outcome().is_some() {
+            return Assist::Go;
+        }
+        // SAFETY: the consumer keeps the node alive.
+        let assist = unsafe { self.node.vtable() }.and_then(|vtable| vtable.assist);
+        match assist.zip(self.node.head()) {
+            // SAFETY: as above.
+            Some((assist, head)) => unsafe { assist(head, waiter) },
+            None => self.assist_upstream(waiter),
         }
     }
 
-    /// The result, if it is there.
-    fn take(self) -> Result<Result<T, Failure>, Pending<T>> {
-        let Some(outcome) = self.head().state.outcome() else {
-            return Err(self);
-        };
-        let node = ManuallyDrop::new(self).node;
-        let free = {
+    /// As [`assist`](Pending::assist), for a future that was made of others.
+    fn assist_upstream(&self, waiter: Waiter) -> Assist {
+        loop {
+            let tasks = self.visitor(Errand::Gather).finish().tasks;
+            let mut ran = false;
+            for task in tasks {
+                match task.assist(waiter) {
+                    Assist::Cycle => return Assist::Cycle,
+                    Assist::Ran => ran = true,
+                    Assist::Go => {}
+                }
+            }
+            // What has been run may have brought new ones.
+            if !ran || self.outcome().is_some() {
+                return Assist::Go;
+            }
+        }
+    }
+
+    /// Blocks until it is done, if it is not: a task that this thread has just run may have been
+    /// killed, and its killer not be ready yet.
+    fn block(&self, deadline: Option<Instant>) {
+        if self.outcome().is_none() {
             // SAFETY: this is the consumer.
-            unsafe { node.as_ref() }.vtable.free
-        };
-        // SAFETY: N1.
-        let slot = unsafe { node::slot::<T>(node) };
-        // SAFETY: done, so it is full and the consumer's (F1), who is used up.
-        let result = unsafe { Slot::take(slot, outcome) };
-        // SAFETY: the slot is empty.
-        unsafe { free(node) };
-        Ok(result)
+            unsafe { wait::block(self.node, deadline) };
+        }
     }
 }
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let Some(outcome) = self.head().state.abandon() {
-            let vtable = self.head().vtable;
-            let node = self.node;
-            // Frees the node also if the value's `Drop` panics.
-            let _free = Free(node);
-            // SAFETY: done, so the slot is full and the consumer's (F1).
-            unsafe { (vtable.drop_slot)(node, outcome) };
+        // SAFETY: the consumer keeps the node alive.
+        match unsafe { self.node.state() }.abandon() {
+            Abandoned::Left => {}
+            Abandoned::Done(Outcome::Ok) => {
+                // SAFETY: this is the consumer, who goes.
+                unsafe { walk::drop_node(self.node, drop_done::<T>) };
+            }
+            Abandoned::Done(outcome) => {
+                // SAFETY: done, so the slot is full or not looked at, and the consumer's.
+                discard(unsafe { self.node.take::<T>(outcome) }.err());
+                // SAFETY: the slot is empty.
+                unsafe { self.node.free::<T>() };
+            }
         }
     }
 }
 
-/// Frees a node whose slot is empty.
-struct Free(NonNull<Head>);
+/// Drops a node that is `Ok` with its value.
+unsafe fn drop_done<T>(node: NodeRef) {
+    // SAFETY: done, so the slot is full and the consumer's, who has gone.
+    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
+    // SAFETY: the slot is empty.
+    unsafe { node.free::<T>() };
+}
 
-impl Drop for Free {
-    fn drop(&mut self) {
-        // SAFETY: made by the consumer of a done node, who is going.
-        let free = unsafe { self.0.as_ref() }.vtable.free;
-        // SAFETY: as above.
-        unsafe { free(self.0) };
+impl<T> From<Result<T, Failure>> for Future<T> {
+    #[inline]
+    fn from(result: Result<T, Failure>) -> Future<T> {
+        match result {
+            Ok(value) => Future(Repr::Ready(value)),
+            Err(failure) => Future(Repr::Failed(failure)),
+        }
     }
 }
 
@@ -255,7 +413,7 @@ impl<T> fmt::Debug for Future<T> {
             Repr::Ready(_) => "ready",
             Repr::Failed(_) => "failed",
             Repr::Pending(_) if self.is_done() => "done",
-            Repr::Pending(_) => "pending",
+            Repr::Pending(_) | Repr::Never => "pending",
         };
         f.debug_tuple("Future").field(&format_args!("{state}")).finish()
     }

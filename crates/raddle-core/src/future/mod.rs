@@ -1,24 +1,103 @@
-//! [`Future`]: a value that will be there.
+//! [`Future`] and [`Promise`]: a value that will be there.
 //!
-//! A pending future is a pointer to a *node*, one allocation that holds the state word, a table of
-//! functions, and a slot for what the producer needs now and the consumer later:
+//! A pending future is a pointer to a *node*, one allocation that holds the state word and a slot for what the
+//! producer needs now and the consumer later. Every operation on it makes one more node, which takes the
+//! place of the consumer: a chain is a list of nodes that point downstream, and completing runs along it.
 //!
 //! ```text
-//!   Node { state, vtable, slot: union { what produces | value | failure }, .. }
+//!   Promise ──▶ Root ──▶ Step(map) ──▶ Joint(flat_map) ◀── Future      arrows: "completes", "waits for"
+//!                ▲──────────────────────┘ upstream          │
+//!                                       ▲────── cell ───────┘          where interrupts go
 //! ```
 //!
-//! The parties and the transitions between them are in [`state`]. A node that waits for another is
-//! told by [`VTable::step`]; a thread that waits is such a node on its own stack ([`wait`]).
+//! | file        | what it holds                                                              |
+//! |-------------|----------------------------------------------------------------------------|
+//! | `state`     | the word between producer and consumer. **Start here**                        |
+//! | `node`      | what all nodes have in common; completing                                   |
+//! | `walk`      | running continuations, in a loop                                            |
+//! | `upstream`  | the way of interrupts, against the current                                   |
+//! | `ears`      | where a promise hears of them                                              |
+//! | `then`      | nodes of `map` and its like                                                |
+//! | `link`      | nodes of `flat_map` and its like, and of linked promises                     |
+//! | `handle`, `promise` | the two ends                                                        |
+//! | `ops`       | the operations on one future, in terms of `then` and `link`                   |
+//! | `watch`     | attaching to a future that one keeps                                        |
+//! | `all`, `race`, `shared` | several futures, or several consumers                               |
+//! | `repeat`    | loops                                                                      |
+//! | `timer`     | the timer thread; what takes a duration                                      |
+//! | `wait`      | blocking a thread                                                           |
+//! | `tasks`     | to async Rust, and from it                                                  |
+//! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
+mod ears;
 pub(crate) mod failure;
-pub(crate) mod state;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod wait;
-
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-pub use self::handle::{Future, Killed};
-
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod handle;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) mod handle;
+mod interrupt;
+mod link;
 pub(crate) mod node;
+mod ops;
+mod promise;
+pub(crate) mod state;
+mod then;
+pub(crate) mod upstream;
+mod wait;
+pub(crate) mod walk;
+
+pub use self::failure::{Failure, FailureKind};
+pub use self::handle::Future;
+pub use self::interrupt::Interrupt;
+pub use self::promise::Promise;
+
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) use crate::spawn::Pinned;
+
+/// What [`Future::kill`] came upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Killed {
+    /// What would have produced the value had not started, and never will.
+    BeforeStart,
+    /// It is running; the future has failed already.
+    WhileRunning,
+    /// The future was done.
+    TooLate,
+}
+
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// A thread that is a worker, or may become a guest.
+    Patient,
+    /// A thread with a deadline: outside of pools it does not run anything.
+    Hurried,
+}
+
+/// What came of an offer to help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assist {
+    /// There was nothing to be done: wait, if that is still needed.
+    Go,
+    /// Something was run.
+    Ran,
+    /// The waiting thread is itself running what it waits for.
+    Cycle,
+}
+
+/// There are no tasks in the models of futures.
+#[cfg(any(raddle_loom, raddle_shuttle))]
+#[derive(Debug)]
+pub(crate) enum Pinned {}
+
+#[cfg(any(raddle_loom, raddle_shuttle))]
+impl Pinned {
+    pub(crate) fn interrupt(&self, _: &Interrupt) {
+        match *self {}
+    }
+
+    pub(crate) fn kill(&self) -> Killed {
+        match *self {}
+    }
+
+    pub(crate) fn assist(&self, _: Waiter) -> Assist {
+        match *self {}
+    }
+}

@@ -1,22 +1,32 @@
 //! What all nodes have in common.
 //!
+//! ```text
+//!   Root<T> { state, slot }                    what a promise completes: two words for a word
+//!   others  { state, vtable, body: union { what produces | slot }, .. }
+//! ```
+//!
 //! # Invariants
 //!
-//! - **N1** A node starts with its [`Head`]; `vtable.slot` bytes from its start lies a [`Slot`] of
-//!   the future's type, which holds a value when the state is `OK` and a failure when it is `ERR`.
-//!   When it is `KILLED` the slot is not looked at.
+//! - **N1** A node starts with its state. All but roots have the vtable next, and the [`Slot`] of the
+//!   future's type `vtable.slot` bytes from the start. A slot is full from the moment its producer decides
+//!   the outcome until the consumer takes it; with the outcome `Killed` it is not looked at.
 //! - **N2** The slot is used by one party at a time (F1 in `state`).
+//! - **N3** A node is freed once: by the continuation that took its result, by its consumer, or by the
+//!   producer if the consumer has gone. One that others may find upstream (it has `visit`, or is a root)
+//!   goes only when the walk that passed it is over (see `walk`).
 
 use std::mem::ManuallyDrop;
-use std::panic;
 use std::ptr::NonNull;
 
+use crate::future::ears::Ears;
 use crate::future::failure::{Failure, FailureKind};
-use crate::future::handle::Killed;
 use crate::future::state::{Completed, Outcome, State};
+use crate::future::upstream::{Locked, Visitor};
+use crate::future::walk::{self, Garbage, Next};
+use crate::future::{Assist, Killed, Waiter};
 use crate::panics::discard;
 
-/// What comes first in every node.
+/// What comes first in every node that is not a root.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Head {
@@ -31,43 +41,207 @@ pub(crate) struct VTable {
     pub(crate) slot: usize,
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
-    /// Drops what a done node's slot holds.
-    pub(crate) drop_slot: unsafe fn(NonNull<Head>, Outcome),
-    /// Tells this node that the one it is attached to is done.
-    pub(crate) step: unsafe fn(NonNull<Head>),
+    /// What a continuation or waiter does when the node that it is attached to is done.
+    pub(crate) told: Told,
+    /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
+    pub(crate) visit: Option<Visit>,
+    /// Takes over another future in the place of the one that this node is attached to.
+    pub(crate) relink: Option<Relink>,
     /// A waiting thread offers to run what has not started.
-    pub(crate) assist: unsafe fn(NonNull<Head>, Waiter) -> Assist,
-    /// Kills what produces the value.
-    pub(crate) kill: unsafe fn(NonNull<Head>) -> Killed,
+    pub(crate) assist: Option<unsafe fn(NonNull<Head>, Waiter) -> Assist>,
+    /// Kills what produces the value, if that is not this node's own affair.
+    pub(crate) kill: Option<unsafe fn(NonNull<Head>) -> Killed>,
 }
 
-/// Who waits.
+/// See [`VTable::told`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Told {
+    /// Takes the result, and says who is next.
+    Step(unsafe fn(NonNull<Head>, NodeRef, Outcome, &mut Garbage) -> Option<Next>),
+    /// Is woken; the consumer takes the result.
+    Wake(unsafe fn(NonNull<Head>)),
+    /// Hands on to the one behind it: ears.
+    Ears,
+    /// Is never attached.
+    Never,
+}
+
+/// See [`VTable::visit`].
+pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
+
+/// See [`VTable::relink`]: the continuation, the future's node, and where that is interrupted. Gives the
+/// outcome instead if that future is done.
+pub(crate) type Relink = unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>) -> Result<(), Outcome>;
+
+/// The node of a promise.
+#[repr(C, align(8))]
+pub(crate) struct Root<T> {
+    pub(crate) state: State<Head>,
+    pub(crate) slot: Slot<T>,
+}
+
+/// A node of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiter {
-    /// A thread that is a worker, or may become a guest.
-    Patient,
-    /// A thread with a deadline: outside of pools it does not run anything.
-    Hurried,
+pub(crate) struct NodeRef(NonNull<u8>);
+
+/// Marks roots; nodes are 8-aligned.
+const ROOT: usize = 1;
+
+impl NodeRef {
+    pub(crate) fn root<T>(root: NonNull<Root<T>>) -> NodeRef {
+        NodeRef(root.cast::<u8>().map_addr(|addr| addr | ROOT))
+    }
+
+    pub(crate) fn headed(node: NonNull<Head>) -> NodeRef {
+        NodeRef(node.cast())
+    }
+
+    #[inline]
+    pub(crate) fn is_root(self) -> bool {
+        self.0.addr().get() & ROOT != 0
+    }
+
+    /// The node's address, without the mark.
+    #[inline]
+    fn start(self) -> NonNull<u8> {
+        let start = self.0.as_ptr().map_addr(|addr| addr & !ROOT);
+        // SAFETY: nodes are not at the address 0 or 1.
+        unsafe { NonNull::new_unchecked(start) }
+    }
+
+    /// The node, if it has a head.
+    #[inline]
+    pub(crate) fn head(self) -> Option<NonNull<Head>> {
+        (!self.is_root()).then(|| self.0.cast())
+    }
+
+    /// The state of the node.
+    ///
+    /// # Safety
+    ///
+    /// It is alive for `'a`.
+    #[inline]
+    pub(crate) unsafe fn state<'a>(self) -> &'a State<Head> {
+        // SAFETY: N1; alive (contract).
+        unsafe { self.start().cast().as_ref() }
+    }
+
+    /// The table of the node, if it has one.
+    ///
+    /// # Safety
+    ///
+    /// It is alive.
+    #[inline]
+    pub(crate) unsafe fn vtable(self) -> Option<&'static VTable> {
+        let head = self.head()?;
+        // SAFETY: N1; alive (contract).
+        Some(unsafe { head.as_ref() }.vtable)
+    }
+
+    /// The slot of the node.
+    ///
+    /// # Safety
+    ///
+    /// It is alive and the node of a future of `T`.
+    #[inline]
+    pub(crate) unsafe fn slot<T>(self) -> *mut Slot<T> {
+        // SAFETY: contract.
+        let offset = match unsafe { self.vtable() } {
+            Some(vtable) => vtable.slot,
+            None => std::mem::offset_of!(Root<T>, slot),
+        };
+        // SAFETY: N1.
+        unsafe { self.start().byte_add(offset) }.cast().as_ptr()
+    }
+
+    /// Takes the result out of a node that is done.
+    ///
+    /// # Safety
+    ///
+    /// As [`slot`](NodeRef::slot); the slot is the caller's (N2) and empty afterwards.
+    #[inline]
+    pub(crate) unsafe fn take<T>(self, outcome: Outcome) -> Result<T, Failure> {
+        // SAFETY: contract.
+        let slot = unsafe { self.slot::<T>() };
+        // SAFETY: contract.
+        unsafe { Slot::take(slot, outcome) }
+    }
+
+    /// Frees a node whose slot is empty and that nobody can find upstream any more.
+    ///
+    /// # Safety
+    ///
+    /// It is the node of a future of `T`, and nobody else knows it (N3).
+    #[inline]
+    pub(crate) unsafe fn free<T>(self) {
+        // SAFETY: contract.
+        match unsafe { self.vtable() } {
+            // SAFETY: contract.
+            Some(vtable) => unsafe { (vtable.free)(self.0.cast()) },
+            // SAFETY: contract.
+            None => unsafe { Root::<T>::free(self.start()) },
+        }
+    }
+
+    /// Frees a node whose result a continuation has taken: at once, or when the walk is over (N3).
+    ///
+    /// # Safety
+    ///
+    /// As [`free`](NodeRef::free), except that it may be found upstream.
+    #[inline]
+    pub(crate) unsafe fn consumed<T>(self, garbage: &mut Garbage) {
+        // SAFETY: contract.
+        match unsafe { self.vtable() } {
+            None => garbage.push(self.start(), Root::<T>::free),
+            Some(vtable) if vtable.visit.is_some() => {
+                garbage.push(self.start(), |node| {
+                    let node = node.cast::<Head>();
+                    // SAFETY: N3: kept until here.
+                    let free = unsafe { node.as_ref() }.vtable.free;
+                    // SAFETY: as above.
+                    unsafe { free(node) };
+                });
+            }
+            // SAFETY: contract.
+            Some(vtable) => unsafe { (vtable.free)(self.0.cast()) },
+        }
+    }
 }
 
-/// What came of an offer to help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Assist {
-    /// What could be done is done: wait, if that is still needed.
-    Go,
-    /// The waiting thread is itself running what it waits for.
-    Cycle,
+impl<T> Root<T> {
+    pub(crate) fn allocate(state: State<Head>) -> NonNull<Root<T>> {
+        memory::allocate(Root { state, slot: Slot { empty: () } })
+    }
+
+    /// Frees a root whose slot is empty, with its ears.
+    ///
+    /// # Safety
+    ///
+    /// `node` is such a root, and nobody else knows it.
+    unsafe fn free(node: NonNull<u8>) {
+        let root = node.cast::<Root<T>>();
+        // SAFETY: alive.
+        let ears = unsafe { root.as_ref() }.state.ears();
+        if let Some(ears) = ears {
+            // SAFETY: F4.
+            unsafe { Ears::free(ears) };
+        }
+        // SAFETY: contract.
+        unsafe { memory::free(root) };
+    }
 }
 
-/// The place of a result.
+/// The place of a result: a word at least.
 #[repr(C)]
 pub(crate) union Slot<T> {
+    pub(crate) empty: (),
     value: ManuallyDrop<T>,
     failure: ManuallyDrop<Failure>,
 }
 
 impl<T> Slot<T> {
     /// The slot's content for a result, and the state that goes with it.
+    #[inline]
     pub(crate) fn of(result: Result<T, Failure>) -> (Slot<T>, Outcome) {
         match result {
             Ok(value) => (Slot { value: ManuallyDrop::new(value) }, Outcome::Ok),
@@ -80,6 +254,7 @@ impl<T> Slot<T> {
     /// # Safety
     ///
     /// The slot must be full, unless the outcome is `Killed`, and is empty afterwards.
+    #[inline]
     pub(crate) unsafe fn take(slot: *mut Slot<T>, outcome: Outcome) -> Result<T, Failure> {
         match outcome {
             // SAFETY: N1, and the contract.
@@ -91,44 +266,87 @@ impl<T> Slot<T> {
     }
 }
 
-/// The slot of a node.
+/// Producer: completes a node and says who takes the result, if somebody does. Whoever waits is told.
 ///
 /// # Safety
 ///
-/// The node must be that of a future of `T`, and alive.
-pub(crate) unsafe fn slot<T>(node: NonNull<Head>) -> *mut Slot<T> {
+/// The caller is the node's producer, nothing is in its slot, and unless there is a next the caller does not use
+/// the node afterwards. It is the node of a future of `T`.
+#[inline]
+pub(crate) unsafe fn conclude<T>(node: NodeRef, result: Result<T, Failure>) -> Option<Next> {
+    let (full, outcome) = Slot::of(result);
     // SAFETY: contract.
-    let offset = unsafe { node.as_ref() }.vtable.slot;
-    // SAFETY: N1.
-    unsafe { node.byte_add(offset) }.cast().as_ptr()
+    let slot = unsafe { node.slot::<T>() };
+    // SAFETY: F1: the producer's until it is completed.
+    unsafe { slot.write(full) };
+    // SAFETY: contract.
+    unsafe { complete::<T>(node, outcome) }
 }
 
-/// Producer: completes a node whose slot is full, and tells whoever waits.
+/// As [`conclude`], with the slot full already (or the outcome `Killed`).
 ///
 /// # Safety
 ///
-/// The caller is the node's producer, its slot is full with this outcome (or the outcome is `Killed`),
-/// and the caller does not use the node afterwards.
-pub(crate) unsafe fn complete(node: NonNull<Head>, outcome: Outcome) {
+/// As there.
+#[inline]
+pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next> {
     // SAFETY: alive until it is completed.
-    let head = unsafe { node.as_ref() };
-    let vtable = head.vtable;
-    match head.state.complete(outcome) {
-        Completed::Alone => {}
-        Completed::Tell(continuation) => {
-            // SAFETY: F2: attached nodes are alive until they are told.
-            let step = unsafe { continuation.as_ref() }.vtable.step;
-            // SAFETY: as above.
-            unsafe { step(continuation) };
+    let state = unsafe { node.state() };
+    // SAFETY: F4.
+    match state.complete(outcome, |ears| unsafe { Ears::free(ears) }) {
+        Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
+        other => {
+            // SAFETY: contract.
+            unsafe { completed::<T>(node, outcome, other) };
+            None
         }
+    }
+}
+
+/// What is left to do when nobody takes the result.
+#[cold]
+unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) {
+    match found {
+        Completed::Next(_) | Completed::Alone => {}
+        // SAFETY: F2.
+        Completed::Tell(waiter) => unsafe { walk::wake(waiter) },
         Completed::Dropped => {
-            let dropping = panic::catch_unwind(|| {
-                // SAFETY: the consumer has gone, so the slot is ours.
-                unsafe { (vtable.drop_slot)(node, outcome) };
-            });
-            discard(dropping);
-            // SAFETY: and so is the node.
-            unsafe { (vtable.free)(node) };
+            // SAFETY: the consumer has gone, so both the slot and the node are the producer's.
+            discard(unsafe { node.take::<T>(outcome) });
+            // SAFETY: nobody is downstream, so nobody can find it.
+            unsafe { node.free::<T>() };
         }
+        Completed::Killed => {
+            // SAFETY: F1: the producer's still.
+            discard(unsafe { node.take::<T>(outcome) });
+            // SAFETY: the producer has not left yet.
+            let state = unsafe { node.state() };
+            // SAFETY: F4.
+            if state.leave_killed(|ears| unsafe { Ears::free(ears) }) {
+                // SAFETY: the consumer has gone.
+                unsafe { node.free::<T>() };
+            }
+        }
+    }
+}
+
+/// Where nodes come from and go to: counted under models, where they are freed in name only.
+pub(crate) mod memory {
+    use std::ptr::NonNull;
+
+    #[inline]
+    pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
+        NonNull::from(Box::leak(Box::new(node)))
+    }
+
+    /// Frees a node without dropping what its slot holds.
+    ///
+    /// # Safety
+    ///
+    /// From `allocate`, once.
+    #[inline]
+    pub(crate) unsafe fn free<N>(node: NonNull<N>) {
+        // SAFETY: contract.
+        drop(unsafe { Box::from_raw(node.as_ptr()) });
     }
 }

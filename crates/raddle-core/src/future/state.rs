@@ -3,52 +3,71 @@
 //! Each node has exactly two parties, the *producer* and the *consumer*, so it needs no reference
 //! count: the transition that finds the other party gone frees the node.
 //!
-//! | state       | meaning                                                    | who frees     |
-//! |-------------|------------------------------------------------------------|---------------|
-//! | `EMPTY`     | not done, nobody attached                                   |               |
-//! | `CONT(ptr)` | not done; `ptr` is to be told                               |               |
-//! | `OK`, `ERR` | done; the slot holds the value, or the failure              | the consumer  |
-//! | `KILLED`    | done; the slot holds nothing for the consumer               | the consumer  |
-//! | `DROPPED`   | not done; the consumer has gone                             | the producer  |
+//! | state        | meaning                                                     | who frees      |
+//! |--------------|-------------------------------------------------------------|----------------|
+//! | `EMPTY`      | not done, nobody attached                                    |                |
+//! | `BUSY`       | as `EMPTY` or `WAIT`, and the consumer visits what is upstream |              |
+//! | `CONT(ptr)`  | not done; `ptr` took the consumer's place and will be told     | `ptr`          |
+//! | `WAIT(ptr)`  | not done; `ptr` is to be told, the consumer stays              |                |
+//! | `OK`, `ERR`  | done; the slot holds the value, or the failure                | the consumer   |
+//! | `DROPPED`    | not done; the consumer has gone                               | the producer   |
+//! | `KILLED`     | done, by the consumer; the producer does not know yet           | who leaves last |
+//! | `GONE`       | done, killed; the producer has left                            | the consumer   |
 //!
 //! ```text
-//!   EMPTY --attach--> CONT --complete--> OK/ERR/KILLED (and the continuation runs)
-//!     |  <--detach--    |
-//!     |--complete--> OK/ERR/KILLED
-//!     \--abandon---> DROPPED --complete--> (freed)
+//!   EMPTY --attach--> CONT --complete--> (the continuation takes the result, the word stays)
+//!     |   --attach--> WAIT --complete--> OK/ERR/GONE (and the waiter is told)
+//!     |   <--detach--/
+//!     |--complete--> OK/ERR/GONE
+//!     |--abandon---> DROPPED --complete--> (freed)
+//!     \--kill------> KILLED --complete--> GONE
+//!                          \--abandon--> DROPPED
 //! ```
 //!
-//! `KILLED` is apart from `ERR` because who kills a running task cannot write its slot: the closure may
-//! still be in there.
-//!
 //! The outcome is in the state, not in the slot, which is why a word-sized value needs no more than
-//! a word. A pointer is at least 8-aligned; its low three bits hold the tag. `LINK`, by which a
-//! future forwards to another, has its tag reserved.
+//! a word. A pointer is at least 8-aligned; its low three bits hold the tag.
+//!
+//! A promise that was interrupted, or asked to be told of it, has *ears* (see `ears`): a node that stands
+//! between the state and the continuation. `EMPTY`, `DROPPED` and `KILLED` carry a pointer to it, in
+//! `CONT` and `WAIT` it is attached in the place of who is behind it, and has a tag of its own, because who
+//! may look at ears may not look at a continuation, which may be gone.
+//!
+//! # Read-modify-writes
+//!
+//! Attaching is one. Completing is none in `CONT`, where the consumer has left for good, and one otherwise.
 //!
 //! # Invariants
 //!
-//! - **F1** The slot belongs to the producer until the transition to `OK` or `ERR`, afterwards to the
-//!   consumer. After `KILLED` it is whose it was.
-//! - **F2** A continuation is told once, by the producer that found it; detaching succeeds only if
-//!   it has not been and will not be told.
+//! - **F1** The slot belongs to the producer until it completes, afterwards to the consumer; after
+//!   `KILLED` still to the producer.
+//! - **F2** A continuation or waiter is told once, by the producer that found it; detaching succeeds
+//!   only if it has not been and will not be told.
+//! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
+//!   uncompleted node (see `upstream`) stays.
+//! - **F4** Ears are freed by the producer, or with the node.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
+use raddle_sync::spin::Backoff;
 
 const EMPTY: usize = 0;
 const CONT: usize = 1;
-/// Reserved: the future is another's.
-#[allow(dead_code, reason = "the layout is fixed before linking is built")]
-const LINK: usize = 2;
-const OK: usize = 3;
-const ERR: usize = 4;
+const WAIT: usize = 2;
+const DONE: usize = 3;
+/// `CONT` and `WAIT` through ears.
+const CONT_EARS: usize = 4;
+const WAIT_EARS: usize = 7;
 const DROPPED: usize = 5;
 const KILLED: usize = 6;
 const TAG: usize = 7;
 
-/// Who attaches: at least 8-aligned.
-pub(crate) type Continuation<C> = NonNull<C>;
+// With payloads that are no pointers.
+const BUSY: usize = EMPTY | 8;
+const OK: usize = DONE;
+const ERR: usize = DONE | 8;
+const GONE: usize = DONE | 16;
 
 /// How a future ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,55 +78,227 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    #[inline]
     fn word(self) -> usize {
         match self {
             Outcome::Ok => OK,
             Outcome::Err => ERR,
-            Outcome::Killed => KILLED,
+            Outcome::Killed => GONE,
         }
     }
+}
+
+/// How somebody is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attach {
+    /// In the place of the consumer, for good.
+    Continuation,
+    /// Until detached: the consumer stays.
+    Waiter,
 }
 
 /// What the producer found on completing.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Completed<C> {
-    /// Nobody has attached; the consumer will come, and frees.
+    /// Nobody is attached; the consumer will come, and frees.
     Alone,
-    /// Tell this one, who is or represents the consumer.
-    Tell(Continuation<C>),
+    /// The consumer has left its place to this continuation, which takes the result.
+    Next(NonNull<C>),
+    /// Tell this one.
+    Tell(NonNull<C>),
     /// The consumer has gone: drop what is in the slot and free.
     Dropped,
+    /// The consumer has killed the future: drop what is in the slot, then `leave_killed`.
+    Killed,
 }
+
+/// What a consumer that leaves finds.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Abandoned {
+    /// The producer will free.
+    Left,
+    /// Drop what is in the slot, if the outcome says there is something, and free.
+    Done(Outcome),
+}
+
+/// What a consumer that kills finds.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Kill<C> {
+    /// It was done.
+    TooLate,
+    /// It is killed; tell the waiter, if there is one.
+    Done(Option<NonNull<C>>),
+}
+
+/// A word that its visitor took away; to be put back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit(usize);
 
 /// The state word; `C` is what attaches.
 #[derive(Debug)]
 pub(crate) struct State<C> {
     word: AtomicUsize,
-    _continuation: std::marker::PhantomData<*const C>,
+    _continuation: PhantomData<*const C>,
+}
+
+fn word_of<C>(pointer: NonNull<C>, tag: usize) -> usize {
+    pointer.as_ptr().expose_provenance() | tag
+}
+
+#[inline]
+fn payload<C>(word: usize) -> Option<NonNull<C>> {
+    NonNull::new(std::ptr::with_exposed_provenance_mut(word & !TAG))
 }
 
 impl<C> State<C> {
     pub(crate) fn new() -> State<C> {
-        const { assert!(align_of::<C>() > TAG, "the tag needs three bits") };
-        State { word: AtomicUsize::new(EMPTY), _continuation: std::marker::PhantomData }
+        Self::of_word(EMPTY)
     }
 
-    /// Producer: the slot is written. It is the consumer's from here on (F1).
-    pub(crate) fn complete(&self, outcome: Outcome) -> Completed<C> {
-        // ORD: Release pairs with the Acquire of `outcome` and `attach`: the slot is visible.
-        // Acquire pairs with the Release of `attach`: the continuation is.
-        let before = self.word.swap(outcome.word(), Ordering::AcqRel);
-        match before & TAG {
-            EMPTY => Completed::Alone,
-            DROPPED => Completed::Dropped,
+    /// Not done, with ears.
+    pub(crate) fn with_ears(ears: NonNull<C>) -> State<C> {
+        Self::of_word(word_of(ears, EMPTY))
+    }
+
+    /// With a continuation from the start.
+    pub(crate) fn with_continuation(continuation: NonNull<C>) -> State<C> {
+        Self::of_word(word_of(continuation, CONT))
+    }
+
+    fn of_word(word: usize) -> State<C> {
+        const { assert!(align_of::<C>() > TAG, "the tag needs three bits") };
+        State { word: AtomicUsize::new(word), _continuation: PhantomData }
+    }
+
+    // --- the producer's ---
+
+    /// The slot is written. It is the consumer's from here on (F1). The ears, if there are any and the node
+    /// will not take them along, go to `free_ears` (F4).
+    #[inline]
+    pub(crate) fn complete(
+        &self,
+        outcome: Outcome,
+        free_ears: impl FnOnce(NonNull<C>),
+    ) -> Completed<C> {
+        // ORD: Acquire pairs with the Release of `attach`: the continuation is visible.
+        let word = self.word.load(Ordering::Acquire);
+        if word & TAG == CONT {
+            return payload(word).map_or(Completed::Alone, Completed::Next);
+        }
+        self.complete_slowly(word, outcome, free_ears)
+    }
+
+    fn complete_slowly(
+        &self,
+        mut word: usize,
+        outcome: Outcome,
+        free_ears: impl FnOnce(NonNull<C>),
+    ) -> Completed<C> {
+        let mut backoff = Backoff::new();
+        loop {
+            let after = match word & TAG {
+                CONT | CONT_EARS => {
+                    return payload(word).map_or(Completed::Alone, Completed::Next);
+                }
+                DROPPED => return Completed::Dropped,
+                KILLED => return Completed::Killed,
+                _ if word == BUSY => {
+                    backoff.spin();
+                    // ORD: as in `complete`; F3: Acquire pairs with the Release of `leave`.
+                    word = self.word.load(Ordering::Acquire);
+                    continue;
+                }
+                _ => outcome.word(),
+            };
+            // ORD: Release pairs with the Acquire of `outcome` and `attach`: the slot is visible.
+            // Acquire pairs with the Release of `attach`: the waiter is.
+            match self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        match word & TAG {
+            // Ears are told in the place of the waiter, hand on and free themselves: see `walk::wake`.
+            WAIT | WAIT_EARS => payload(word).map_or(Completed::Alone, Completed::Tell),
             _ => {
-                debug_assert_eq!(before & TAG, CONT, "completed once");
-                let pointer = std::ptr::with_exposed_provenance_mut(before & !TAG);
-                NonNull::new(pointer).map_or(Completed::Alone, Completed::Tell)
+                if let Some(ears) = payload(word) {
+                    free_ears(ears);
+                }
+                Completed::Alone
             }
         }
     }
+
+    /// After `Killed`, with the slot empty: the producer leaves. True: the consumer has left before, free.
+    #[must_use]
+    pub(crate) fn leave_killed(&self, free_ears: impl FnOnce(NonNull<C>)) -> bool {
+        // ORD: AcqRel: who frees has seen what the other did.
+        let word = self.word.swap(GONE, Ordering::AcqRel);
+        // The consumer does not look at ears, so they are the producer's still (F4).
+        if let Some(ears) = payload(word) {
+            free_ears(ears);
+        }
+        word & TAG == DROPPED
+    }
+
+    /// The continuation, if the consumer has left its place to one.
+    pub(crate) fn continuation(&self) -> Option<NonNull<C>> {
+        // ORD: Acquire pairs with the Release of `attach`.
+        let word = self.word.load(Ordering::Acquire);
+        matches!(word & TAG, CONT | CONT_EARS).then(|| payload(word)).flatten()
+    }
+
+    /// Whether the consumer has gone.
+    pub(crate) fn is_dropped(&self) -> bool {
+        // ORD: Acquire pairs with the Release in `abandon`: the producer may free.
+        self.word.load(Ordering::Acquire) & TAG == DROPPED
+    }
+
+    /// Whether the consumer has killed it: what has not started need not.
+    #[inline]
+    pub(crate) fn is_killed(&self) -> bool {
+        // ORD: a hint.
+        self.word.load(Ordering::Relaxed) & TAG == KILLED
+    }
+
+    /// The ears, if there are any.
+    pub(crate) fn ears(&self) -> Option<NonNull<C>> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: Acquire pairs with the Release of who put them there.
+            let word = self.word.load(Ordering::Acquire);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return payload(word),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Puts ears where there are none, for the producer or for a visitor of the consumer. Their `next`,
+    /// if they have to have one, is set by `between`. False: the word has changed, look again.
+    pub(crate) fn put_ears(&self, ears: NonNull<C>, between: impl FnOnce(NonNull<C>)) -> bool {
+        // ORD: Acquire: what is there is visible.
+        let word = self.word.load(Ordering::Acquire);
+        let tag = match word & TAG {
+            _ if word == BUSY => return false,
+            EMPTY | DROPPED if payload::<C>(word).is_none() => word & TAG,
+            CONT => CONT_EARS,
+            WAIT => WAIT_EARS,
+            _ => return false,
+        };
+        if let Some(next) = payload(word) {
+            between(next);
+        }
+        // ORD: Release pairs with the Acquire of who finds the ears.
+        let after = word_of(ears, tag);
+        self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    // --- the consumer's ---
 
     /// The outcome, once there is one. After `Some` the slot is the consumer's (F1).
     pub(crate) fn outcome(&self) -> Option<Outcome> {
@@ -116,38 +307,190 @@ impl<C> State<C> {
     }
 
     fn read(word: usize) -> Option<Outcome> {
-        match word & TAG {
+        match word {
             OK => Some(Outcome::Ok),
             ERR => Some(Outcome::Err),
-            KILLED => Some(Outcome::Killed),
-            _ => None,
+            GONE => Some(Outcome::Killed),
+            _ => (word & TAG == KILLED).then_some(Outcome::Killed),
         }
     }
 
-    /// Consumer: asks to be told. Gives the outcome instead if there is one.
-    pub(crate) fn attach(&self, continuation: Continuation<C>) -> Result<(), Outcome> {
-        let word = continuation.as_ptr().expose_provenance() | CONT;
+    /// Asks to have `who` told; ears that are there are pointed to it by `behind`. Gives the outcome
+    /// instead if there is one.
+    #[inline]
+    pub(crate) fn attach(
+        &self,
+        who: NonNull<C>,
+        how: Attach,
+        behind: impl Fn(NonNull<C>),
+    ) -> Result<(), Outcome> {
+        let tag = if how == Attach::Continuation { CONT } else { WAIT };
+        let after = word_of(who, tag);
         // ORD: Release pairs with the Acquire in `complete`; Acquire on failure with its Release.
-        match self.word.compare_exchange(EMPTY, word, Ordering::Release, Ordering::Acquire) {
+        match self.word.compare_exchange(EMPTY, after, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Ok(()),
-            Err(word) => Err(Self::read(word).expect("a future has one consumer")),
+            Err(word) => self.attach_slowly(word, who, how, behind),
         }
     }
 
-    /// Consumer: asks no longer. False: it was told, or is being told (F2).
-    pub(crate) fn detach(&self, continuation: Continuation<C>) -> bool {
-        let word = continuation.as_ptr().expose_provenance() | CONT;
-        // ORD: nothing is handed over; on failure `outcome` is asked again.
-        self.word.compare_exchange(word, EMPTY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    #[cold]
+    fn attach_slowly(
+        &self,
+        mut word: usize,
+        who: NonNull<C>,
+        how: Attach,
+        behind: impl Fn(NonNull<C>),
+    ) -> Result<(), Outcome> {
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(outcome) = Self::read(word) {
+                return Err(outcome);
+            }
+            let after = if word == BUSY {
+                backoff.spin();
+                // ORD: as below.
+                word = self.word.load(Ordering::Acquire);
+                continue;
+            } else {
+                assert!(word & TAG == EMPTY, "a future has one consumer");
+                match (payload(word), how) {
+                    (None, Attach::Continuation) => word_of(who, CONT),
+                    (None, Attach::Waiter) => word_of(who, WAIT),
+                    (Some(ears), how) => {
+                        behind(ears);
+                        word_of(
+                            ears,
+                            if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS },
+                        )
+                    }
+                }
+            };
+            // ORD: as in `attach`.
+            match self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(()),
+                Err(now) => word = now,
+            }
+        }
     }
 
-    /// Consumer: goes away. Gives the outcome if there is one: then drop the slot and free.
-    pub(crate) fn abandon(&self) -> Option<Outcome> {
-        // ORD: Release, so that what the consumer did is before the producer frees; Acquire on
-        // failure as in `outcome`.
-        match self.word.compare_exchange(EMPTY, DROPPED, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => None,
-            Err(word) => Some(Self::read(word).expect("a future has one consumer")),
+    /// A waiter asks no longer. False: it was told, or is being told (F2).
+    pub(crate) fn detach(&self) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: nothing is handed over; on failure `outcome` is asked again.
+            let word = self.word.load(Ordering::Relaxed);
+            let after = match word & TAG {
+                _ if word == BUSY => {
+                    backoff.spin();
+                    continue;
+                }
+                WAIT => EMPTY,
+                WAIT_EARS => word & !TAG,
+                _ => return false,
+            };
+            if self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                return true;
+            }
+        }
+    }
+
+    /// The consumer goes away; nobody waits.
+    pub(crate) fn abandon(&self) -> Abandoned {
+        let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release in `complete`.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let after = match word & TAG {
+                _ if word == BUSY => {
+                    backoff.spin();
+                    word = self.word.load(Ordering::Acquire);
+                    continue;
+                }
+                EMPTY => word | DROPPED,
+                KILLED => (word & !TAG) | DROPPED,
+                _ => {
+                    return Abandoned::Done(Self::read(word).expect("a future has one consumer"));
+                }
+            };
+            // ORD: Release, so that what the consumer did is before the producer frees; Acquire on
+            // failure as above.
+            match self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Abandoned::Left,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The consumer kills the future; ears stay for the producer.
+    pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: Acquire: the ears are visible.
+            let word = self.word.load(Ordering::Acquire);
+            let (after, waiter) = match word & TAG {
+                _ if word == BUSY => {
+                    backoff.spin();
+                    continue;
+                }
+                EMPTY => (word | KILLED, None),
+                WAIT => (KILLED, payload(word)),
+                WAIT_EARS => ((word & !TAG) | KILLED, payload(word).and_then(&next_of)),
+                _ => return Kill::TooLate,
+            };
+            // ORD: Release for the waiter, who sees the outcome.
+            if self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                return Kill::Done(waiter);
+            }
+        }
+    }
+
+    /// Holds the producer up, so that what is upstream stays (F3). None: it is done. To be followed by
+    /// `leave`, soon, and without running anybody's code between.
+    pub(crate) fn visit(&self) -> Option<Visit> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: Acquire: what was put upstream is visible.
+            let word = self.word.load(Ordering::Acquire);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                EMPTY | WAIT | WAIT_EARS => {
+                    if self
+                        .word
+                        .compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+                    {
+                        return Some(Visit(word));
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Ends a visit.
+    pub(crate) fn leave(&self, visit: Visit) {
+        // ORD: Release pairs with the Acquire in `complete`: what the visitor did upstream is done
+        // before any of it is freed (F3).
+        self.word.store(visit.0, Ordering::Release);
+    }
+}
+
+impl Visit {
+    /// The ears of the visited node itself.
+    pub(crate) fn ears<C>(&self) -> Option<NonNull<C>> {
+        matches!(self.0 & TAG, EMPTY | WAIT_EARS).then(|| payload(self.0)).flatten()
+    }
+
+    /// Gives the visited node ears, which it has not; `between` sets their `next`.
+    pub(crate) fn put_ears<C>(&mut self, ears: NonNull<C>, between: impl FnOnce(NonNull<C>)) {
+        match payload(self.0) {
+            Some(waiter) => {
+                between(waiter);
+                self.0 = word_of(ears, WAIT_EARS);
+            }
+            None => self.0 = word_of(ears, EMPTY),
         }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use raddle_sync::sync::{Condvar, Mutex};
 
+use crate::local;
 use crate::pool::shared::{Shared, Waker};
 use crate::pool::worker::{CurrentGuard, Worker};
 
@@ -152,8 +153,8 @@ impl Home {
         shared.benches.ask(shared, shared.threads() - state.working());
         drop(state);
         let region = &shared.regions[shared.threads() + place];
-        // A worker of another pool brings its context along.
-        region.guest_arrives(Worker::here().map_or(0, |outer| outer.owned.context.get()));
+        // The caller brings its context along.
+        region.guest_arrives(local::current());
         region.owned.outer.set(Worker::hint());
         Some(Guest { home: self, shared, place, current: Some(region.base().enter()) })
     }

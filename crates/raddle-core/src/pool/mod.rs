@@ -37,6 +37,7 @@ pub use self::worker::Worker;
 use crate::future::Future;
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
+use crate::local::{self, Restore};
 use crate::queue::Task;
 use crate::spawn;
 
@@ -133,7 +134,11 @@ impl Pool {
         R: Send,
     {
         if let Some(worker) = Worker::beneath(|shared| std::ptr::eq(shared, &*self.shared)) {
+            // The region is another, the context the same.
+            let context = local::current();
             let _current = worker.enter();
+            // SAFETY: X1: it remains the caller's.
+            let _restore = unsafe { Restore::after(context) };
             return f(worker);
         }
         match self.shared.gate.home().enter() {
@@ -152,7 +157,7 @@ impl Pool {
         let mut call = Call {
             header: TaskHeader::new(Call::<F, R>::VTABLE),
             latch: Latch::new(parker::current()),
-            context: Worker::here().map_or(0, |outer| outer.owned.context.get()),
+            context: local::current(),
             closure: Some(f),
             result: None,
         };

@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::deque::Slot;
+use crate::local;
 use crate::pool::region::{Region, SIZE};
 use crate::pool::shared::Shared;
 
@@ -178,7 +179,8 @@ impl Worker {
 
     /// Makes `self` the current worker until the guard is dropped.
     pub(crate) fn enter(&self) -> CurrentGuard {
-        CurrentGuard(CURRENT.replace(self))
+        let place: *const Cell<usize> = &self.region().owned.context;
+        CurrentGuard { hint: CURRENT.replace(self), place: local::enter(place) }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -205,10 +207,14 @@ impl Worker {
 
 /// Puts the previous worker back.
 #[derive(Debug)]
-pub(crate) struct CurrentGuard(*const Worker);
+pub(crate) struct CurrentGuard {
+    hint: *const Worker,
+    place: *const Cell<usize>,
+}
 
 impl Drop for CurrentGuard {
     fn drop(&mut self) {
-        CURRENT.set(self.0);
+        CURRENT.set(self.hint);
+        local::enter(self.place);
     }
 }

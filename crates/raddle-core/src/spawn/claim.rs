@@ -6,6 +6,8 @@
 //! | `QUEUE`    | a queue still points to the task                                      |
 //! | `RUNNER`   | a thread still runs the task, though it may have been killed           |
 //! | `RELEASED` | the future's parties have gone; the last of the others frees            |
+//! | `INTERRUPTED` | the task's future was interrupted                                    |
+//! | pins       | how many hold the task, having found it upstream of their future       |
 //!
 //! ```text
 //!   QUEUED --start--> RUNNING --finish--> FINISHED
@@ -18,8 +20,9 @@
 //! - **K2** Whoever moves the phase to `FINISHED` or `KILLED` is the producer of the future (see
 //!   `future::state`): it alone completes the state. The slot is the runner's from its start on, and
 //!   to a future that was killed while running the slot means nothing.
-//! - **K3** The task is freed by the future's parties (`release`) if neither `QUEUE` nor `RUNNER` is set,
-//!   otherwise by the last of the two to be cleared after `RELEASED`.
+//! - **K3** The task is freed by the future's parties (`release`) if there is neither `QUEUE` nor
+//!   `RUNNER` nor a pin, otherwise by the last of them to go after `RELEASED`. Only who knows that the
+//!   future's parties are there may pin.
 
 use raddle_sync::atomic::{AtomicU32, Ordering};
 
@@ -31,6 +34,10 @@ const PHASE: u32 = 3;
 const QUEUE: u32 = 4;
 const RUNNER: u32 = 8;
 const RELEASED: u32 = 16;
+const INTERRUPTED: u32 = 32;
+const PIN: u32 = 64;
+/// Who else may hold the task when `RELEASED` is set.
+const HOLDERS: u32 = !(PHASE | RELEASED | INTERRUPTED);
 
 /// See the module.
 #[derive(Debug)]
@@ -60,6 +67,11 @@ pub(crate) enum KillOutcome {
     TooLate,
 }
 
+/// Whether nobody holds a task any more.
+fn is_free(word: u32) -> bool {
+    word & (RELEASED | HOLDERS) == RELEASED
+}
+
 impl Claim {
     /// A task that is about to be queued.
     pub(crate) fn new() -> Claim {
@@ -69,34 +81,33 @@ impl Claim {
     /// By who took it out of a queue.
     pub(crate) fn start_queued(&self) -> Started {
         // ORD: the queue has ordered the closure; Acquire for K3.
-        if self
-            .0
-            .compare_exchange(
-                QUEUED | QUEUE,
-                RUNNING | RUNNER,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            )
-            .is_ok()
-        {
+        let started = self.start(|word| (word & !PHASE & !QUEUE) | RUNNING | RUNNER);
+        if started {
             return Started::Yes;
         }
         // ORD: AcqRel: K3, whoever frees has seen what the others did.
         let before = self.0.fetch_and(!QUEUE, Ordering::AcqRel);
-        if before & (RELEASED | RUNNER) == RELEASED { Started::Free } else { Started::No }
+        if is_free(before & !QUEUE) { Started::Free } else { Started::No }
     }
 
     /// By a waiting thread, that leaves the task in its queue.
     pub(crate) fn start_waiting(&self) -> bool {
-        // ORD: Acquire pairs with nothing new: the consumer has the task from its spawner.
-        self.0
-            .compare_exchange(
-                QUEUED | QUEUE,
-                RUNNING | RUNNER | QUEUE,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+        self.start(|word| (word & !PHASE) | RUNNING | RUNNER)
+    }
+
+    /// Moves the phase on from `QUEUED`.
+    fn start(&self, after: impl Fn(u32) -> u32) -> bool {
+        let mut word = QUEUED | QUEUE;
+        // ORD: Acquire pairs with nothing new: the consumer has the task from its spawner; and for K3.
+        while let Err(now) =
+            self.0.compare_exchange(word, after(word), Ordering::Acquire, Ordering::Acquire)
+        {
+            if now & PHASE != QUEUED {
+                return false;
+            }
+            word = now;
+        }
+        true
     }
 
     /// By the waiting thread that started it, after it took it out of the queue as well.
@@ -119,7 +130,7 @@ impl Claim {
     #[must_use]
     pub(crate) fn runner_leaves(&self) -> bool {
         // ORD: K3.
-        self.0.fetch_and(!RUNNER, Ordering::AcqRel) & (RELEASED | QUEUE) == RELEASED
+        is_free(self.0.fetch_and(!RUNNER, Ordering::AcqRel) & !RUNNER)
     }
 
     /// By anybody who knows the task to be alive.
@@ -149,10 +160,34 @@ impl Claim {
     #[must_use]
     pub(crate) fn release(&self) -> bool {
         // ORD: Acquire: K3.
-        if self.0.load(Ordering::Acquire) & (QUEUE | RUNNER) == 0 {
+        if self.0.load(Ordering::Acquire) & HOLDERS == 0 {
             return true;
         }
         // ORD: K3.
-        self.0.fetch_or(RELEASED, Ordering::AcqRel) & (QUEUE | RUNNER) == 0
+        self.0.fetch_or(RELEASED, Ordering::AcqRel) & HOLDERS == 0
+    }
+
+    /// Keeps the task from being freed (K3).
+    pub(crate) fn pin(&self) {
+        // ORD: the future's parties hold the task meanwhile.
+        self.0.fetch_add(PIN, Ordering::Relaxed);
+    }
+
+    /// By who pinned it. True: free it.
+    #[must_use]
+    pub(crate) fn unpin(&self) -> bool {
+        // ORD: K3.
+        is_free(self.0.fetch_sub(PIN, Ordering::AcqRel) - PIN)
+    }
+
+    /// By who has pinned it.
+    pub(crate) fn interrupt(&self) {
+        // ORD: a hint.
+        self.0.fetch_or(INTERRUPTED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        // ORD: a hint.
+        self.0.load(Ordering::Relaxed) & INTERRUPTED != 0
     }
 }

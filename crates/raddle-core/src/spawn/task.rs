@@ -7,13 +7,13 @@ use std::ptr::NonNull;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 
-use crate::future::Future;
-use crate::future::Killed;
 use crate::future::failure::Failure;
-use crate::future::node::{self, Assist, Head, Slot, VTable, Waiter};
+use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable};
 use crate::future::state::{Outcome as Ended, State};
+use crate::future::upstream::{Locked, Visitor};
+use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
-use crate::local::Frame;
+use crate::local::{self, Context, Frame, Restore};
 use crate::panics::discard;
 use crate::pool::{self, Home, Pool, Shared, Worker};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
@@ -58,11 +58,29 @@ where
 /// assert!(future.wait().is_err());
 /// ```
 pub fn killed() -> bool {
-    Worker::here().is_some_and(|region| {
-        let context = region.owned.context.get();
-        // SAFETY: the current context.
-        unsafe { Frame::claim(context) }.is_some_and(Claim::is_killed)
-    })
+    Frame::current_claim().is_some_and(Claim::is_killed)
+}
+
+/// Whether the future of the running task has been interrupted ([`Future::interrupt`]): a task whose result is
+/// not wanted any more asks now and then, and returns what it has, or fails.
+///
+/// Asked from where [`killed`] can be. A task that was interrupted before it started does not run.
+///
+/// ```
+/// use raddle_core::{interrupted, spawn};
+///
+/// let (started, wait) = std::sync::mpsc::channel();
+/// let future = spawn(move || {
+///     started.send(()).unwrap();
+///     while !interrupted() { std::hint::spin_loop() }
+///     "stopped"
+/// });
+/// wait.recv().unwrap();
+/// future.interrupt("enough");
+/// assert_eq!(future.wait().unwrap(), "stopped");
+/// ```
+pub fn interrupted() -> bool {
+    Frame::current_claim().is_some_and(Claim::is_interrupted)
 }
 
 /// The task; `head` first, so that a pointer to one is a pointer to the other.
@@ -74,6 +92,8 @@ struct Task<F, T> {
     claim: Claim,
     id: TaskId,
     home: Home,
+    /// What the task inherited.
+    context: ManuallyDrop<Context>,
 }
 
 /// The closure until the task starts or is killed; the result once it has finished.
@@ -96,9 +116,11 @@ where
         claim: Claim::new(),
         id: TaskId(id),
         home: shared.gate.home(),
+        context: ManuallyDrop::new(local::capture()),
     })));
-    // SAFETY: a fresh node whose value is a `T`.
-    let future = unsafe { Future::pending(task.cast()) };
+    let node = NodeRef::headed(task.cast());
+    // SAFETY: a fresh node whose value is a `T`, which interrupts come to.
+    let future = unsafe { Future::pending(node, Some(node)) };
     pool::queue(shared, Task::header_of(task));
     future
 }
@@ -111,10 +133,18 @@ where
     const NODE: &'static VTable = &VTable {
         slot: offset_of!(Self, body),
         free: Self::free,
-        drop_slot: Self::drop_slot,
-        step: |_| unreachable!("a task is not attached to anything"),
-        assist: Self::assist,
+        told: Told::Never,
+        visit: Some(Self::visit),
+        relink: None,
+        assist: Some(Self::assist),
+        kill: Some(Self::kill),
+    };
+
+    const PIN: &'static PinVTable = &PinVTable {
+        interrupt: Self::interrupt,
         kill: Self::kill,
+        assist: Self::assist,
+        unpin: Self::unpin,
     };
 
     const TASK: &'static TaskVTable =
@@ -162,9 +192,12 @@ where
         // SAFETY: K1.
         let closure = unsafe { this.take_closure() };
         let region = worker.region();
+        // SAFETY: K1, as the closure.
+        let context = unsafe { this.take_context() };
         let result = Running::scope(&region.running, Self::header_of(task), || {
-            let frame = Frame { claim: &this.claim };
-            let before = region.owned.context.replace(frame.word());
+            let frame = context.frame(&this.claim);
+            // SAFETY: X1: this frame's, and put back before it goes.
+            let restore = unsafe { Restore::after(frame.word()) };
             let result = match hooks.before_start(this.id) {
                 Ok(()) => panic::catch_unwind(AssertUnwindSafe(closure)),
                 Err(payload) => {
@@ -172,9 +205,10 @@ where
                     Err(payload)
                 }
             };
-            region.owned.context.set(before);
+            drop(restore);
             result.map_err(Failure::panicked)
         });
+        discard(context);
         if this.claim.finish() {
             let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Panicked };
             hooks.after_finish(this.id, outcome);
@@ -197,20 +231,33 @@ where
         })
     }
 
+    unsafe fn take_context(&self) -> Context {
+        // SAFETY: K1: there, and taken once.
+        ManuallyDrop::into_inner(unsafe { (&raw const self.context).read() })
+    }
+
+    /// Drops what has not been run.
+    unsafe fn discard_closure(&self) {
+        // SAFETY: K1.
+        discard(unsafe { self.take_closure() });
+        // SAFETY: K1.
+        discard(unsafe { self.take_context() });
+    }
+
     /// Completes the future.
     ///
     /// # Safety
     ///
     /// By the producer (K2), with the body empty; the task may be gone afterwards.
     unsafe fn resolve(task: NonNull<Self>, result: Result<T, Failure>) {
-        let (slot, outcome) = Slot::of(result);
-        // SAFETY: alive until it is completed.
-        unsafe { task.as_ref() }.body.with_mut(|body| {
-            // SAFETY: F1: the producer's until it is completed; the closure is gone.
-            unsafe { body.cast::<Slot<T>>().write(slot) };
-        });
         // SAFETY: contract.
-        unsafe { node::complete(task.cast(), outcome) };
+        walk::start(unsafe { node::conclude(NodeRef::headed(task.cast()), result) });
+    }
+
+    /// Completes the future of a task that the caller has killed (K2).
+    unsafe fn resolve_killed(node: NonNull<Head>) {
+        // SAFETY: contract.
+        walk::start(unsafe { node::complete::<T>(NodeRef::headed(node), Ended::Killed) });
     }
 
     unsafe fn kill_queued(header: NonNull<TaskHeader>) -> bool {
@@ -221,7 +268,7 @@ where
         match this.claim.kill() {
             KillOutcome::Unstarted => {
                 // SAFETY: K1.
-                discard(unsafe { this.take_closure() });
+                unsafe { this.discard_closure() };
                 true
             }
             KillOutcome::Running => true,
@@ -233,7 +280,7 @@ where
         // SAFETY: this table is that of such tasks.
         let task = unsafe { Self::from_header(header) };
         // SAFETY: K2: killed by the caller, so that it is the producer.
-        unsafe { node::complete(task.cast(), Ended::Killed) };
+        unsafe { Self::resolve_killed(task.cast()) };
     }
 
     // --- the future's side ---
@@ -247,13 +294,6 @@ where
         }
     }
 
-    unsafe fn drop_slot(node: NonNull<Head>, outcome: Ended) {
-        // SAFETY: N1.
-        let slot = unsafe { node::slot::<T>(node) };
-        // SAFETY: by the contract the slot is full.
-        drop(unsafe { Slot::take(slot, outcome) });
-    }
-
     unsafe fn kill(node: NonNull<Head>) -> Killed {
         let task = node.cast::<Self>();
         // SAFETY: the future's handle keeps it alive.
@@ -261,15 +301,52 @@ where
         let killed = match this.claim.kill() {
             KillOutcome::Unstarted => {
                 // SAFETY: K1.
-                discard(unsafe { this.take_closure() });
+                unsafe { this.discard_closure() };
                 Killed::BeforeStart
             }
             KillOutcome::Running => Killed::WhileRunning,
             KillOutcome::TooLate => return Killed::TooLate,
         };
         // SAFETY: K2.
-        unsafe { node::complete(node, Ended::Killed) };
+        unsafe { Self::resolve_killed(node) };
         killed
+    }
+
+    /// A visitor finds the task: pinned, it stays until the visitor has dealt with it.
+    unsafe fn visit(node: NonNull<Head>, visitor: &mut Visitor) -> Option<Locked> {
+        // SAFETY: V1.
+        unsafe { node.cast::<Self>().as_ref() }.claim.pin();
+        visitor.found.tasks.push(Pinned { node, vtable: Self::PIN });
+        None
+    }
+
+    unsafe fn unpin(node: NonNull<Head>) {
+        let task = node.cast::<Self>();
+        // SAFETY: pinned.
+        if unsafe { task.as_ref() }.claim.unpin() {
+            // SAFETY: K3.
+            drop(unsafe { Box::from_raw(task.as_ptr()) });
+        }
+    }
+
+    /// Keeps the task from starting, or has it know that it is interrupted.
+    unsafe fn interrupt(node: NonNull<Head>, interrupt: &Interrupt) {
+        let task = node.cast::<Self>();
+        // SAFETY: pinned.
+        let this = unsafe { task.as_ref() };
+        this.claim.interrupt();
+        if !this.claim.start_waiting() {
+            return;
+        }
+        // SAFETY: K1.
+        unsafe { this.discard_closure() };
+        if this.claim.finish() {
+            // SAFETY: K2; the closure is gone.
+            unsafe { Self::resolve(task, Err(interrupt.clone().into())) };
+        } else {
+            // Pinned, so this is not the last to leave.
+            let _last = this.claim.runner_leaves();
+        }
     }
 
     unsafe fn assist(node: NonNull<Head>, waiter: Waiter) -> Assist {
@@ -281,20 +358,19 @@ where
             Some(worker) => {
                 let _current = worker.enter();
                 let region = worker.region();
-                // SAFETY: the current context.
-                let within = unsafe { Frame::claim(region.owned.context.get()) };
+                let within = Frame::current_claim();
                 // On this very thread, or as a fork of the task on another.
                 let own = within.is_some_and(|claim| std::ptr::eq(claim, &this.claim));
                 if own || Running::contains(&region.running, header) {
                     return Assist::Cycle;
                 }
                 // SAFETY: alive, on its own pool.
-                unsafe { Self::run_here(task, worker) };
+                return unsafe { Self::run_here(task, worker) };
             }
             _ if waiter == Waiter::Patient && this.claim.is_queued() => {
                 if let Some(guest) = this.home.enter_to_help() {
                     // SAFETY: alive, on its own pool.
-                    unsafe { Self::run_here(task, guest.worker()) };
+                    return unsafe { Self::run_here(task, guest.worker()) };
                 }
             }
             _ => {}
@@ -307,7 +383,7 @@ where
     /// # Safety
     ///
     /// By the consumer, on a worker of the task's pool.
-    unsafe fn run_here(task: NonNull<Self>, worker: &Worker) {
+    unsafe fn run_here(task: NonNull<Self>, worker: &Worker) -> Assist {
         // SAFETY: contract.
         let this = unsafe { task.as_ref() };
         let header = Self::header_of(task);
@@ -315,10 +391,10 @@ where
         if region.ring.pop_if(header) {
             let _strand = strand::enter_foreign();
             region.run_task(header, worker);
-            return;
+            return Assist::Ran;
         }
         if !this.claim.start_waiting() {
-            return;
+            return Assist::Go;
         }
         // SAFETY: alive, and if queued in an injector then in its own pool's.
         if unsafe { worker.shared().injector.remove(header) } {
@@ -326,9 +402,47 @@ where
         }
         // Another strand of work than the one that waits.
         let _strand = strand::enter_foreign();
-        let before = region.owned.context.replace(0);
         // SAFETY: started.
-        unsafe { Self::execute(task, worker) };
-        region.owned.context.set(before);
+        local::outside(|| unsafe { Self::execute(task, worker) });
+        Assist::Ran
+    }
+}
+
+/// A task that somebody has found upstream: it stays until this is dropped.
+pub(crate) struct Pinned {
+    node: NonNull<Head>,
+    vtable: &'static PinVTable,
+}
+
+struct PinVTable {
+    interrupt: unsafe fn(NonNull<Head>, &Interrupt),
+    kill: unsafe fn(NonNull<Head>) -> Killed,
+    assist: unsafe fn(NonNull<Head>, Waiter) -> Assist,
+    unpin: unsafe fn(NonNull<Head>),
+}
+
+impl Pinned {
+    /// The task does not start, and its future fails with the interrupt; one that runs may ask for it.
+    pub(crate) fn interrupt(&self, interrupt: &Interrupt) {
+        // SAFETY: pinned.
+        unsafe { (self.vtable.interrupt)(self.node, interrupt) };
+    }
+
+    pub(crate) fn kill(&self) -> Killed {
+        // SAFETY: pinned.
+        unsafe { (self.vtable.kill)(self.node) }
+    }
+
+    /// Runs it, if it has not been started.
+    pub(crate) fn assist(&self, waiter: Waiter) -> Assist {
+        // SAFETY: pinned.
+        unsafe { (self.vtable.assist)(self.node, waiter) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: pinned, once.
+        unsafe { (self.vtable.unpin)(self.node) };
     }
 }

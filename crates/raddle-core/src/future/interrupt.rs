@@ -1,0 +1,103 @@
+//! [`Interrupt`]: what is said to whoever produces a value that is not wanted any more.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::future::failure::{Failure, FailureKind};
+
+/// A request to stop, on its way from a future to what produces its value.
+///
+/// One word; clones share the reason. Made from a text or from a [`Failure`]. As a failure it is of the kind
+/// [`Interrupted`](FailureKind::Interrupted), or the failure that it was made from.
+///
+/// ```
+/// use raddle_core::{Failure, FailureKind, Interrupt};
+///
+/// let interrupt = Interrupt::from("the user closed the window");
+/// let failure = Failure::from(interrupt);
+/// assert_eq!(failure.kind(), FailureKind::Interrupted);
+/// assert_eq!(failure.to_string(), "interrupted: the user closed the window");
+/// ```
+#[derive(Clone)]
+pub struct Interrupt(Arc<Reason>);
+
+#[derive(Debug)]
+enum Reason {
+    Text(Cow<'static, str>),
+    Failure(Failure),
+}
+
+impl Interrupt {
+    /// An interrupt for this reason.
+    pub fn new(reason: impl Into<Cow<'static, str>>) -> Interrupt {
+        Interrupt(Arc::new(Reason::Text(reason.into())))
+    }
+
+    /// The failure that the interrupt was made from, if it was.
+    pub fn cause(&self) -> Option<&Failure> {
+        match &*self.0 {
+            Reason::Text(_) => None,
+            Reason::Failure(failure) => Some(failure),
+        }
+    }
+
+    /// Who was killed tells those upstream.
+    pub(crate) fn killed() -> Interrupt {
+        Failure::plain(FailureKind::Killed).into()
+    }
+
+    pub(crate) fn into_raw(self) -> *const () {
+        Arc::into_raw(self.0).cast()
+    }
+
+    /// # Safety
+    ///
+    /// From `into_raw`, once.
+    pub(crate) unsafe fn from_raw(raw: *const ()) -> Interrupt {
+        // SAFETY: contract.
+        Interrupt(unsafe { Arc::from_raw(raw.cast()) })
+    }
+}
+
+impl fmt::Display for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Reason::Text(text) => f.write_str(text),
+            Reason::Failure(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Interrupt({self})")
+    }
+}
+
+impl From<&'static str> for Interrupt {
+    fn from(reason: &'static str) -> Interrupt {
+        Interrupt::new(reason)
+    }
+}
+
+impl From<String> for Interrupt {
+    fn from(reason: String) -> Interrupt {
+        Interrupt::new(reason)
+    }
+}
+
+impl From<Failure> for Interrupt {
+    fn from(failure: Failure) -> Interrupt {
+        Interrupt(Arc::new(Reason::Failure(failure)))
+    }
+}
+
+impl From<Interrupt> for Failure {
+    fn from(interrupt: Interrupt) -> Failure {
+        match interrupt.cause() {
+            Some(failure) => failure.clone(),
+            None => Failure::interrupted(interrupt),
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Nodes that become another future: those of operations whose closure returns a future, `flat_map`
+//! and its like, and those of promises that are linked.
+//!
+//! When the closure has returned a future that is not done, the node attaches itself to that one, and when
+//! told moves the result over. If its own continuation is linked in this way already, it has that one attach
+//! to the new future in its place and goes: a recursion of `flat_map` in tail position occupies two nodes,
+//! however long it is. This is Twitter's linking, done on attaching.
+
+use std::mem::{ManuallyDrop, offset_of};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now, Pending, Repr};
+use crate::future::node::{self, Head, NodeRef, Root, Slot, Told, VTable, memory};
+use crate::future::state::{Attach, Outcome, State};
+use crate::future::then::attach;
+use crate::future::upstream::{Errand, Locked, Upstream, Visitor};
+use crate::future::walk::{self, Garbage, Next};
+use crate::local::{self, Capture};
+use crate::panics::discard;
+
+/// An operation: from how one future ended to the next one.
+pub(crate) trait ThenFuture<T>: Send + 'static {
+    type Out: Send + 'static;
+
+    /// May panic: that makes the next one fail.
+    fn call(self, result: Result<T, Failure>) -> Future<Self::Out>;
+}
+
+/// Calls the operation; a panic is a failure.
+#[inline]
+fn call<T, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    panic::catch_unwind(AssertUnwindSafe(|| op.call(result)))
+        .unwrap_or_else(|payload| Future::failed(Failure::panicked(payload)))
+}
+
+/// The node of such an operation; `head` and `upstream` come first, whatever the types.
+#[repr(C)]
+struct Joint<T, O: ThenFuture<T>, C> {
+    head: Head,
+    upstream: Upstream,
+    body: Body<O, O::Out>,
+    context: ManuallyDrop<C>,
+}
+
+#[repr(C)]
+union Body<O, U> {
+    op: ManuallyDrop<O>,
+    slot: ManuallyDrop<Slot<U>>,
+}
+
+/// The part of a joint that does not depend on its types, and the part of a linker.
+#[repr(C)]
+struct Linked {
+    head: Head,
+    upstream: Upstream,
+}
+
+impl Linked {
+    unsafe fn upstream<'a>(node: NonNull<Head>) -> &'a Upstream {
+        // SAFETY: contract: of a living joint or linker.
+        unsafe { &(*node.cast::<Linked>().as_ptr()).upstream }
+    }
+
+    unsafe fn visit(node: NonNull<Head>, _: &mut Visitor) -> Option<Locked> {
+        // SAFETY: contract.
+        Some(unsafe { Self::lock(node) })
+    }
+
+    /// # Safety
+    ///
+    /// Of a joint or linker that lives until this is unlocked (V1, V2).
+    unsafe fn lock(node: NonNull<Head>) -> Locked {
+        // SAFETY: contract.
+        let upstream = NonNull::from(unsafe { Self::upstream(node) });
+        // SAFETY: contract.
+        unsafe { Locked::new(upstream) }
+    }
+
+    /// Attaches the joint or linker `node`, in the place of the consumer, to the future of `to`, whose cell is
+    /// `cell`; a signal that came early goes on there.
+    ///
+    /// # Safety
+    ///
+    /// By the consumer of `to`; the node is alive, and who completes it is the caller. After `Ok` the node is that of who
+    /// completes `to`.
+    unsafe fn relink(
+        node: NonNull<Head>,
+        to: NodeRef,
+        cell: Option<NodeRef>,
+    ) -> Result<(), Outcome> {
+        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
+        let mut locked = unsafe { Self::lock(node) };
+        // Before the future can tell it, so that it knows by whom.
+        locked.set_linked();
+        // SAFETY: contract.
+        unsafe { attach(to, node, Attach::Continuation) }?;
+        locked.link(cell);
+        let early = locked.signal().zip(cell).map(|(signal, cell)| {
+            let mut visitor = Visitor::new(Errand::Interrupt(signal.clone()));
+            // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
+            unsafe { visitor.go(cell, None) };
+            (visitor, signal)
+        });
+        drop(locked);
+        if let Some((visitor, signal)) = early {
+            visitor.finish().interrupt(&signal);
+        }
+        Ok(())
+    }
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// The future that the operation makes of this one.
+    #[inline]
+    pub(crate) fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
+        match self.now() {
+            Now::Done(result) => walk::nested(
+                (op, result),
+                |(op, result)| call(op, result),
+                |(op, result)| later(op, result),
+            ),
+            Now::Never => Future(Repr::Never),
+            Now::Pending(pending) => match local::capture().some() {
+                None => pending.then_future(op, ()),
+                Some(context) => pending.then_future(op, context),
+            },
+        }
+    }
+}
+
+/// Has the operation called when this thread is less deep.
+#[cold]
+fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    let (slot, outcome) = Slot::of(result);
+    // The context at that time is another.
+    let joint = Joint::allocate(op, local::capture(), None);
+    let root = Root::<T>::allocate(State::with_continuation(joint));
+    let from = NodeRef::root(root);
+    // SAFETY: just made.
+    unsafe { from.slot::<T>().write(slot) };
+    walk::defer_walk(Next { node: joint, from, outcome });
+    let node = NodeRef::headed(joint);
+    // SAFETY: a new node of such a future.
+    unsafe { Future::pending(node, Some(node)) }
+}
+
+impl<T: Send + 'static> Pending<T> {
+    #[inline]
+    fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+        let joint = Joint::<T, O, C>::allocate(op, context, self.cell());
+        match self.attach(joint) {
+            Ok(()) => {
+                let node = NodeRef::headed(joint);
+                // SAFETY: a new node of such a future.
+                unsafe { Future::pending(node, Some(node)) }
+            }
+            Err(result) => {
+                // SAFETY: it is not attached, so it is this thread's alone.
+                let op = unsafe { Joint::<T, O, C>::dismantle(joint) }.0;
+                // SAFETY: as above.
+                unsafe { memory::free(joint.cast::<Joint<T, O, C>>()) };
+                Future::from(result).then_future(op)
+            }
+        }
+    }
+
+    /// Has `target` become this future: it is attached here, or what `target` is linked to is. Gives the result
+    /// back if this is done; otherwise the target is used up.
+    ///
+    /// # Safety
+    ///
+    /// By the producer of `target`, which is a future of `T`. `link` attaches it.
+    unsafe fn become_of(
+        self,
+        target: NodeRef,
+        link: impl FnOnce(NodeRef, Option<NodeRef>) -> Result<(), Outcome>,
+    ) -> Result<(), Result<T, Failure>> {
+        // SAFETY: the producer keeps it alive.
+        let state = unsafe { target.state() };
+        if state.is_dropped() {
+            // Nobody will take the result.
+            drop(self);
+            // SAFETY: the consumer has gone; the slot is empty.
+            unsafe { target.free::<T>() };
+            return Ok(());
+        }
+        let this = ManuallyDrop::new(self);
+        let mut behind = state.continuation();
+        if let Some(ears) = behind.filter(|&node| super::ears::is_ears(node)) {
+            // SAFETY: E1: attached, so there is one.
+            behind = unsafe { super::ears::Ears::next(ears) };
+        }
+        let over = behind.and_then(|next| {
+            // SAFETY: attached nodes are alive until they are told.
+            let relink = unsafe { next.as_ref() }.vtable.relink?;
+            // SAFETY: as above, and a joint or linker.
+            unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
+        });
+        let linked = match over {
+            Some((next, relink)) => {
+                // SAFETY: this is the consumer here, and the producer that the node waits for.
+                let linked = unsafe { relink(next, this.node(), this.cell()) };
+                if linked.is_ok() {
+                    // SAFETY: nothing leads to it any more, neither from below nor from upstream (V2).
+                    unsafe { target.free::<T>() };
+                }
+                linked
+            }
+            None => link(this.node(), this.cell()),
+        };
+        linked.map_err(|outcome| ManuallyDrop::into_inner(this).take_done(outcome))
+    }
+}
+
+impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
+    const VTABLE: &'static VTable = &VTable {
+        slot: offset_of!(Self, body),
+        // SAFETY: of such a node (contract).
+        free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        told: Told::Step(Self::step),
+        visit: Some(Linked::visit),
+        relink: Some(Linked::relink),
+        assist: None,
+        kill: None,
+    };
+
+    fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
+        memory::allocate(Self {
+            head: Head { state: State::new(), vtable: Self::VTABLE },
+            upstream: Upstream::new(upstream),
+            body: Body { op: ManuallyDrop::new(op) },
+            context: ManuallyDrop::new(context),
+        })
+        .cast()
+    }
+
+    /// Takes the closure and the context out.
+    ///
+    /// # Safety
+    ///
+    /// Once, by who owns the node.
+    #[inline]
+    unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
+        let node = node.cast::<Self>().as_ptr();
+        // SAFETY: alive.
+        let op = unsafe { &raw const (*node).body }.cast::<O>();
+        // SAFETY: alive.
+        let context = unsafe { &raw const (*node).context }.cast::<C>();
+        // SAFETY: contract.
+        let op = unsafe { op.read() };
+        // SAFETY: contract.
+        (op, unsafe { context.read() })
+    }
+
+    unsafe fn step(
+        node: NonNull<Head>,
+        from: NodeRef,
+        outcome: Outcome,
+        garbage: &mut Garbage,
+    ) -> Option<Next> {
+        let target = NodeRef::headed(node);
+        // SAFETY: of a living joint.
+        let upstream = unsafe { Linked::upstream(node) };
+        if upstream.is_linked() {
+            // SAFETY: a joint that was attached by `relink`.
+            return unsafe { linked_step::<O::Out>(upstream, target, from, outcome, garbage) };
+        }
+        // SAFETY: `from` is done, and its result is this node's to take (F1).
+        let input = unsafe { from.take::<T>(outcome) };
+        // SAFETY: this was the consumer.
+        unsafe { from.consumed::<T>(garbage) };
+        // SAFETY: told once before it is linked.
+        let (op, context) = unsafe { Self::dismantle(node) };
+        // SAFETY: alive until it is completed.
+        let inner = if unsafe { node.as_ref() }.state.is_killed() {
+            discard((op, context, input));
+            Future::failed(Failure::killed())
+        } else {
+            context.run(|| call(op, input))
+        };
+        let result = match inner.now() {
+            Now::Done(result) => result,
+            // Nobody will complete it.
+            Now::Never => return None,
+            Now::Pending(pending) => {
+                // SAFETY: this is the producer.
+                let linked =
+                    unsafe { pending.become_of(target, |to, cell| Linked::relink(node, to, cell)) };
+                match linked {
+                    Ok(()) => return None,
+                    Err(result) => result,
+                }
+            }
+        };
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { node::conclude(target, result) }
+    }
+}
+
+/// A linked node is told: the result is moved to the target.
+unsafe fn linked_step<T>(
+    upstream: &Upstream,
+    target: NodeRef,
+    from: NodeRef,
+    outcome: Outcome,
+    garbage: &mut Garbage,
+) -> Option<Next> {
+    // Who linked it may still be at it.
+    upstream.pass();
+    // SAFETY: `from` is done, and its result is this node's to take (F1).
+    let result = unsafe { from.take::<T>(outcome) };
+    // SAFETY: this was the consumer.
+    unsafe { from.consumed::<T>(garbage) };
+    // SAFETY: this is the producer of the target, whose slot is empty.
+    unsafe { node::conclude(target, result) }
+}
+
+/// What attaches a promise to the future that it is linked to.
+#[repr(C)]
+pub(crate) struct Linker<T> {
+    linked: Linked,
+    root: NonNull<Root<T>>,
+}
+
+impl Linker<()> {
+    /// Locks a linker of any type that was found in the ears of its root, which are locked.
+    pub(crate) fn lock(linker: NonNull<Head>) -> Locked {
+        // SAFETY: it is taken out of the ears before it is freed, and its lock is passed then.
+        unsafe { Linked::lock(linker) }
+    }
+}
+
+impl<T: Send + 'static> Linker<T> {
+    const VTABLE: &'static VTable = &VTable {
+        slot: 0,
+        // SAFETY: of such a node (contract).
+        free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        told: Told::Step(Self::step),
+        visit: Some(Linked::visit),
+        relink: Some(Linked::relink),
+        assist: None,
+        kill: None,
+    };
+
+    unsafe fn step(
+        node: NonNull<Head>,
+        from: NodeRef,
+        outcome: Outcome,
+        garbage: &mut Garbage,
+    ) -> Option<Next> {
+        // SAFETY: of a living linker.
+        let root = unsafe { node.cast::<Self>().as_ref() }.root;
+        // SAFETY: of a living linker.
+        let upstream = unsafe { Linked::upstream(node) };
+        // It may be found upstream of the root until the walk is over.
+        garbage.push(node.cast(), |node| {
+            // SAFETY: its work is done.
+            unsafe { memory::free(node.cast::<Self>()) };
+        });
+        // SAFETY: attached by `relink`.
+        unsafe { linked_step::<T>(upstream, NodeRef::root(root), from, outcome, garbage) }
+    }
+}
+
+/// Has the promise of `root` become this future.
+///
+/// # Safety
+///
+/// By the producer of the root, which is used up.
+pub(crate) unsafe fn link<T: Send + 'static>(root: NonNull<Root<T>>, future: Future<T>) {
+    let target = NodeRef::root(root);
+    let result = match future.now() {
+        Now::Done(result) => result,
+        // Nobody will complete it.
+        Now::Never => return,
+        // SAFETY: the producer keeps the root alive.
+        Now::Pending(pending) if unsafe { is_upstream(target, &pending) } => {
+            drop(pending);
+            Err(Failure::cycle())
+        }
+        Now::Pending(pending) => {
+            // SAFETY: contract.
+            let linked =
+                unsafe { pending.become_of(target, |to, cell| attach_linker(root, to, cell)) };
+            match linked {
+                Ok(()) => return,
+                Err(result) => result,
+            }
+        }
+    };
+    // SAFETY: contract.
+    walk::start(unsafe { node::conclude(target, result) });
+}
+
+/// Makes a linker that the root's ears know, and attaches it.
+fn attach_linker<T: Send + 'static>(
+    root: NonNull<Root<T>>,
+    to: NodeRef,
+    cell: Option<NodeRef>,
+) -> Result<(), Outcome> {
+    let linker: NonNull<Head> = memory::allocate(Linker {
+        linked: Linked {
+            head: Head { state: State::new(), vtable: Linker::<T>::VTABLE },
+            upstream: Upstream::new(None),
+        },
+        root,
+    })
+    .cast();
+    // SAFETY: by the producer.
+    let ears = unsafe { super::ears::Ears::of(NodeRef::root(root)) };
+    // SAFETY: they stay until the root is completed.
+    let hearing = unsafe { super::ears::Ears::hearing(ears) };
+    hearing.look(|heard| {
+        heard.forward = Some(linker);
+        if let Some(signal) = &heard.signal {
+            let none = Linker::lock(linker).remember(signal.clone());
+            debug_assert!(none.is_none(), "nobody else knows it yet");
+        }
+    });
+    // SAFETY: by the consumer of `to`.
+    let linked = unsafe { Linked::relink(linker, to, cell) };
+    if linked.is_err() {
+        hearing.look(|heard| heard.forward = None);
+        // SAFETY: visitors that found it in the ears have its lock, which the free passes.
+        unsafe { memory::free(linker.cast::<Linker<T>>()) };
+    }
+    linked
+}
+
+/// Whether a promise is upstream of a future, or its own.
+unsafe fn is_upstream<T>(root: NodeRef, pending: &Pending<T>) -> bool {
+    if pending.node() == root {
+        return true;
+    }
+    let mut visitor = Visitor::new(Errand::Find(root));
+    // SAFETY: by its consumer.
+    unsafe { visitor.enter(pending.node(), pending.cell()) };
+    visitor.finish().node
+}

@@ -1,0 +1,588 @@
+//! The operations on one future.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use crate::future::failure::{Failure, FailureKind};
+use crate::future::handle::{Future, Repr};
+use crate::future::link::ThenFuture;
+use crate::future::then::Then;
+use crate::panics::discard;
+
+impl<T> Future<T> {
+    /// A future that is done, with this value. Costs nothing.
+    ///
+    /// ```
+    /// assert!(raddle_core::Future::ready(3).is_done());
+    /// ```
+    #[doc(alias = "value")]
+    #[doc(alias = "successful")]
+    #[doc(alias = "completedFuture")]
+    #[inline]
+    pub fn ready(value: T) -> Future<T> {
+        Future(Repr::Ready(value))
+    }
+
+    /// A future that is done, without a value.
+    ///
+    /// ```
+    /// use raddle_core::{FailureKind, Future};
+    ///
+    /// let future = Future::<u32>::failed(std::fmt::Error);
+    /// assert_eq!(future.wait().unwrap_err().kind(), FailureKind::Error);
+    /// ```
+    #[doc(alias = "exception")]
+    #[inline]
+    pub fn failed(failure: impl Into<Failure>) -> Future<T> {
+        Future(Repr::Failed(failure.into()))
+    }
+
+    /// A future that is never done. Costs nothing; what is made of it is never done either, and
+    /// its closures are dropped at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use raddle_core::Future;
+    ///
+    /// assert!(Future::<u32>::never().wait_timeout(Duration::from_millis(1)).is_err());
+    /// ```
+    pub fn never() -> Future<T> {
+        Future(Repr::Never)
+    }
+
+    /// A future that is done, with this result.
+    ///
+    /// ```
+    /// let future = raddle_core::Future::from_result("7".parse::<u32>());
+    /// assert_eq!(future.wait().unwrap(), 7);
+    /// ```
+    #[doc(alias = "const")]
+    #[doc(alias = "fromTry")]
+    #[inline]
+    pub fn from_result<E: Into<Failure>>(result: Result<T, E>) -> Future<T> {
+        Future::from(result.map_err(Into::into))
+    }
+
+    /// Calls `f` now, on this thread; a panic makes the future fail. To have a pool call it, see
+    /// [`spawn`](crate::spawn()).
+    ///
+    /// ```
+    /// use raddle_core::{FailureKind, Future};
+    ///
+    /// let future = Future::run(|| "x".parse::<u32>().unwrap());
+    /// assert_eq!(future.wait().unwrap_err().kind(), FailureKind::Panicked);
+    /// ```
+    #[doc(alias = "apply")]
+    pub fn run(f: impl FnOnce() -> T) -> Future<T> {
+        Future::from(panic::catch_unwind(AssertUnwindSafe(f)).map_err(Failure::panicked))
+    }
+}
+
+/// # Operations on one future
+///
+/// Each takes the future's place and returns a new one. What they have in common:
+///
+/// - On a future that is done the closure runs at once, on this thread, and nothing is allocated. Otherwise it
+///   runs on the thread that completes the future, before the completing call returns, with the scope locals of the
+///   code that attached it; one allocation and one atomic read-modify-write now, none then.
+/// - A panic in the closure makes the new future fail with `Panicked`; in those that are there for their effect
+///   ([`on_success`](Future::on_success), [`on_failure`](Future::on_failure), [`on_complete`](Future::on_complete),
+///   [`ensure`](Future::ensure)) it is reported by the panic hook and the result stays as it was.
+/// - A failure passes by closures that ask for a value, which are dropped.
+/// - Interrupts of the new future go to the old one.
+/// - Dropping the new future does not keep the closure from running.
+///
+/// Nothing recurses: neither completing long chains, nor dropping them, nor closures that return futures made by
+/// operations that return futures. When completions are nested 16 deep (a continuation that completes a promise
+/// whose continuation completes a promise ..), the next ones are put off until the outermost is over, or the
+/// thread waits for a future.
+impl<T: Send + 'static> Future<T> {
+    /// What `f` makes of the value.
+    ///
+    /// ```
+    /// assert_eq!(raddle_core::Future::ready(20).map(|n| n + 1).wait().unwrap(), 21);
+    /// ```
+    #[doc(alias = "thenApply")]
+    #[doc(alias = "then")]
+    #[doc(alias = "lift")]
+    #[inline]
+    pub fn map<U: Send + 'static>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Future<U> {
+        self.then(Map(f))
+    }
+
+    /// What `f` makes of the value, if it can: an error makes the future fail.
+    ///
+    /// ```
+    /// let future = raddle_core::Future::ready("12").and_then(|text| text.parse::<u32>());
+    /// assert_eq!(future.wait().unwrap(), 12);
+    /// ```
+    #[doc(alias = "mapTry")]
+    #[doc(alias = "thenTry")]
+    #[inline]
+    pub fn and_then<U, E>(self, f: impl FnOnce(T) -> Result<U, E> + Send + 'static) -> Future<U>
+    where
+        U: Send + 'static,
+        E: Into<Failure>,
+    {
+        self.then(AndThen(f))
+    }
+
+    /// The future that `f` makes of the value.
+    ///
+    /// Interrupts go to this future until it is done, and to the one that `f` returned afterwards, also if they came
+    /// before. A recursion in tail position takes constant memory and stack:
+    ///
+    /// ```
+    /// use raddle_core::Future;
+    ///
+    /// fn countdown(n: u32) -> Future<u32> {
+    ///     if n == 0 { Future::ready(0) } else { Future::ready(n - 1).flat_map(countdown) }
+    /// }
+    /// assert_eq!(countdown(100_000).wait().unwrap(), 0);
+    /// ```
+    #[doc(alias = "bind")]
+    #[doc(alias = "thenCompose")]
+    #[doc(alias = "andThen")]
+    #[inline]
+    pub fn flat_map<U: Send + 'static>(
+        self,
+        f: impl FnOnce(T) -> Future<U> + Send + 'static,
+    ) -> Future<U> {
+        self.then_future(FlatMap(f))
+    }
+
+    /// The value if `keep` says so, otherwise the failure `Empty`.
+    ///
+    /// ```
+    /// use raddle_core::{FailureKind, Future};
+    ///
+    /// let even = |n: &u32| n % 2 == 0;
+    /// assert_eq!(Future::ready(2).filter(even).wait().unwrap(), 2);
+    /// assert_eq!(Future::ready(3).filter(even).wait().unwrap_err().kind(), FailureKind::Empty);
+    /// ```
+    #[doc(alias = "withFilter")]
+    #[inline]
+    pub fn filter(self, keep: impl FnOnce(&T) -> bool + Send + 'static) -> Future<T> {
+        self.then(Filter(keep))
+    }
+
+    /// When it is done, without the value.
+    ///
+    /// ```
+    /// let (): () = raddle_core::Future::ready(3).unit().wait().unwrap();
+    /// ```
+    #[doc(alias = "voided")]
+    #[doc(alias = "void")]
+    #[doc(alias = "thenReturn")]
+    #[inline]
+    pub fn unit(self) -> Future<()> {
+        self.map(drop)
+    }
+
+    /// The future that `f` makes of the result, whichever it is.
+    ///
+    /// ```
+    /// use raddle_core::Future;
+    ///
+    /// let future = Future::<u32>::failed(std::fmt::Error);
+    /// let text = future.transform(|result| Future::ready(result.map_or_else(|e| e.to_string(), |n| n.to_string())));
+    /// assert!(text.wait().unwrap().starts_with("an error occurred"));
+    /// ```
+    #[doc(alias = "transformWith")]
+    #[doc(alias = "biFlatMap")]
+    #[doc(alias = "handleAsync")]
+    #[doc(alias = "thenTry")]
+    #[inline]
+    pub fn transform<U: Send + 'static>(
+        self,
+        f: impl FnOnce(Result<T, Failure>) -> Future<U> + Send + 'static,
+    ) -> Future<U> {
+        self.then_future(Transform(f))
+    }
+
+    /// What `f` makes of the result, whichever it is.
+    ///
+    /// ```
+    /// let future = raddle_core::Future::ready(1).map_result(|result| result.map(|n| n + 1));
+    /// assert_eq!(future.wait().unwrap(), 2);
+    /// ```
+    #[doc(alias = "biMap")]
+    #[doc(alias = "handle")]
+    #[inline]
+    pub fn map_result<U: Send + 'static>(
+        self,
+        f: impl FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
+    ) -> Future<U> {
+        self.then(MapResult(f))
+    }
+
+    /// The value, or what `f` makes of the failure.
+    ///
+    /// ```
+    /// use raddle_core::{Failure, Future};
+    ///
+    /// let future = Future::<u32>::failed(std::fmt::Error).recover(|_| Ok(0));
+    /// assert_eq!(future.wait().unwrap(), 0);
+    /// ```
+    #[doc(alias = "handle")]
+    #[doc(alias = "exceptionally")]
+    #[doc(alias = "recoverWith")]
+    #[doc(alias = "onErrorReturn")]
+    #[inline]
+    pub fn recover(
+        self,
+        f: impl FnOnce(Failure) -> Result<T, Failure> + Send + 'static,
+    ) -> Future<T> {
+        self.then(Recover(f))
+    }
+
+    /// The value, or the future that `f` makes of the failure.
+    ///
+    /// ```
+    /// use raddle_core::{Future, spawn};
+    ///
+    /// let future = Future::<u32>::failed(std::fmt::Error).rescue(|_| spawn(|| 1));
+    /// assert_eq!(future.wait().unwrap(), 1);
+    /// ```
+    #[doc(alias = "recoverWith")]
+    #[doc(alias = "exceptionallyCompose")]
+    #[doc(alias = "thenError")]
+    #[inline]
+    pub fn rescue(self, f: impl FnOnce(Failure) -> Future<T> + Send + 'static) -> Future<T> {
+        self.then_future(Rescue(f))
+    }
+
+    /// The value, or if this fails what comes of the fallback, which is on its way already.
+    ///
+    /// Interrupts go to this future until it has failed, then to the fallback.
+    ///
+    /// ```
+    /// use raddle_core::Future;
+    ///
+    /// let future = Future::failed(std::fmt::Error).or(Future::ready(1));
+    /// assert_eq!(future.wait().unwrap(), 1);
+    /// ```
+    #[doc(alias = "fallbackTo")]
+    #[doc(alias = "orElse")]
+    #[inline]
+    pub fn or(self, fallback: Future<T>) -> Future<T> {
+        self.rescue(move |_| fallback)
+    }
+
+    /// What `f` makes of the failure; a value stays.
+    ///
+    /// ```
+    /// use raddle_core::{Failure, Future};
+    ///
+    /// let future = Future::<u32>::failed(std::fmt::Error);
+    /// let future = future.map_failure(|f| Failure::message(format!("while weaving: {f}")));
+    /// assert!(future.wait().unwrap_err().to_string().starts_with("while weaving: "));
+    /// ```
+    #[doc(alias = "mapError")]
+    #[inline]
+    pub fn map_failure(self, f: impl FnOnce(Failure) -> Failure + Send + 'static) -> Future<T> {
+        self.then(MapFailure(f))
+    }
+
+    /// The result as a value: this never fails.
+    ///
+    /// ```
+    /// use raddle_core::Future;
+    ///
+    /// let result = Future::<u32>::failed(std::fmt::Error).lift().wait().unwrap();
+    /// assert!(result.is_err());
+    /// ```
+    #[doc(alias = "liftToTry")]
+    #[doc(alias = "materialize")]
+    #[doc(alias = "attempt")]
+    #[inline]
+    pub fn lift(self) -> Future<Result<T, Failure>> {
+        self.then(MapResult(|result| Ok(result)))
+    }
+
+    /// Calls `f` with the value, for its effect; the result stays.
+    ///
+    /// ```
+    /// let future = raddle_core::Future::ready(3).on_success(|n| println!("{n}"));
+    /// assert_eq!(future.wait().unwrap(), 3);
+    /// ```
+    #[doc(alias = "foreach")]
+    #[doc(alias = "thenAccept")]
+    #[inline]
+    pub fn on_success(self, f: impl FnOnce(&T) + Send + 'static) -> Future<T> {
+        self.then(OnSuccess(f))
+    }
+
+    /// Calls `f` with the failure, for its effect; the result stays.
+    ///
+    /// ```
+    /// use raddle_core::Future;
+    ///
+    /// let future = Future::<u32>::failed(std::fmt::Error).on_failure(|failure| println!("{failure}"));
+    /// assert!(future.wait().is_err());
+    /// ```
+    #[inline]
+    pub fn on_failure(self, f: impl FnOnce(&Failure) + Send + 'static) -> Future<T> {
+        self.then(OnFailure(f))
+    }
+
+    /// Calls `f` with the result, for its effect; the result stays.
+    ///
+    /// ```
+    /// let future = raddle_core::Future::ready(3).on_complete(|result| println!("{result:?}"));
+    /// assert_eq!(future.wait().unwrap(), 3);
+    /// ```
+    #[doc(alias = "respond")]
+    #[doc(alias = "whenComplete")]
+    #[doc(alias = "andThen")]
+    #[inline]
+    pub fn on_complete(self, f: impl FnOnce(&Result<T, Failure>) + Send + 'static) -> Future<T> {
+        self.then(OnComplete(f))
+    }
+
+    /// Calls `f` when the future is done, whichever way; the result stays.
+    ///
+    /// ```
+    /// let future = raddle_core::Future::ready(3).ensure(|| println!("done"));
+    /// assert_eq!(future.wait().unwrap(), 3);
+    /// ```
+    #[doc(alias = "finally")]
+    #[inline]
+    pub fn ensure(self, f: impl FnOnce() + Send + 'static) -> Future<T> {
+        self.then(Ensure(f))
+    }
+}
+
+impl<T: Send + 'static> Future<Future<T>> {
+    /// The inner future.
+    ///
+    /// ```
+    /// use raddle_core::{Future, spawn};
+    ///
+    /// assert_eq!(Future::ready(spawn(|| 1)).flatten().wait().unwrap(), 1);
+    /// ```
+    #[doc(alias = "unwrap")]
+    #[inline]
+    pub fn flatten(self) -> Future<T> {
+        self.flat_map(|inner| inner)
+    }
+}
+
+impl<T: Send + 'static, E: Into<Failure> + Send + 'static> Future<Result<T, E>> {
+    /// The inner result: an error makes the future fail. The opposite of [`lift`](Future::lift).
+    ///
+    /// ```
+    /// use raddle_core::spawn;
+    ///
+    /// assert!(spawn(|| "x".parse::<u32>()).lower().wait().is_err());
+    /// ```
+    #[doc(alias = "lowerFromTry")]
+    #[inline]
+    pub fn lower(self) -> Future<T> {
+        self.and_then(|result| result)
+    }
+}
+
+/// Calls `f`, which is there for its effect: a panic has been reported and goes no further.
+#[inline]
+fn aside(f: impl FnOnce()) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
+        discard(payload);
+    }
+}
+
+struct Map<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, F> Then<T> for Map<F>
+where
+    F: FnOnce(T) -> U + Send + 'static,
+{
+    type Out = U;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
+        result.map(self.0)
+    }
+}
+
+struct AndThen<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, E: Into<Failure>, F> Then<T> for AndThen<F>
+where
+    F: FnOnce(T) -> Result<U, E> + Send + 'static,
+{
+    type Out = U;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
+        (self.0)(result?).map_err(Into::into)
+    }
+}
+
+struct Filter<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for Filter<F>
+where
+    F: FnOnce(&T) -> bool + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        let value = result?;
+        if (self.0)(&value) { Ok(value) } else { Err(Failure::plain(FailureKind::Empty)) }
+    }
+}
+
+struct MapResult<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, F> Then<T> for MapResult<F>
+where
+    F: FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
+{
+    type Out = U;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
+        (self.0)(result)
+    }
+}
+
+struct Recover<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for Recover<F>
+where
+    F: FnOnce(Failure) -> Result<T, Failure> + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        result.or_else(self.0)
+    }
+}
+
+struct MapFailure<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for MapFailure<F>
+where
+    F: FnOnce(Failure) -> Failure + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        result.map_err(self.0)
+    }
+}
+
+struct OnSuccess<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for OnSuccess<F>
+where
+    F: FnOnce(&T) + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        if let Ok(value) = &result {
+            aside(|| (self.0)(value));
+        }
+        result
+    }
+}
+
+struct OnFailure<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for OnFailure<F>
+where
+    F: FnOnce(&Failure) + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        if let Err(failure) = &result {
+            aside(|| (self.0)(failure));
+        }
+        result
+    }
+}
+
+struct OnComplete<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for OnComplete<F>
+where
+    F: FnOnce(&Result<T, Failure>) + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        aside(|| (self.0)(&result));
+        result
+    }
+}
+
+struct Ensure<F>(F);
+
+impl<T: Send + 'static, F> Then<T> for Ensure<F>
+where
+    F: FnOnce() + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        aside(self.0);
+        result
+    }
+}
+
+struct FlatMap<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, F> ThenFuture<T> for FlatMap<F>
+where
+    F: FnOnce(T) -> Future<U> + Send + 'static,
+{
+    type Out = U;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Future<U> {
+        match result {
+            Ok(value) => (self.0)(value),
+            Err(failure) => Future::failed(failure),
+        }
+    }
+}
+
+struct Transform<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, F> ThenFuture<T> for Transform<F>
+where
+    F: FnOnce(Result<T, Failure>) -> Future<U> + Send + 'static,
+{
+    type Out = U;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Future<U> {
+        (self.0)(result)
+    }
+}
+
+struct Rescue<F>(F);
+
+impl<T: Send + 'static, F> ThenFuture<T> for Rescue<F>
+where
+    F: FnOnce(Failure) -> Future<T> + Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Future<T> {
+        match result {
+            Ok(value) => Future::ready(value),
+            Err(failure) => (self.0)(failure),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! [`Promise`]: the right to complete a future.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::future::ears::{Ears, Hearing};
+use crate::future::failure::{Failure, FailureKind};
+use crate::future::handle::Future;
+use crate::future::interrupt::Interrupt;
+use crate::future::link;
+use crate::future::node::{self, NodeRef, Root};
+use crate::future::state::State;
+use crate::future::walk;
+
+/// The right, and the duty, to complete a [`Future`], once.
+///
+/// Completing runs what waits for the future: continuations on this thread, before the call returns (unless
+/// completions are nested deep, see [`Future`]), and blocked threads are woken. A promise that is dropped without
+/// being completed makes its future fail with [`Broken`](FailureKind::Broken).
+///
+/// Completing a promise runs continuations, hence code of others: not under a lock that they
+/// may want. Either release it before, or have those who follow use [`Future::on`].
+///
+/// A promise for a word takes 16 bytes. Creating it is one allocation, completing it one atomic
+/// read-modify-write, or none if a continuation is attached.
+///
+/// ```
+/// use raddle_core::Promise;
+///
+/// let (promise, future) = Promise::new();
+/// let answer = future.map(|n: u32| n * 2);
+/// std::thread::spawn(move || promise.set(21));
+/// assert_eq!(answer.wait().unwrap(), 42);
+/// ```
+pub struct Promise<T> {
+    root: NonNull<Root<T>>,
+}
+
+// SAFETY: the root is shared with the consumer as `future::state` says; the value crosses threads.
+unsafe impl<T: Send> Send for Promise<T> {}
+// SAFETY: a shared promise only tells of interrupts.
+unsafe impl<T: Send> Sync for Promise<T> {}
+
+impl<T: Send + 'static> Promise<T> {
+    /// A promise and its future.
+    #[doc(alias = "create")]
+    #[doc(alias = "apply")]
+    #[allow(clippy::new_ret_no_self, reason = "a promise comes with its future")]
+    #[inline]
+    pub fn new() -> (Promise<T>, Future<T>) {
+        Self::with_state(State::new())
+    }
+
+    /// A promise and its future; `handler` is called when the future is interrupted, or one made of it.
+    ///
+    /// It is called on the thread that interrupts, with the scope locals of the code that called this; once
+    /// for each interrupt, but one that comes while the handler runs replaces those that wait. It is not
+    /// called any more once the promise is completed. To interrupt does not complete the future: that
+    /// is for the handler to bring about. One more allocation or two.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use raddle_core::Promise;
+    ///
+    /// let (stop, stopped) = mpsc::channel();
+    /// let (promise, future) = Promise::<u32>::with_interrupt(move |why| stop.send(why).unwrap());
+    /// let derived = future.map(|n| n + 1);
+    /// derived.interrupt("not needed any more");
+    /// promise.fail(stopped.recv().unwrap());
+    /// assert_eq!(derived.wait().unwrap_err().to_string(), "interrupted: not needed any more");
+    /// ```
+    #[doc(alias = "setInterruptHandler")]
+    pub fn with_interrupt(
+        handler: impl FnMut(Interrupt) + Send + 'static,
+    ) -> (Promise<T>, Future<T>) {
+        Self::with_hearing(Hearing::with_handler(Box::new(handler)))
+    }
+
+    pub(crate) fn with_hearing(
+        hearing: raddle_sync::sync::Arc<Hearing>,
+    ) -> (Promise<T>, Future<T>) {
+        Self::with_state(State::with_ears(Ears::allocate(hearing)))
+    }
+
+    #[inline]
+    fn with_state(state: State<node::Head>) -> (Promise<T>, Future<T>) {
+        let root = Root::allocate(state);
+        let node = NodeRef::root(root);
+        // SAFETY: a new root of such a future.
+        (Promise { root }, unsafe { Future::pending(node, Some(node)) })
+    }
+
+    /// Completes the future with a value.
+    #[doc(alias = "setValue")]
+    #[doc(alias = "success")]
+    #[inline]
+    pub fn set(self, value: T) {
+        self.complete(Ok(value));
+    }
+
+    /// Completes the future with a failure: any error, a [`Failure`] or an [`Interrupt`].
+    ///
+    /// ```
+    /// use raddle_core::{FailureKind, Promise};
+    ///
+    /// let (promise, future) = Promise::<u32>::new();
+    /// promise.fail(std::io::Error::other("no yarn"));
+    /// let failure = future.wait().unwrap_err();
+    /// assert_eq!((failure.kind(), failure.to_string()), (FailureKind::Error, "no yarn".into()));
+    /// ```
+    #[doc(alias = "setException")]
+    #[doc(alias = "failure")]
+    pub fn fail(self, failure: impl Into<Failure>) {
+        self.complete(Err(failure.into()));
+    }
+
+    /// Completes the future with a value or a failure.
+    ///
+    /// ```
+    /// use raddle_core::Promise;
+    ///
+    /// let (promise, future) = Promise::new();
+    /// promise.complete("12".parse::<u32>().map_err(Into::into));
+    /// assert_eq!(future.wait().unwrap(), 12);
+    /// ```
+    #[doc(alias = "update")]
+    #[doc(alias = "setResult")]
+    #[inline]
+    pub fn complete(self, result: Result<T, Failure>) {
+        let node = self.into_node();
+        // SAFETY: this is the producer, and used up.
+        walk::start(unsafe { node::conclude(node, result) });
+    }
+
+    /// Makes the promise's future become another one: it ends as that ends, and interrupts go there.
+    ///
+    /// A chain of links is compressed as it forms. One allocation.
+    ///
+    /// If the other future waits for this very promise, both fail with [`Cycle`](FailureKind::Cycle).
+    ///
+    /// ```
+    /// use raddle_core::Promise;
+    ///
+    /// let ((outer, future), (inner, source)) = (Promise::new(), Promise::new());
+    /// outer.link(source.map(|n: u32| n + 1));
+    /// inner.set(1);
+    /// assert_eq!(future.wait().unwrap(), 2);
+    /// ```
+    #[doc(alias = "become")]
+    #[doc(alias = "completeWith")]
+    #[doc(alias = "proxyTo")]
+    pub fn link(self, future: Future<T>) {
+        let root = ManuallyDrop::new(self).root;
+        // SAFETY: this is the producer, and used up.
+        unsafe { link::link(root, future) };
+    }
+
+    /// The latest interrupt that has come from the future or one made of it.
+    ///
+    /// ```
+    /// use raddle_core::Promise;
+    ///
+    /// let (promise, future) = Promise::<()>::new();
+    /// assert!(promise.interrupted().is_none());
+    /// future.interrupt("stop");
+    /// assert_eq!(promise.interrupted().unwrap().to_string(), "stop");
+    /// ```
+    #[doc(alias = "isInterrupted")]
+    pub fn interrupted(&self) -> Option<Interrupt> {
+        // SAFETY: the producer keeps the root alive.
+        let state = unsafe { &self.root.as_ref().state };
+        let heard = state.ears().and_then(|ears| {
+            // SAFETY: they are the producer's (F4).
+            unsafe { Ears::hearing(ears) }.look(|heard| heard.signal.clone())
+        });
+        heard.or_else(|| state.is_killed().then(Interrupt::killed))
+    }
+
+    /// Whether the future was dropped before anything was made of it: nobody will see the value.
+    pub fn is_abandoned(&self) -> bool {
+        // SAFETY: the producer keeps the root alive.
+        unsafe { self.root.as_ref() }.state.is_dropped()
+    }
+}
+
+impl<T> Promise<T> {
+    fn into_node(self) -> NodeRef {
+        NodeRef::root(ManuallyDrop::new(self).root)
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        let node = NodeRef::root(self.root);
+        let broken = Err(Failure::plain(FailureKind::Broken));
+        // SAFETY: this is the producer, and used up.
+        walk::start(unsafe { node::conclude::<T>(node, broken) });
+    }
+}
+
+impl<T> fmt::Debug for Promise<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Promise").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! Nodes of operations whose closure returns a value: `map` and its like.
+
+use std::mem::{ManuallyDrop, offset_of};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now, Pending, Repr};
+use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable, memory};
+use crate::future::state::{Attach, Outcome, State};
+use crate::future::walk::{Garbage, Next};
+use crate::local::{self, Capture};
+
+/// An operation: from how one future ended to how the next one does.
+pub(crate) trait Then<T>: Send + 'static {
+    type Out: Send + 'static;
+
+    /// May panic: that makes the next one fail.
+    fn call(self, result: Result<T, Failure>) -> Result<Self::Out, Failure>;
+}
+
+/// Calls the operation; a panic is a failure.
+#[inline]
+pub(crate) fn call<T, O: Then<T>>(op: O, result: Result<T, Failure>) -> Result<O::Out, Failure> {
+    panic::catch_unwind(AssertUnwindSafe(|| op.call(result)))
+        .unwrap_or_else(|payload| Err(Failure::panicked(payload)))
+}
+
+/// The node: a head and the operation's closure, then its result, in the same place.
+#[repr(C)]
+struct Step<T, O: Then<T>, C> {
+    head: Head,
+    body: Body<O, O::Out>,
+    context: ManuallyDrop<C>,
+}
+
+#[repr(C)]
+union Body<O, U> {
+    op: ManuallyDrop<O>,
+    slot: ManuallyDrop<Slot<U>>,
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// The future of what the operation makes of this one.
+    #[inline]
+    pub(crate) fn then<O: Then<T>>(self, op: O) -> Future<O::Out> {
+        match self.now() {
+            Now::Done(result) => Future::from(call(op, result)),
+            Now::Never => Future(Repr::Never),
+            Now::Pending(pending) => match local::capture().some() {
+                None => pending.then(op, ()),
+                Some(context) => pending.then(op, context),
+            },
+        }
+    }
+}
+
+impl<T: Send + 'static> Pending<T> {
+    #[inline]
+    fn then<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+        let step = memory::allocate(Step::<T, O, C> {
+            head: Head { state: State::new(), vtable: Step::<T, O, C>::VTABLE },
+            body: Body { op: ManuallyDrop::new(op) },
+            context: ManuallyDrop::new(context),
+        });
+        let cell = self.cell();
+        match self.attach(step.cast()) {
+            // SAFETY: a new node of such a future, with the cell of the one it took the place of.
+            Ok(()) => unsafe { Future::pending(NodeRef::headed(step.cast()), cell) },
+            Err(result) => {
+                // SAFETY: it is not attached, so it is this thread's alone.
+                let op = unsafe { Step::dismantle(step) }.0;
+                // SAFETY: as above.
+                unsafe { memory::free(step) };
+                Future::from(call(op, result))
+            }
+        }
+    }
+
+    /// Leaves the consumer's place to a continuation, or gives the result.
+    #[inline]
+    pub(crate) fn attach(self, continuation: NonNull<Head>) -> Result<(), Result<T, Failure>> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: this is the consumer.
+        match unsafe { attach(this.node(), continuation, Attach::Continuation) } {
+            Ok(()) => Ok(()),
+            Err(outcome) => Err(ManuallyDrop::into_inner(this).take_done(outcome)),
+        }
+    }
+}
+
+/// Attaches to a node.
+///
+/// # Safety
+///
+/// By its consumer.
+#[inline]
+pub(crate) unsafe fn attach(to: NodeRef, who: NonNull<Head>, how: Attach) -> Result<(), Outcome> {
+    // SAFETY: the consumer keeps it alive.
+    let state = unsafe { to.state() };
+    // SAFETY: E1: by who attaches.
+    state.attach(who, how, |ears| unsafe { super::ears::Ears::set_next(ears, who) })
+}
+
+impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
+    const VTABLE: &'static VTable = &VTable {
+        slot: offset_of!(Self, body),
+        // SAFETY: of such a node (contract).
+        free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        told: Told::Step(Self::step),
+        visit: None,
+        relink: None,
+        assist: None,
+        kill: None,
+    };
+
+    /// Takes the closure and the context out.
+    ///
+    /// # Safety
+    ///
+    /// Once, by who owns the node.
+    #[inline]
+    unsafe fn dismantle(node: NonNull<Self>) -> (O, C) {
+        // SAFETY: alive.
+        let op = unsafe { &raw const (*node.as_ptr()).body }.cast::<O>();
+        // SAFETY: alive.
+        let context = unsafe { &raw const (*node.as_ptr()).context }.cast::<C>();
+        // SAFETY: contract.
+        let op = unsafe { op.read() };
+        // SAFETY: contract.
+        (op, unsafe { context.read() })
+    }
+
+    unsafe fn step(
+        node: NonNull<Head>,
+        from: NodeRef,
+        outcome: Outcome,
+        garbage: &mut Garbage,
+    ) -> Option<Next> {
+        // SAFETY: `from` is done, and its result is this node's to take (F1).
+        let input = unsafe { from.take::<T>(outcome) };
+        // SAFETY: this was the consumer.
+        unsafe { from.consumed::<T>(garbage) };
+        // SAFETY: told once (F2).
+        let (op, context) = unsafe { Self::dismantle(node.cast()) };
+        // SAFETY: alive until it is completed.
+        let killed = unsafe { node.as_ref() }.state.is_killed();
+        let result = if killed {
+            crate::panics::discard((op, context, input));
+            Err(Failure::killed())
+        } else {
+            context.run(|| call(op, input))
+        };
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { node::conclude(NodeRef::headed(node), result) }
+    }
+}

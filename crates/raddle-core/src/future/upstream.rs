@@ -1,0 +1,304 @@
+//! What is upstream of a future, and who goes there.
+//!
+//! Nodes point downstream only. A handle knows, besides its own node, the nearest node above it
+//! that interrupts go through: its *cell*. That is the root of a promise, a spawned task, or a node
+//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for.
+//!
+//! # Invariants
+//!
+//! - **V1** The cell of a handle, and all that is reached from there, lives as long as the handle's node
+//!   is not done (T1: a walk frees what it has passed when it is over). A visitor makes sure of
+//!   that by holding up the completion of the handle's node (F3).
+//! - **V2** An `Upstream` is changed, and what it led to let go, under its lock. A visitor holds the lock of
+//!   one until it has that of the next.
+//! - **V3** Locks are taken from downstream to upstream, and no code of the user's runs under one.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use raddle_sync::atomic::{AtomicUsize, Ordering};
+use raddle_sync::cell::UnsafeCell;
+use raddle_sync::spin::Backoff;
+use raddle_sync::sync::Arc as SeamArc;
+
+use crate::future::ears::{Ears, Hearing};
+use crate::future::interrupt::Interrupt;
+use crate::future::link::Linker;
+use crate::future::node::NodeRef;
+use crate::future::state::Visit;
+use crate::future::{Killed, Pinned};
+
+/// A combination of several futures, as a visitor sees it.
+pub(crate) trait Inputs: Send + Sync {
+    /// Shows the visitor the inputs that are not done.
+    fn visit(&self, visitor: &mut Visitor);
+}
+
+/// Somebody who goes upstream.
+pub(crate) struct Visitor {
+    pub(crate) errand: Errand,
+    pub(crate) found: Found,
+    /// Where to go on when the locks are released.
+    todo: Vec<Arc<dyn Inputs>>,
+    /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
+    replaced: Vec<Interrupt>,
+}
+
+/// Why.
+pub(crate) enum Errand {
+    /// To interrupt.
+    Interrupt(Interrupt),
+    /// To see whether this node is upstream.
+    Find(NodeRef),
+    /// To collect tasks that have not been started.
+    Gather,
+}
+
+/// What a visitor has found; to be dealt with when it is back and holds nothing.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Those whose handlers are to be run.
+    hearings: Vec<SeamArc<Hearing>>,
+    /// Tasks that are not done.
+    pub(crate) tasks: Vec<Pinned>,
+    /// The node that was looked for.
+    pub(crate) node: bool,
+}
+
+impl Found {
+    /// Runs handlers, and keeps tasks from starting.
+    pub(crate) fn interrupt(self, signal: &Interrupt) {
+        self.tasks.iter().for_each(|task| task.interrupt(signal));
+        self.hearings.iter().for_each(|hearing| hearing.run());
+    }
+
+    /// Runs handlers and kills tasks; true if one of these is running.
+    pub(crate) fn kill(self) -> bool {
+        let killed = self.tasks.iter().map(Pinned::kill);
+        let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
+        self.hearings.iter().for_each(|hearing| hearing.run());
+        running
+    }
+}
+
+impl fmt::Debug for Visitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visitor").finish_non_exhaustive()
+    }
+}
+
+impl Visitor {
+    pub(crate) fn new(errand: Errand) -> Visitor {
+        Visitor { errand, found: Found::default(), todo: Vec::new(), replaced: Vec::new() }
+    }
+
+    /// Goes on with combinations, holding nothing, and returns.
+    pub(crate) fn finish(mut self) -> Found {
+        while let Some(inputs) = self.todo.pop() {
+            inputs.visit(&mut self);
+        }
+        self.found
+    }
+
+    /// Visits what is upstream of a future that is not done.
+    ///
+    /// # Safety
+    ///
+    /// By the consumer of `node`, whose cell is `cell`.
+    pub(crate) unsafe fn enter(&mut self, node: NodeRef, cell: Option<NodeRef>) {
+        let Some(cell) = cell else { return };
+        // SAFETY: the consumer keeps it alive.
+        let state = unsafe { node.state() };
+        let Some(mut visit) = state.visit() else { return };
+        // SAFETY: V1.
+        unsafe { self.go(cell, (node == cell).then_some(&mut visit)) };
+        state.leave(visit);
+    }
+
+    /// Goes from `cell` on. `held` is the word of the cell's own state if it has been taken away.
+    ///
+    /// # Safety
+    ///
+    /// V1 for `cell`.
+    pub(crate) unsafe fn go(&mut self, cell: NodeRef, mut held: Option<&mut Visit>) {
+        let mut at = cell;
+        let mut lock: Option<Locked> = None;
+        loop {
+            if let Errand::Find(node) = self.errand {
+                self.found.node |= node == at;
+            }
+            // SAFETY: V1, V2.
+            let next = match unsafe { at.vtable() } {
+                // SAFETY: as above.
+                None => unsafe { self.root(at, held.take()) },
+                Some(vtable) => vtable.visit.zip(at.head()).and_then(|(visit, head)| {
+                    // SAFETY: as above.
+                    unsafe { visit(head, self) }
+                }),
+            };
+            // The one before is let go only now (V2).
+            drop(std::mem::replace(&mut lock, next));
+            let Some(locked) = &mut lock else { return };
+            if let Errand::Interrupt(signal) = &self.errand {
+                self.replaced.extend(locked.remember(signal.clone()));
+            }
+            match locked.cell() {
+                Some(cell) => at = cell,
+                None => return,
+            }
+        }
+    }
+
+    /// At a promise.
+    unsafe fn root(&mut self, root: NodeRef, held: Option<&mut Visit>) -> Option<Locked> {
+        let hears = matches!(self.errand, Errand::Interrupt(_));
+        let ears = match held {
+            Some(visit) => match visit.ears() {
+                None if hears => {
+                    let ears = Ears::allocate(SeamArc::default());
+                    // SAFETY: E1.
+                    visit.put_ears(ears, |next| unsafe { Ears::set_next(ears, next) });
+                    ears
+                }
+                ears => ears?,
+            },
+            // SAFETY: V1, and not done.
+            None if hears => unsafe { Ears::of(root) },
+            // SAFETY: V1.
+            None => unsafe { root.state() }.ears()?,
+        };
+        // SAFETY: alive with the root.
+        let hearing = unsafe { Ears::hearing(ears) };
+        if let Errand::Interrupt(signal) = &self.errand {
+            self.replaced.extend(hearing.hear(signal));
+            self.found.hearings.push(hearing.clone());
+        }
+        hearing.look(|heard| {
+            self.todo.extend(heard.inputs.clone());
+            // Locked before the ears are let go, so that who takes it out of them finds out.
+            heard.forward.map(Linker::lock)
+        })
+    }
+}
+
+/// The cell of the future that a node waits for, a signal that came early, and a lock: two words.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    /// `LOCKED`, `LINKED`, and the signal.
+    word: AtomicUsize,
+    cell: UnsafeCell<Option<NodeRef>>,
+}
+
+const LOCKED: usize = 1;
+const LINKED: usize = 2;
+const FLAGS: usize = 3;
+
+impl Upstream {
+    pub(crate) fn new(cell: Option<NodeRef>) -> Upstream {
+        Upstream { word: AtomicUsize::new(0), cell: UnsafeCell::new(cell) }
+    }
+
+    /// Whether the node has been linked: it waits for a future that its closure returned.
+    #[inline]
+    pub(crate) fn is_linked(&self) -> bool {
+        // ORD: set before attaching, which orders it for who asks.
+        self.word.load(Ordering::Relaxed) & LINKED != 0
+    }
+
+    /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.
+    pub(crate) fn pass(&self) {
+        let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release of the unlock.
+        while self.word.load(Ordering::Acquire) & LOCKED != 0 {
+            backoff.spin();
+        }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.pass();
+        let signal = self.word.load(Ordering::Acquire) & !FLAGS;
+        if signal != 0 {
+            // SAFETY: put there by `remember`.
+            drop(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
+        }
+    }
+}
+
+/// A locked [`Upstream`] (V2).
+pub(crate) struct Locked(NonNull<Upstream>);
+
+impl Locked {
+    /// # Safety
+    ///
+    /// It stays alive while it is locked: V1, V2.
+    pub(crate) unsafe fn new(upstream: NonNull<Upstream>) -> Locked {
+        let locked = Locked(upstream);
+        let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release of the unlock.
+        while locked.word().fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
+            backoff.spin();
+        }
+        locked
+    }
+
+    fn word(&self) -> &AtomicUsize {
+        // SAFETY: alive (contract of `new`).
+        &unsafe { self.0.as_ref() }.word
+    }
+
+    pub(crate) fn cell(&self) -> Option<NodeRef> {
+        // SAFETY: alive (contract of `new`).
+        let cell = unsafe { &self.0.as_ref().cell };
+        // SAFETY: V2.
+        cell.with(|cell| unsafe { *cell })
+    }
+
+    /// The node is linked to a future whose cell is this.
+    pub(crate) fn link(&mut self, to: Option<NodeRef>) {
+        // SAFETY: alive (contract of `new`).
+        let cell = unsafe { &self.0.as_ref().cell };
+        // SAFETY: V2.
+        cell.with_mut(|cell| unsafe { *cell = to });
+    }
+
+    /// Says that the node is linked.
+    pub(crate) fn set_linked(&mut self) {
+        // ORD: see `is_linked`.
+        self.word().fetch_or(LINKED, Ordering::Relaxed);
+    }
+
+    /// The latest signal that came through.
+    pub(crate) fn signal(&self) -> Option<Interrupt> {
+        let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
+        if signal == 0 {
+            return None;
+        }
+        // SAFETY: put there by `remember`, and kept (V2).
+        let signal = unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) };
+        let copy = signal.clone();
+        std::mem::forget(signal);
+        Some(copy)
+    }
+
+    pub(crate) fn remember(&mut self, signal: Interrupt) -> Option<Interrupt> {
+        let word = self.word().load(Ordering::Relaxed);
+        let new = signal.into_raw().expose_provenance();
+        // ORD: under the lock.
+        self.word().store(new | (word & FLAGS), Ordering::Relaxed);
+        (word & !FLAGS != 0).then(|| {
+            let before = std::ptr::with_exposed_provenance(word & !FLAGS);
+            // SAFETY: put there by this function; replaced.
+            unsafe { Interrupt::from_raw(before) }
+        })
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // ORD: Release pairs with the Acquire of the lock and of `pass`.
+        self.word().fetch_and(!LOCKED, Ordering::Release);
+    }
+}

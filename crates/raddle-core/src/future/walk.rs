@@ -1,0 +1,215 @@
+//! Running continuations: on the thread that completes, one after the other, never one inside the
+//! other without bound.
+//!
+//! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
+//! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
+//! are nested [`DEPTH_LIMIT`] deep, further ones are queued on the thread, in order, and run when
+//! the outermost is over, or before the thread blocks ([`flush`]). So the stack is bounded whatever the
+//! graph. Calls of closures that return futures on satisfied ones count as well: that makes
+//! `flat_map` recursion on constants a loop.
+//!
+//! # Invariants
+//!
+//! - **T1** A node that is upstream of others is freed when the walk that passed it is over: see F3 in
+//!   `state` and `upstream`.
+//! - **T2** A thread whose depth is 0 has an empty queue.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use crate::future::ears::Ears;
+use crate::future::node::{Head, NodeRef, Told};
+use crate::future::state::Outcome;
+use crate::local;
+
+/// Where a walk goes on: `from` is done and `node` takes its result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Next {
+    pub(crate) node: NonNull<Head>,
+    pub(crate) from: NodeRef,
+    pub(crate) outcome: Outcome,
+}
+
+/// Nodes to be freed when the walk is over (T1).
+#[derive(Debug, Default)]
+pub(crate) struct Garbage {
+    first: Option<Rubbish>,
+    more: Vec<Rubbish>,
+}
+
+#[derive(Debug)]
+struct Rubbish {
+    node: NonNull<u8>,
+    free: unsafe fn(NonNull<u8>),
+}
+
+impl Garbage {
+    #[inline]
+    pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
+        let rubbish = Rubbish { node, free };
+        if self.first.is_none() {
+            self.first = Some(rubbish);
+        } else {
+            self.more.push(rubbish);
+        }
+    }
+
+    #[inline]
+    fn clear(self) {
+        for Rubbish { node, free } in self.first.into_iter().chain(self.more) {
+            // SAFETY: pushed by who took the result, for this moment (N3).
+            unsafe { free(node) };
+        }
+    }
+}
+
+/// What waits for the thread to be less deep.
+enum Deferred {
+    Walk(Next),
+    Drop(NodeRef, unsafe fn(NodeRef)),
+}
+
+impl Deferred {
+    fn run(self) {
+        match self {
+            Deferred::Walk(next) => walk(next),
+            // SAFETY: by who deferred it.
+            Deferred::Drop(node, drop) => unsafe { drop(node) },
+        }
+    }
+}
+
+/// How deep walks nest.
+const DEPTH_LIMIT: usize = 16;
+/// Set in the depth while the queue is not empty.
+const QUEUED: usize = 1 << 31;
+
+raddle_sync::thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+raddle_sync::thread_local! {
+    static QUEUE: RefCell<VecDeque<Deferred>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Calls `f` one level deeper, or `deep` if this is the limit.
+#[inline]
+pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
+    let depth = DEPTH.with(Cell::get);
+    if depth & !QUEUED >= DEPTH_LIMIT {
+        return deep(state);
+    }
+    DEPTH.with(|d| d.set(depth + 1));
+    // Not restored by a panic: what is called here does not unwind.
+    let result = f(state);
+    DEPTH.with(|d| {
+        let after = d.get() - 1;
+        d.set(after);
+        if after == QUEUED {
+            drain();
+        }
+    });
+    result
+}
+
+/// Runs what was queued, at depth 0.
+#[cold]
+fn drain() {
+    DEPTH.with(|d| d.set(1));
+    while let Some(deferred) = QUEUE.with(|queue| queue.borrow_mut().pop_front()) {
+        deferred.run();
+    }
+    DEPTH.with(|d| d.set(0));
+}
+
+/// Runs what was queued, however deep this is: before the thread blocks, which what is queued may be
+/// needed to end.
+pub(crate) fn flush() {
+    let depth = DEPTH.with(Cell::get);
+    if depth & QUEUED != 0 {
+        drain();
+        DEPTH.with(|d| d.set(depth & !QUEUED));
+    }
+}
+
+#[cold]
+fn defer(deferred: Deferred) {
+    let mut deferred = Some(deferred);
+    // Gone when the thread is about to end: then there is nothing outside that would run it.
+    let queued = QUEUE.try_with(|queue| queue.borrow_mut().extend(deferred.take())).is_ok();
+    match deferred {
+        None if queued => DEPTH.with(|d| d.set(d.get() | QUEUED)),
+        Some(deferred) => deferred.run(),
+        None => {}
+    }
+}
+
+/// Runs continuations from `next` on: now, or soon if this is deep.
+#[inline]
+pub(crate) fn start(next: Option<Next>) {
+    if let Some(next) = next {
+        nested(next, walk, defer_walk);
+    }
+}
+
+/// Runs continuations from `next` on, when this thread is less deep.
+pub(crate) fn defer_walk(next: Next) {
+    defer(Deferred::Walk(next));
+}
+
+/// Calls `drop` on the node: now, or soon if this is deep.
+///
+/// # Safety
+///
+/// It must be sound to call it, once, on this thread at any later time, and it must not unwind.
+pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
+    nested(
+        node,
+        // SAFETY: contract.
+        |node| unsafe { drop(node) },
+        |node| defer(Deferred::Drop(node, drop)),
+    );
+}
+
+fn walk(next: Next) {
+    local::outside(|| {
+        let mut garbage = Garbage::default();
+        let mut next = Some(next);
+        while let Some(Next { node, from, outcome }) = next {
+            // SAFETY: F2: attached nodes are alive until they are told.
+            next = match unsafe { node.as_ref() }.vtable.told {
+                // SAFETY: `from` is done, and this is its continuation.
+                Told::Step(step) => unsafe { step(node, from, outcome, &mut garbage) },
+                // SAFETY: as above.
+                Told::Ears => unsafe { Ears::next(node) }.map(|node| Next { node, from, outcome }),
+                Told::Wake(_) | Told::Never => unreachable!("is no continuation"),
+            };
+        }
+        garbage.clear();
+    });
+}
+
+/// Tells a waiter, which may be gone afterwards.
+///
+/// # Safety
+///
+/// It was attached, and found by completing (F2).
+pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
+    // SAFETY: alive until it is told.
+    if let Told::Ears = unsafe { waiter.as_ref() }.vtable.told {
+        // SAFETY: as above.
+        let next = unsafe { Ears::next(waiter) };
+        // SAFETY: F4: the state does not lead to them any more.
+        unsafe { Ears::free(waiter) };
+        match next {
+            Some(next) => waiter = next,
+            None => return,
+        }
+    }
+    // SAFETY: alive until it is told.
+    match unsafe { waiter.as_ref() }.vtable.told {
+        // SAFETY: told once.
+        Told::Wake(wake) => unsafe { wake(waiter) },
+        _ => unreachable!("is no waiter"),
+    }
+}

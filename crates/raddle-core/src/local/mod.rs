@@ -1,0 +1,119 @@
+//! Scope locals: what the code that runs now inherited from the code that forked, spawned or
+//! attached it.
+//!
+//! One word per thread, the *context*: null, or a pointer to a [`Frame`], which holds the values
+//! of all locals that are bound, in slots by key. To bind is to copy the frame with one slot changed, on
+//! the stack; to read is to load the context and a slot, however deep the bindings nest. A fork carries
+//! the word of the code that forked it; the thief of a fork runs it under that word and puts its own back
+//! afterwards. Run in place, a fork touches nothing. That is what makes inheritance free: the frame is on
+//! the stack of code that outlives all forks made within it.
+//!
+//! What may outlive its spawner (spawned tasks, continuations) takes a [`Snapshot`] along: a frame on the
+//! heap that shares the values, made once for each frame that is asked for one.
+//!
+//! A frame also names the running task, for [`killed`](crate::killed).
+//!
+//! The flat frame is .NET's `AsyncLocal` map without the map; the word in every job is how rustc's thread
+//! pool keeps its context; that inheriting replaces all bindings is how the JDK's `ScopedValue` does it.
+//!
+//! # Invariants
+//!
+//! - **X1** While a word is the context of a thread, or of a fork or scope that has not ended, its frame
+//!   lives: it is on the stack of a function that has not returned, or in a snapshot that is held.
+//! - **X2** A slot of a frame points to a value of its key's type, or is null. It lives as long as the frame: it
+//!   is borrowed by who bound it, or shared by who holds the frame.
+//! - **X3** The context is changed back before what it pointed to goes. So no code of the user's, `Drop`
+//!   included, runs while the context points to what is being dropped.
+
+mod frame;
+mod key;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod scoped;
+mod snapshot;
+
+use std::cell::Cell;
+use std::ptr;
+
+pub(crate) use self::frame::Frame;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::scoped::{Binding, BindingRef, Bindings, ScopeLocal};
+pub use self::snapshot::Snapshot;
+pub(crate) use self::snapshot::{Capture, Context};
+
+raddle_sync::thread_local! {
+    /// Where the context of this thread is: in the region of the worker that it is, or null.
+    static PLACE: Cell<*const Cell<usize>> = const { Cell::new(ptr::null()) };
+}
+raddle_sync::thread_local! {
+    /// The context of a thread that is no worker.
+    static OWN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The context of the running code.
+#[inline(always)]
+pub(crate) fn current() -> usize {
+    // SAFETY: set by `enter`, to a place that lives until it is set back.
+    match unsafe { PLACE.with(Cell::get).as_ref() } {
+        Some(place) => place.get(),
+        None => OWN.with(Cell::get),
+    }
+}
+
+#[inline]
+pub(crate) fn replace(context: usize) -> usize {
+    // SAFETY: as in `current`.
+    match unsafe { PLACE.with(Cell::get).as_ref() } {
+        Some(place) => place.replace(context),
+        None => OWN.with(|own| own.replace(context)),
+    }
+}
+
+/// From now on the context of this thread is in `place`. To be called again with what it returns before
+/// the place goes.
+pub(crate) fn enter(place: *const Cell<usize>) -> *const Cell<usize> {
+    PLACE.with(|p| p.replace(place))
+}
+
+/// Calls `f`, which does not unwind, in no context.
+#[inline]
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    if current() == 0 {
+        return f();
+    }
+    let before = replace(0);
+    let result = f();
+    replace(before);
+    result
+}
+
+/// What code that is attached or spawned now takes along.
+#[inline]
+pub(crate) fn capture() -> Context {
+    match current() {
+        0 => Context::default(),
+        // SAFETY: X1.
+        word => unsafe { Frame::of_word(word) }.map_or_else(Context::default, Frame::capture),
+    }
+}
+
+/// Puts a context back, also when a panic passes.
+pub(crate) struct Restore(usize);
+
+impl Restore {
+    /// Makes `context` current until this is dropped.
+    ///
+    /// # Safety
+    ///
+    /// X1.
+    #[inline]
+    pub(crate) unsafe fn after(context: usize) -> Restore {
+        Restore(replace(context))
+    }
+}
+
+impl Drop for Restore {
+    #[inline]
+    fn drop(&mut self) {
+        replace(self.0);
+    }
+}

@@ -1,0 +1,306 @@
+//! [`ScopeLocal`], and how it is bound.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::local::frame::{Cold, Frame};
+use crate::local::key::{KeyId, Share};
+use crate::local::{self, Restore};
+
+/// Declares scope locals.
+///
+/// ```
+/// raddle_core::scope_local! {
+///     /// Who asked.
+///     pub static USER: String;
+///     static DEPTH: u32;
+/// }
+/// assert!(!USER.is_bound());
+/// assert_eq!(DEPTH.bind(3).run(|| DEPTH.get()), Some(3));
+/// ```
+#[macro_export]
+macro_rules! scope_local {
+    ($($(#[$meta:meta])* $vis:vis static $name:ident: $t:ty);* $(;)?) => {
+        $($(#[$meta])* $vis static $name: $crate::ScopeLocal<$t> =
+            $crate::ScopeLocal::new(::std::stringify!($name));)*
+    };
+}
+
+/// A variable that is bound for the time of a call, for all code that runs on behalf of it: what it calls, forks,
+/// spawns and attaches, on whichever thread.
+///
+/// Declared with [`scope_local!`](crate::scope_local). A task sees what its parent saw when it
+/// was forked, spawned or attached, and nothing else. Bindings do not change: to bind again hides the outer one
+/// for the time of the inner call.
+///
+/// Inheriting costs nothing in [`join`](crate::join()) and [`scope`](crate::scope()); one atomic
+/// increment in [`spawn`](crate::spawn()) and operations on pending futures, if anything is bound. Reading
+/// costs the same however deep bindings nest.
+///
+/// ```
+/// use raddle_core::{join, scope_local, spawn};
+///
+/// scope_local! { static USER: String; }
+///
+/// USER.bind("ada".into()).run(|| {
+///     let (a, b) = join(|| USER.with(String::len), || spawn(|| USER.get()).wait());
+///     assert_eq!((a, b.unwrap()), (3, Some("ada".to_string())));
+/// });
+/// assert!(USER.get().is_none());
+/// ```
+pub struct ScopeLocal<T: 'static> {
+    name: &'static str,
+    id: KeyId,
+    _value: PhantomData<fn() -> T>,
+}
+
+impl<T: 'static> ScopeLocal<T> {
+    /// A local of this name; see [`scope_local!`](crate::scope_local).
+    #[doc(hidden)]
+    pub const fn new(name: &'static str) -> ScopeLocal<T> {
+        ScopeLocal { name, id: KeyId::new(), _value: PhantomData }
+    }
+
+    /// A pointer to the value, null if it is unbound.
+    #[inline(always)]
+    fn value(&self) -> *const T {
+        let Some(id) = self.id.get() else { return std::ptr::null() };
+        // SAFETY: X1.
+        match unsafe { Frame::of_word(local::current()) } {
+            Some(frame) => frame.get(id).cast(),
+            None => std::ptr::null(),
+        }
+    }
+
+    /// Calls `f` with the value.
+    ///
+    /// # Panics
+    ///
+    /// If it is not bound.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: X2: alive while the running code is.
+        match unsafe { self.value().as_ref() } {
+            Some(value) => f(value),
+            None => self.unbound(),
+        }
+    }
+
+    /// Calls `f` with the value if it is bound.
+    #[inline]
+    pub fn try_with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        // SAFETY: as in `with`.
+        unsafe { self.value().as_ref() }.map(f)
+    }
+
+    /// A clone of the value if it is bound.
+    #[inline]
+    pub fn get(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.try_with(T::clone)
+    }
+
+    /// Whether it is bound.
+    #[inline]
+    pub fn is_bound(&self) -> bool {
+        !self.value().is_null()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unbound(&self) -> ! {
+        panic!(
+            "the scope local `{}` is not bound here (bindings by reference do not reach spawned \
+             tasks and continuations)",
+            self.name
+        )
+    }
+
+    /// Binds a reference, for [`run`](Bindings::run): for code that is called, and for what it
+    /// forks with `join` or spawns in a `scope`. What may outlive the call, spawned tasks and continuations, does
+    /// not inherit it: there the local is unbound.
+    ///
+    /// The value need not live longer than the call, and nothing is allocated:
+    ///
+    /// ```
+    /// use raddle_core::{join, scope_local};
+    ///
+    /// scope_local! { static WORDS: Vec<String>; }
+    ///
+    /// let words = vec!["warp".to_string(), "weft".to_string()];
+    /// let (a, b) = WORDS.bind_ref(&words).run(|| {
+    ///     join(|| WORDS.with(|w| w[0].len()), || WORDS.with(|w| w[1].len()))
+    /// });
+    /// assert_eq!(a + b, 8);
+    /// ```
+    ///
+    /// What is borrowed cannot leave the call:
+    ///
+    /// ```compile_fail
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// let word = String::from("warp");
+    /// let escaped: &String = WORD.bind_ref(&word).run(|| WORD.with(|w| w));
+    /// ```
+    pub fn bind_ref<'a>(&'static self, value: &'a T) -> Bindings<Unbound, Borrowed<'a, T>>
+    where
+        T: Sync,
+    {
+        Bindings::new(Unbound, self, Borrowed(value))
+    }
+
+    /// Binds a value, for [`run`](Bindings::run): for all code that is called, forked, spawned or attached
+    /// there, as long as that lives.
+    ///
+    /// One allocation, for the value, which is dropped when the last task that inherited it is done.
+    ///
+    /// ```
+    /// raddle_core::scope_local! { static USER: String; static ATTEMPT: u32; }
+    ///
+    /// let text = USER.bind("ada".into()).bind_also(&ATTEMPT, 2).run(|| {
+    ///     format!("{} {}", USER.get().unwrap(), ATTEMPT.get().unwrap())
+    /// });
+    /// assert_eq!(text, "ada 2");
+    /// ```
+    #[doc(alias = "let")]
+    #[doc(alias = "where")]
+    pub fn bind(&'static self, value: T) -> Bindings<Unbound, Owned<T>>
+    where
+        T: Send + Sync,
+    {
+        Bindings::new(Unbound, self, Owned(Arc::new(value)))
+    }
+}
+
+impl<T> fmt::Debug for ScopeLocal<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScopeLocal").field(&self.name).finish()
+    }
+}
+
+/// Bindings to be, made by [`ScopeLocal::bind`] and [`ScopeLocal::bind_ref`].
+#[must_use = "bindings hold while `run` runs"]
+pub struct Bindings<P, B> {
+    before: P,
+    id: usize,
+    value: B,
+}
+
+/// Bindings that begin with an owned value.
+pub type Binding<T> = Bindings<Unbound, Owned<T>>;
+/// Bindings that begin with a reference.
+pub type BindingRef<'a, T> = Bindings<Unbound, Borrowed<'a, T>>;
+
+/// No bindings yet.
+#[derive(Debug)]
+pub struct Unbound;
+
+/// A value that tasks share.
+#[derive(Debug)]
+pub struct Owned<T>(Arc<T>);
+
+/// A value that is borrowed.
+#[derive(Debug)]
+pub struct Borrowed<'a, T>(&'a T);
+
+impl<P: Bind, B: Value> Bindings<P, B> {
+    fn new<T>(before: P, local: &'static ScopeLocal<T>, value: B) -> Bindings<P, B> {
+        Bindings { before, id: local.id.assign(Share::of::<T>()), value }
+    }
+
+    /// Binds a value as well, as by [`ScopeLocal::bind`]. If it is the same local, the later binding holds.
+    pub fn bind_also<T: Send + Sync>(
+        self,
+        local: &'static ScopeLocal<T>,
+        value: T,
+    ) -> Bindings<Bindings<P, B>, Owned<T>> {
+        Bindings::new(self, local, Owned(Arc::new(value)))
+    }
+
+    /// Binds a reference as well, as by [`ScopeLocal::bind_ref`].
+    pub fn bind_ref_also<'a, T: Sync>(
+        self,
+        local: &'static ScopeLocal<T>,
+        value: &'a T,
+    ) -> Bindings<Bindings<P, B>, Borrowed<'a, T>> {
+        Bindings::new(self, local, Borrowed(value))
+    }
+
+    /// Calls `f` with these bindings. They end when it returns or panics; what is borrowed is unbound for
+    /// everybody then, what is owned lives on in tasks that inherited it.
+    #[inline]
+    pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        let mut cold = Cold::default();
+        let mut frame = Frame::copy_current();
+        self.bind(&mut Target { frame: &mut frame, cold: &mut cold });
+        // SAFETY: X1: dropped before the frame and the values (X3).
+        let _restore = unsafe { Restore::after(frame.word()) };
+        f()
+    }
+}
+
+impl<P, B> fmt::Debug for Bindings<P, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bindings").finish_non_exhaustive()
+    }
+}
+
+/// What can be put into a frame.
+pub trait Bind: sealed::Sealed {
+    #[doc(hidden)]
+    fn bind(&self, target: &mut Target<'_>);
+}
+
+/// A frame in the making.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Target<'a> {
+    frame: &'a mut Frame,
+    cold: &'a mut Cold,
+}
+
+/// What a slot can point to.
+pub trait Value: sealed::Sealed {
+    #[doc(hidden)]
+    fn pointer(&self) -> *const ();
+    #[doc(hidden)]
+    const OWNED: bool;
+}
+
+impl Bind for Unbound {
+    fn bind(&self, _: &mut Target<'_>) {}
+}
+
+impl<P: Bind, B: Value> Bind for Bindings<P, B> {
+    #[inline]
+    fn bind(&self, target: &mut Target<'_>) {
+        self.before.bind(target);
+        target.frame.set(self.id, self.value.pointer(), B::OWNED, target.cold);
+    }
+}
+
+impl<T> Value for Owned<T> {
+    const OWNED: bool = true;
+
+    fn pointer(&self) -> *const () {
+        Arc::as_ptr(&self.0).cast()
+    }
+}
+
+impl<T> Value for Borrowed<'_, T> {
+    const OWNED: bool = false;
+
+    fn pointer(&self) -> *const () {
+        (self.0 as *const T).cast()
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Unbound {}
+    impl<T> Sealed for super::Owned<T> {}
+    impl<T> Sealed for super::Borrowed<'_, T> {}
+    impl<P, B> Sealed for super::Bindings<P, B> {}
+}
