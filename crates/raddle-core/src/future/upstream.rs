@@ -125,13 +125,15 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
+            // Of the first node only.
+            let held = held.take();
             if let Errand::Find(node) = self.errand {
                 self.found.node |= node == at;
             }
             // SAFETY: V1, V2.
             let next = match unsafe { at.vtable() } {
                 // SAFETY: as above.
-                None => unsafe { self.root(at, held.take()) },
+                None => unsafe { self.root(at, held) },
                 Some(vtable) => vtable.visit.zip(at.head()).and_then(|(visit, head)| {
                     // SAFETY: as above.
                     unsafe { visit(head, self) }
