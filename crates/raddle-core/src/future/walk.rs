@@ -3,19 +3,20 @@
 //!
 //! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
 //! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
-//! are nested [`DEPTH_LIMIT`] deep, further ones are queued on the thread, in order, and run when
-//! the outermost is over, or before the thread blocks ([`flush`]). So the stack is bounded whatever the
-//! graph. Calls of closures that return futures on satisfied ones count as well: that makes
+//! are nested [`DEPTH_LIMIT`] deep, further ones are put off, and run when the outermost is over, or before
+//! the thread blocks ([`flush`]). So the stack is bounded whatever the graph. What was put off runs depth first,
+//! as if it were nested: what it puts off in its turn comes before what follows it. Calls of closures that return futures on satisfied ones count as well: that makes
 //! `flat_map` recursion on constants a loop.
 //!
 //! # Invariants
 //!
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over: see F3 in
 //!   `state` and `upstream`.
-//! - **T2** A thread whose depth is 0 has an empty queue.
+//! - **T2** A thread whose depth is 0 has put nothing off.
+//! - **T3** What a thread has put off, since it began with what it is running, is run before it blocks; what is
+//!   to follow is not, because that may in its turn wait for what is running.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::future::ears::Ears;
@@ -82,14 +83,15 @@ impl Deferred {
 
 /// How deep walks nest.
 const DEPTH_LIMIT: usize = 16;
-/// Set in the depth while the queue is not empty.
+/// Set in the depth while something has been put off.
 const QUEUED: usize = 1 << 31;
 
 raddle_sync::thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 raddle_sync::thread_local! {
-    static QUEUE: RefCell<VecDeque<Deferred>> = const { RefCell::new(VecDeque::new()) };
+    /// In the order in which it was put off.
+    static QUEUE: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `f` one level deeper, or `deep` if this is the limit.
@@ -112,18 +114,21 @@ pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S
     result
 }
 
-/// Runs what was queued, at depth 0.
+/// Runs what was put off, and what that puts off.
 #[cold]
 fn drain() {
-    DEPTH.with(|d| d.set(1));
-    while let Some(deferred) = QUEUE.with(|queue| queue.borrow_mut().pop_front()) {
+    // The first last. Not in the queue, so that a wait within does not find what is to follow (T3).
+    let mut todo = Vec::new();
+    loop {
+        QUEUE.with(|queue| todo.extend(queue.borrow_mut().drain(..).rev()));
+        DEPTH.with(|d| d.set(1));
+        let Some(deferred) = todo.pop() else { break };
         deferred.run();
     }
     DEPTH.with(|d| d.set(0));
 }
 
-/// Runs what was queued, however deep this is: before the thread blocks, which what is queued may be
-/// needed to end.
+/// Runs what was put off, however deep this is: before the thread blocks, as it may wait for just that (T3).
 pub(crate) fn flush() {
     let depth = DEPTH.with(Cell::get);
     if depth & QUEUED != 0 {
