@@ -275,7 +275,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         let (op, context) = unsafe { Self::dismantle(node) };
         // SAFETY: alive until it is completed.
         let inner = if unsafe { node.as_ref() }.state.is_killed() {
-            discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Future::failed(Failure::killed())
         } else {
             context.run(|| call(op, input))
