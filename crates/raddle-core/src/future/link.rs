@@ -107,6 +107,7 @@ impl Linked {
         if let Some((visitor, signal)) = early {
             visitor.finish().interrupt(&signal);
         }
+        super::wait::nudge();
         Ok(())
     }
 }
