@@ -4,6 +4,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.CompilerControl;
 import org.openjdk.jmh.annotations.Fork;
 import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
@@ -15,7 +16,8 @@ import org.openjdk.jmh.annotations.Warmup;
 
 /**
  * Monitors and {@link ReentrantLock} without contention: one pair of lock and unlock round an
- * addition, and so many pairs within each other.
+ * addition, and so many pairs within each other, each level a call: inlined, the compiler takes one
+ * lock for all.
  */
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -64,6 +66,7 @@ public class Locks {
     nestedLock(guarded, depth.depth);
   }
 
+  @CompilerControl(CompilerControl.Mode.DONT_INLINE)
   private static void nestedMonitor(Guarded guarded, int depth) {
     synchronized (guarded) {
       if (depth == 1) guarded.count++;
@@ -71,6 +74,7 @@ public class Locks {
     }
   }
 
+  @CompilerControl(CompilerControl.Mode.DONT_INLINE)
   private static void nestedLock(Guarded guarded, int depth) {
     guarded.lock.lock();
     try {

@@ -3,6 +3,7 @@ package raddle.bench;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.CompilerControl;
 import org.openjdk.jmh.annotations.Fork;
 import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
@@ -15,7 +16,8 @@ import org.openjdk.jmh.infra.Blackhole;
  * {@link ScopedValue}: binding one, and reading one by itself or below others.
  *
  * <p>A binding lasts as long as a call, so each call reads {@link #READS} times, and the bindings
- * share their cost among these reads.
+ * share their cost among these reads. Each read is a call that is not inlined, because within one
+ * method the compiler reads a value once for all; {@link #call} is what the call alone costs.
  */
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -51,7 +53,32 @@ public class ScopedValues {
   }
 
   private static void reads(Blackhole hole) {
-    for (int i = 0; i < READS; i++) hole.consume(KEY.get());
+    for (int i = 0; i < READS; i++) hole.consume(read(KEY));
+  }
+
+  private static void misses(Blackhole hole) {
+    for (int i = 0; i < READS; i++) hole.consume(readOrElse(UNBOUND));
+  }
+
+  @CompilerControl(CompilerControl.Mode.DONT_INLINE)
+  private static String read(ScopedValue<String> key) {
+    return key.get();
+  }
+
+  @CompilerControl(CompilerControl.Mode.DONT_INLINE)
+  private static String readOrElse(ScopedValue<String> key) {
+    return key.orElse(VALUE);
+  }
+
+  @CompilerControl(CompilerControl.Mode.DONT_INLINE)
+  private static String readNothing(ScopedValue<String> key) {
+    return VALUE;
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(READS)
+  public void call(Blackhole hole) {
+    for (int i = 0; i < READS; i++) hole.consume(readNothing(KEY));
   }
 
   @Benchmark
@@ -84,7 +111,7 @@ public class ScopedValues {
     bound(
         64,
         () -> {
-          for (int i = 0; i < READS; i++) hole.consume(KEYS[i % DEPTH].get());
+          for (int i = 0; i < READS; i++) hole.consume(read(KEYS[i % DEPTH]));
         });
   }
 
@@ -99,9 +126,5 @@ public class ScopedValues {
   @OperationsPerInvocation(READS)
   public void missDepth64(Blackhole hole) {
     bound(64, () -> misses(hole));
-  }
-
-  private static void misses(Blackhole hole) {
-    for (int i = 0; i < READS; i++) hole.consume(UNBOUND.orElse(VALUE));
   }
 }
