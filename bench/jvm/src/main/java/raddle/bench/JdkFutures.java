@@ -11,6 +11,8 @@ import org.openjdk.jmh.annotations.Fork;
 import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
@@ -26,6 +28,7 @@ import org.openjdk.jmh.annotations.Warmup;
 @Fork(1)
 @Warmup(iterations = 5, time = 200, timeUnit = TimeUnit.MILLISECONDS)
 @Measurement(iterations = 5, time = 200, timeUnit = TimeUnit.MILLISECONDS)
+@State(Scope.Thread)
 public class JdkFutures {
   private static final String STRING = "s";
   private static final RuntimeException EXCEPTION = new RuntimeException();
@@ -35,6 +38,9 @@ public class JdkFutures {
   private static final Function<String, String> MAP = s -> STRING;
   private static final Function<String, CompletableFuture<String>> FLAT_MAP = s -> CONST;
   private static final BiConsumer<Void, Throwable> ENSURE = (v, e) -> {};
+
+  /** Satisfied, but no constant to the compiler. */
+  private CompletableFuture<String> satisfied = CONST;
 
   @Benchmark
   public CompletableFuture<String> newPromise() {
@@ -53,7 +59,7 @@ public class JdkFutures {
 
   @Benchmark
   public CompletableFuture<String> mapSatisfied() {
-    return CONST.thenApply(MAP);
+    return satisfied.thenApply(MAP);
   }
 
   @Benchmark

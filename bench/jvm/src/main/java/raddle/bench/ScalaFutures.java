@@ -7,6 +7,8 @@ import org.openjdk.jmh.annotations.Fork;
 import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 import scala.Function1;
 import scala.concurrent.Await;
@@ -31,6 +33,7 @@ import scala.util.Try;
 @Fork(1)
 @Warmup(iterations = 5, time = 200, timeUnit = TimeUnit.MILLISECONDS)
 @Measurement(iterations = 5, time = 200, timeUnit = TimeUnit.MILLISECONDS)
+@State(Scope.Thread)
 public class ScalaFutures {
   private static final String STRING = "s";
   private static final RuntimeException EXCEPTION = new RuntimeException();
@@ -40,6 +43,9 @@ public class ScalaFutures {
   private static final Function1<String, String> MAP = s -> STRING;
   private static final Function1<String, Future<String>> FLAT_MAP = s -> CONST;
   private static final Function1<Try<Void>, Try<Void>> ENSURE = t -> t;
+
+  /** Satisfied, but no constant to the compiler. */
+  private Future<String> satisfied = CONST;
 
   @Benchmark
   public Promise<String> newPromise() {
@@ -58,7 +64,7 @@ public class ScalaFutures {
 
   @Benchmark
   public Future<String> mapSatisfied() {
-    return CONST.map(MAP, EC);
+    return satisfied.map(MAP, EC);
   }
 
   @Benchmark
