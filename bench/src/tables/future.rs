@@ -67,7 +67,7 @@ const OPERATIONS: &[Operation] = &[
     shown("newPromise", "a promise and its future"),
     satisfied("value", "a satisfied future"),
     shown("exception", "a failed future"),
-    satisfied("mapSatisfied", "map of one that is no constant"),
+    satisfied("mapSatisfied", "map, not constant"),
     satisfied("mapConst", "map, take"),
     satisfied("mapConstN", "100 maps, take"),
     satisfied("flatMapConst", "flat_map, take"),
@@ -84,14 +84,14 @@ const OPERATIONS: &[Operation] = &[
         allocations: Some(2.0),
         ..within("mapPromise", "create, map, set, take", 0.6)
     },
-    within("mapPromiseN", "create, 100 maps, set, take", 0.6),
+    within("mapPromiseN", "create, 100 map, set, take", 0.6),
     shown("flatMapPromise", "create, flat_map, set, take"),
-    within("flatMapPromiseN", "create, 100 flat_maps, set, take", 0.6),
+    within("flatMapPromiseN", "create, 100 flat_map, set, take", 0.6),
     shown("ensurePromise", "create, ensure, set, take"),
-    within("ensurePromiseN", "create, 100 ensures, set, take", 0.6),
+    within("ensurePromiseN", "create, 100 ensure, set, take", 0.6),
     shown("setValue", "create, set, take"),
-    within("setValueN", "create, 100 maps, set, take", 0.6),
-    within("recursiveConst", "100 flat_maps that return the next", 0.6),
+    within("setValueN", "create, 100 map, set, take", 0.6),
+    within("recursiveConst", "100 nested flat_maps", 0.6),
 ];
 
 impl Operation {
