@@ -142,10 +142,13 @@ fn jdk() -> Result<PathBuf, String> {
     homes.extend(installed);
     homes.extend(env::var_os("JAVA_HOME").map(PathBuf::from));
     homes.extend(home_of_java());
-    homes
-        .into_iter()
-        .find(|home| release_of(home) >= Some(RELEASE))
+    new_enough(homes)
         .ok_or_else(|| format!("no JDK {RELEASE} in JAVA_HOME25, /usr/lib/jvm, JAVA_HOME or PATH"))
+}
+
+/// The first home of a JDK that will do.
+fn new_enough(homes: Vec<PathBuf>) -> Option<PathBuf> {
+    homes.into_iter().find(|home| release_of(home) >= Some(RELEASE))
 }
 
 /// The release of the JDK at this place; none if there is none.
@@ -210,7 +213,7 @@ fn maven(mvn: &Path, home: &Path, dir: &Path, more: &[&str]) -> Result<(), Strin
     let mut target = std::ffi::OsString::from("-Djvm.target=");
     target.push(dir);
     let output = Command::new(mvn)
-        .args(["-B", "-q", "package"])
+        .args(["-B", "-q", "-Dstyle.color=never", "package"])
         .args(more)
         .arg(target)
         .current_dir(SOURCES)
@@ -271,6 +274,27 @@ mod tests {
         assert_eq!(release("JAVA_VERSION=\"1.8.0_402\""), Some(1));
         assert_eq!(release(""), None);
         assert!(release_of(Path::new("/nowhere")).is_none());
+    }
+
+    #[test]
+    fn the_first_jdk_that_is_new_enough_is_taken() {
+        let dir = env::temp_dir().join(format!("raddle-bench-{}", process::id()));
+        let home = |name: &str, version: &str, compiler: bool| {
+            let home = dir.join(name);
+            fs::create_dir_all(home.join("bin")).unwrap();
+            fs::write(home.join("release"), format!("JAVA_VERSION=\"{version}\"\n")).unwrap();
+            if compiler {
+                fs::write(home.join("bin").join(program("javac")), "").unwrap();
+            }
+            home
+        };
+        let old = home("17", "17.0.15", true);
+        let runtime = home("jre", "25", false);
+        let (jdk, newer) = (home("25", "25.0.1", true), home("26", "26", true));
+        let unfit = vec![dir.join("none"), old, runtime];
+        assert_eq!(new_enough(unfit.clone()), None);
+        assert_eq!(new_enough([unfit, vec![jdk.clone(), newer]].concat()), Some(jdk));
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
