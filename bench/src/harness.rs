@@ -254,6 +254,7 @@ mod tests {
     use std::{cell::RefCell, rc::Rc};
 
     use super::*;
+    use crate::report::Limit;
 
     #[test]
     fn medians() {
@@ -296,6 +297,32 @@ mod tests {
         assert!(order(3, 1).eq([2, 1, 0]));
         assert!(order(3, 2).eq([1, 2, 0]));
         assert!(order(3, 3).eq([0, 2, 1]));
+    }
+
+    #[test]
+    fn sections_are_kept_with_their_budgets() {
+        let group = |sections: &[&str]| Group {
+            unit: "ns",
+            references: &[],
+            ceiling: None,
+            contenders: sections.iter().map(|s| Contender::new(*s, "row", || 1.0)).collect(),
+        };
+        let budget = |of: &str, to: &str| {
+            let id = |section: &str| (section.to_owned(), "row".to_owned());
+            Budget::ratio("b", id(of), id(to), Limit::None)
+        };
+        let mut table = Table {
+            about: "",
+            rounds: 1,
+            groups: vec![group(&["map", "mapN"]), group(&["set"])],
+            budgets: vec![budget("map", "mapN"), budget("map", "set"), budget("set", "set")],
+        };
+        table.keep("map");
+        assert_eq!(table.groups.len(), 1);
+        assert_eq!(table.groups[0].contenders.len(), 2);
+        assert_eq!(table.budgets.len(), 1);
+        table.keep("");
+        assert_eq!(table.groups.len(), 1);
     }
 
     #[test]

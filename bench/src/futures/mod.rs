@@ -9,7 +9,7 @@
 //! told to have (see [`crate::alloc`]) and a heap that nobody has used before.
 
 use std::{
-    env, hint,
+    env,
     process::Command,
     time::{Duration, Instant},
 };
@@ -180,6 +180,5 @@ fn repetitions(time: Duration, mut run: impl FnMut(u64) -> Duration) -> u64 {
         } else {
             n *= 2;
         }
-        hint::spin_loop();
     }
 }

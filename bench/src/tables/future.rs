@@ -84,13 +84,13 @@ const OPERATIONS: &[Operation] = &[
         allocations: Some(2.0),
         ..within("mapPromise", "create, map, set, take", 0.6)
     },
-    within("mapPromiseN", "create, 100 map, set, take", 0.6),
+    within("mapPromiseN", "the same, 100 links", 0.6),
     shown("flatMapPromise", "create, flat_map, set, take"),
-    within("flatMapPromiseN", "create, 100 flat_map, set, take", 0.6),
+    within("flatMapPromiseN", "the same, 100 links", 0.6),
     shown("ensurePromise", "create, ensure, set, take"),
-    within("ensurePromiseN", "create, 100 ensure, set, take", 0.6),
+    within("ensurePromiseN", "the same, 100 links", 0.6),
     shown("setValue", "create, set, take"),
-    within("setValueN", "create, 100 map, set, take", 0.6),
+    within("setValueN", "create, 100 maps, set, take", 0.6),
     within("recursiveConst", "100 nested flat_maps", 0.6),
 ];
 
