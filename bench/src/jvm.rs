@@ -67,8 +67,13 @@ impl Jvm {
         found.map_err(|error| eprintln!("raddle-bench: no rows from the JVM: {error}")).ok()
     }
 
-    /// Runs a benchmark, `CLASS.METHOD`, in a new JVM.
-    pub(crate) fn run(&self, benchmark: &str, times: Times) -> Result<JvmRow, String> {
+    /// Runs a benchmark, `CLASS.METHOD`, in a new JVM, with a value for each parameter that it has.
+    pub(crate) fn run(
+        &self,
+        benchmark: &str,
+        parameters: &[(&str, u32)],
+        times: Times,
+    ) -> Result<JvmRow, String> {
         let failed = |error: String| format!("{benchmark} on the JVM: {error}");
         let result = self.jar.with_file_name(format!("result-{}.json", process::id()));
         let output = Command::new(&self.java)
@@ -79,6 +84,11 @@ impl Jvm {
             .arg(&result)
             .args(["-wi", &times.warmups.to_string(), "-w", &format!("{}ms", times.millis)])
             .args(["-i", &times.iterations.to_string(), "-r", &format!("{}ms", times.millis)])
+            .args(
+                parameters
+                    .iter()
+                    .flat_map(|(name, value)| ["-p".into(), format!("{name}={value}")]),
+            )
             .arg(pattern(benchmark))
             .output()
             .map_err(|error| failed(error.to_string()))?;

@@ -187,7 +187,7 @@ fn on_jvm(
         if rounds > 1 && !every_round {
             return Figures::default();
         }
-        match jvm.run(&benchmark, times) {
+        match jvm.run(&benchmark, &[], times) {
             Ok(row) => {
                 let bytes = row.bytes.map(|bytes| Memory { bytes, allocations: None });
                 Figures { samples: row.samples, memory: bytes }
