@@ -21,7 +21,8 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::{Arc, Mutex};
 
 use crate::future::interrupt::Interrupt;
-use crate::future::node::{Head, NodeRef, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{Head, NodeRef, Told, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Inputs;
 use crate::local::{self, Capture, Context};

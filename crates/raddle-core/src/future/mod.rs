@@ -14,6 +14,7 @@
 //! |-------------|----------------------------------------------------------------------------|
 //! | `state`     | the word between producer and consumer. **Start here**                        |
 //! | `node`      | what all nodes have in common; completing                                   |
+//! | `memory`    | where nodes come from                                                       |
 //! | `walk`      | running continuations, in a loop                                            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
 //! | `ears`      | where a promise hears of them                                              |
@@ -42,6 +43,7 @@ pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
 mod link;
+pub(crate) mod memory;
 pub(crate) mod node;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod on;

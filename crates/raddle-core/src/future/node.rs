@@ -20,6 +20,7 @@ use std::ptr::NonNull;
 
 use crate::future::ears::Ears;
 use crate::future::failure::{Failure, FailureKind};
+use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Garbage, Next};
@@ -327,26 +328,5 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
                 unsafe { node.free::<T>() };
             }
         }
-    }
-}
-
-/// Where nodes come from and go to: counted under models, where they are freed in name only.
-pub(crate) mod memory {
-    use std::ptr::NonNull;
-
-    #[inline]
-    pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
-        NonNull::from(Box::leak(Box::new(node)))
-    }
-
-    /// Frees a node without dropping what its slot holds.
-    ///
-    /// # Safety
-    ///
-    /// From `allocate`, once.
-    #[inline]
-    pub(crate) unsafe fn free<N>(node: NonNull<N>) {
-        // SAFETY: contract.
-        drop(unsafe { Box::from_raw(node.as_ptr()) });
     }
 }

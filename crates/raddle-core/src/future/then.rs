@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::walk::{Garbage, Next};
 use crate::local::{self, Capture};

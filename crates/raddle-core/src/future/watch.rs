@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
-use crate::future::node::{Head, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{Head, Told, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 
