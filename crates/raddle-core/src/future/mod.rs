@@ -14,6 +14,8 @@
 //! |-------------|----------------------------------------------------------------------------|
 //! | `state`     | the word between producer and consumer. **Start here**                        |
 //! | `node`      | what all nodes have in common; completing                                   |
+//! | `life`      | for models: that nobody uses what has been freed                              |
+//! | `ledger`    | the memory of nodes under models                                             |
 //! | `walk`      | running continuations, in a loop                                            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
 //! | `ears`      | where a promise hears of them                                              |
@@ -33,6 +35,9 @@ mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
+#[cfg(any(raddle_loom, raddle_shuttle))]
+pub(crate) mod ledger;
+mod life;
 mod link;
 pub(crate) mod node;
 mod ops;
