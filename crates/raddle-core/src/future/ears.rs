@@ -47,7 +47,7 @@ static VTABLE: VTable = VTable {
 
 pub(crate) fn is_ears(node: NonNull<Head>) -> bool {
     // SAFETY: asked of what is attached to a living node, or a part of it, by who may look at it.
-    matches!(unsafe { node.as_ref() }.vtable.told, Told::Ears)
+    matches!(unsafe { node.as_ref() }.table().told, Told::Ears)
 }
 
 /// Who is behind living ears, for their consumer.
@@ -69,7 +69,7 @@ impl Ears {
         let ears = ears.cast::<Ears>();
         // What they hold is the user's, and may panic as it goes.
         // SAFETY: contract.
-        let hearing = unsafe { ears.as_ref() }.hearing.clone();
+        let hearing = unsafe { Ears::hearing(ears.cast()) };
         // SAFETY: contract.
         unsafe { memory::free(ears) };
         discard(hearing);
@@ -82,6 +82,8 @@ impl Ears {
     /// Living ears, E1.
     pub(crate) unsafe fn next(ears: NonNull<Head>) -> Option<NonNull<Head>> {
         // SAFETY: contract.
+        unsafe { ears.as_ref() }.state.touch();
+        // SAFETY: contract.
         let next = &unsafe { ears.cast::<Ears>().as_ref() }.next;
         // SAFETY: E1.
         next.with(|next| unsafe { *next })
@@ -91,6 +93,8 @@ impl Ears {
     ///
     /// Living ears, E1.
     pub(crate) unsafe fn set_next(ears: NonNull<Head>, behind: NonNull<Head>) {
+        // SAFETY: contract.
+        unsafe { ears.as_ref() }.state.touch();
         // SAFETY: contract.
         let next = &unsafe { ears.cast::<Ears>().as_ref() }.next;
         // SAFETY: E1.
@@ -103,6 +107,8 @@ impl Ears {
     ///
     /// Living ears.
     pub(crate) unsafe fn hearing(ears: NonNull<Head>) -> Arc<Hearing> {
+        // SAFETY: contract.
+        unsafe { ears.as_ref() }.state.touch();
         // SAFETY: contract.
         unsafe { ears.cast::<Ears>().as_ref() }.hearing.clone()
     }

@@ -196,7 +196,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         let over = behind.and_then(|next| {
             // SAFETY: attached nodes are alive until they are told.
-            let relink = unsafe { next.as_ref() }.vtable.relink?;
+            let relink = unsafe { next.as_ref() }.table().relink?;
             // SAFETY: as above, and a joint or linker.
             unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
         });
@@ -245,6 +245,8 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     /// Once, by who owns the node.
     #[inline]
     unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
+        // SAFETY: alive.
+        unsafe { node.as_ref() }.state.touch_body();
         let node = node.cast::<Self>().as_ptr();
         // SAFETY: alive.
         let op = unsafe { &raw const (*node).body }.cast::<O>();
@@ -352,6 +354,8 @@ impl<T: Send + 'static> Linker<T> {
         outcome: Outcome,
         garbage: &mut Garbage,
     ) -> Option<Next> {
+        // SAFETY: of a living linker.
+        unsafe { node.as_ref() }.state.touch();
         // SAFETY: of a living linker.
         let root = unsafe { node.cast::<Self>().as_ref() }.root;
         // SAFETY: of a living linker.

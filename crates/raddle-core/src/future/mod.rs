@@ -15,6 +15,8 @@
 //! | `state`     | the word between producer and consumer. **Start here**                        |
 //! | `node`      | what all nodes have in common; completing                                   |
 //! | `memory`    | where nodes come from                                                       |
+//! | `life`      | for models: that nobody uses what has been freed                              |
+//! | `ledger`    | the memory of nodes under models                                             |
 //! | `walk`      | running continuations, in a loop                                            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
 //! | `ears`      | where a promise hears of them                                              |
@@ -42,8 +44,14 @@ mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
+#[cfg(any(raddle_loom, raddle_shuttle))]
+pub(crate) mod ledger;
+mod life;
 mod link;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub(crate) mod memory;
+#[cfg(any(raddle_loom, raddle_shuttle))]
+pub(crate) use self::ledger as memory;
 pub(crate) mod node;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod on;

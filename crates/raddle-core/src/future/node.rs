@@ -35,6 +35,14 @@ pub(crate) struct Head {
     pub(crate) vtable: &'static VTable,
 }
 
+impl Head {
+    #[inline(always)]
+    pub(crate) fn table(&self) -> &'static VTable {
+        self.state.touch();
+        self.vtable
+    }
+}
+
 /// What a node can do, by its type.
 #[derive(Debug)]
 pub(crate) struct VTable {
@@ -136,7 +144,7 @@ impl NodeRef {
     pub(crate) unsafe fn vtable(self) -> Option<&'static VTable> {
         let head = self.head()?;
         // SAFETY: N1; alive (contract).
-        Some(unsafe { head.as_ref() }.vtable)
+        Some(unsafe { head.as_ref() }.table())
     }
 
     /// The slot of the node.
@@ -146,6 +154,8 @@ impl NodeRef {
     /// It is alive and the node of a future of `T`.
     #[inline]
     pub(crate) unsafe fn slot<T>(self) -> *mut Slot<T> {
+        // SAFETY: contract.
+        unsafe { self.state() }.touch_body();
         // SAFETY: contract.
         let offset = match unsafe { self.vtable() } {
             Some(vtable) => vtable.slot,
@@ -198,7 +208,7 @@ impl NodeRef {
                 garbage.push(self.start(), |node| {
                     let node = node.cast::<Head>();
                     // SAFETY: N3: kept until here.
-                    let free = unsafe { node.as_ref() }.vtable.free;
+                    let free = unsafe { node.as_ref() }.table().free;
                     // SAFETY: as above.
                     unsafe { free(node) };
                 });

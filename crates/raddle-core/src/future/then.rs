@@ -123,6 +123,8 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
     #[inline]
     unsafe fn dismantle(node: NonNull<Self>) -> (O, C) {
         // SAFETY: alive.
+        unsafe { node.as_ref() }.head.state.touch_body();
+        // SAFETY: alive.
         let op = unsafe { &raw const (*node.as_ptr()).body }.cast::<O>();
         // SAFETY: alive.
         let context = unsafe { &raw const (*node.as_ptr()).context }.cast::<C>();

@@ -24,6 +24,7 @@ use raddle_sync::sync::Arc as SeamArc;
 
 use crate::future::ears::{Ears, Hearing};
 use crate::future::interrupt::Interrupt;
+use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
@@ -238,6 +239,7 @@ pub(crate) struct Upstream {
     /// `LOCKED`, `LINKED`, and the signal.
     word: AtomicUsize,
     cell: UnsafeCell<Option<NodeRef>>,
+    life: Life,
 }
 
 const LOCKED: usize = 1;
@@ -246,21 +248,26 @@ const FLAGS: usize = 3;
 
 impl Upstream {
     pub(crate) fn new(cell: Option<NodeRef>) -> Upstream {
-        Upstream { word: AtomicUsize::new(0), cell: UnsafeCell::new(cell) }
+        Upstream { word: AtomicUsize::new(0), cell: UnsafeCell::new(cell), life: Life::new() }
+    }
+
+    fn word(&self) -> &AtomicUsize {
+        self.life.touch();
+        &self.word
     }
 
     /// Whether the node has been linked: it waits for a future that its closure returned.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         // ORD: set before attaching, which orders it for who asks.
-        self.word.load(Ordering::Relaxed) & LINKED != 0
+        self.word().load(Ordering::Relaxed) & LINKED != 0
     }
 
     /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.
     pub(crate) fn pass(&self) {
         let mut backoff = Backoff::new();
         // ORD: Acquire pairs with the Release of the unlock.
-        while self.word.load(Ordering::Acquire) & LOCKED != 0 {
+        while self.word().load(Ordering::Acquire) & LOCKED != 0 {
             backoff.spin();
         }
     }
@@ -269,7 +276,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.pass();
-        let signal = self.word.load(Ordering::Acquire) & !FLAGS;
+        let signal = self.word().load(Ordering::Acquire) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.
             drop(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
@@ -296,7 +303,7 @@ impl Locked {
 
     fn word(&self) -> &AtomicUsize {
         // SAFETY: alive (contract of `new`).
-        &unsafe { self.0.as_ref() }.word
+        unsafe { self.0.as_ref() }.word()
     }
 
     pub(crate) fn cell(&self) -> Option<NodeRef> {
