@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::node::{self, Head, NodeRef, Root, Slot, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, Root, Slot, Told, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
 use crate::future::upstream::{Errand, Locked, Upstream, Visitor};
@@ -107,6 +108,7 @@ impl Linked {
         if let Some((visitor, signal)) = early {
             visitor.finish().interrupt(&signal);
         }
+        super::wait::nudge();
         Ok(())
     }
 }
@@ -194,7 +196,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         let over = behind.and_then(|next| {
             // SAFETY: attached nodes are alive until they are told.
-            let relink = unsafe { next.as_ref() }.vtable.relink?;
+            let relink = unsafe { next.as_ref() }.table().relink?;
             // SAFETY: as above, and a joint or linker.
             unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
         });
@@ -243,6 +245,8 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     /// Once, by who owns the node.
     #[inline]
     unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
+        // SAFETY: alive.
+        unsafe { node.as_ref() }.state.touch_body();
         let node = node.cast::<Self>().as_ptr();
         // SAFETY: alive.
         let op = unsafe { &raw const (*node).body }.cast::<O>();
@@ -353,6 +357,8 @@ impl<T: Send + 'static> Linker<T> {
         outcome: Outcome,
         garbage: &mut Garbage,
     ) -> Option<Next> {
+        // SAFETY: of a living linker.
+        unsafe { node.as_ref() }.state.touch();
         // SAFETY: of a living linker.
         let root = unsafe { node.cast::<Self>().as_ref() }.root;
         // SAFETY: of a living linker.

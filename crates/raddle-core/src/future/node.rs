@@ -20,6 +20,7 @@ use std::ptr::NonNull;
 
 use crate::future::ears::Ears;
 use crate::future::failure::{Failure, FailureKind};
+use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Garbage, Next};
@@ -32,6 +33,14 @@ use crate::panics::discard;
 pub(crate) struct Head {
     pub(crate) state: State<Head>,
     pub(crate) vtable: &'static VTable,
+}
+
+impl Head {
+    #[inline(always)]
+    pub(crate) fn table(&self) -> &'static VTable {
+        self.state.touch();
+        self.vtable
+    }
 }
 
 /// What a node can do, by its type.
@@ -135,7 +144,7 @@ impl NodeRef {
     pub(crate) unsafe fn vtable(self) -> Option<&'static VTable> {
         let head = self.head()?;
         // SAFETY: N1; alive (contract).
-        Some(unsafe { head.as_ref() }.vtable)
+        Some(unsafe { head.as_ref() }.table())
     }
 
     /// The slot of the node.
@@ -145,6 +154,8 @@ impl NodeRef {
     /// It is alive and the node of a future of `T`.
     #[inline]
     pub(crate) unsafe fn slot<T>(self) -> *mut Slot<T> {
+        // SAFETY: contract.
+        unsafe { self.state() }.touch_body();
         // SAFETY: contract.
         let offset = match unsafe { self.vtable() } {
             Some(vtable) => vtable.slot,
@@ -197,7 +208,7 @@ impl NodeRef {
                 garbage.push(self.start(), |node| {
                     let node = node.cast::<Head>();
                     // SAFETY: N3: kept until here.
-                    let free = unsafe { node.as_ref() }.vtable.free;
+                    let free = unsafe { node.as_ref() }.table().free;
                     // SAFETY: as above.
                     unsafe { free(node) };
                 });
@@ -358,25 +369,4 @@ unsafe fn discard_failure<T>(node: NodeRef) {
     discard(unsafe { node.take::<T>(Outcome::Err) }.err());
     // SAFETY: as above; the slot is empty.
     unsafe { node.free::<T>() };
-}
-
-/// Where nodes come from and go to: counted under models, where they are freed in name only.
-pub(crate) mod memory {
-    use std::ptr::NonNull;
-
-    #[inline]
-    pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
-        NonNull::from(Box::leak(Box::new(node)))
-    }
-
-    /// Frees a node without dropping what its slot holds.
-    ///
-    /// # Safety
-    ///
-    /// From `allocate`, once.
-    #[inline]
-    pub(crate) unsafe fn free<N>(node: NonNull<N>) {
-        // SAFETY: contract.
-        drop(unsafe { Box::from_raw(node.as_ptr()) });
-    }
 }

@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::walk::{Garbage, Next};
 use crate::local::{self, Capture};
@@ -122,6 +123,8 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
     /// Once, by who owns the node.
     #[inline]
     unsafe fn dismantle(node: NonNull<Self>) -> (O, C) {
+        // SAFETY: alive.
+        unsafe { node.as_ref() }.head.state.touch_body();
         // SAFETY: alive.
         let op = unsafe { &raw const (*node.as_ptr()).body }.cast::<O>();
         // SAFETY: alive.

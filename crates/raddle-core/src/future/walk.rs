@@ -182,7 +182,7 @@ fn walk(next: Next) {
         let mut next = Some(next);
         while let Some(Next { node, from, outcome }) = next {
             // SAFETY: F2: attached nodes are alive until they are told.
-            next = match unsafe { node.as_ref() }.vtable.told {
+            next = match unsafe { node.as_ref() }.table().told {
                 // SAFETY: `from` is done, and this is its continuation.
                 Told::Step(step) => unsafe { step(node, from, outcome, &mut garbage) },
                 // SAFETY: as above.
@@ -201,7 +201,7 @@ fn walk(next: Next) {
 /// It was attached, and found by completing (F2).
 pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
     // SAFETY: alive until it is told.
-    if let Told::Ears = unsafe { waiter.as_ref() }.vtable.told {
+    if let Told::Ears = unsafe { waiter.as_ref() }.table().told {
         // SAFETY: as above.
         let next = unsafe { Ears::next(waiter) };
         // SAFETY: F4: the state does not lead to them any more.
@@ -212,7 +212,7 @@ pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
         }
     }
     // SAFETY: alive until it is told.
-    match unsafe { waiter.as_ref() }.vtable.told {
+    match unsafe { waiter.as_ref() }.table().told {
         // SAFETY: told once.
         Told::Wake(wake) => unsafe { wake(waiter) },
         _ => unreachable!("is no waiter"),

@@ -316,7 +316,7 @@ where
     unsafe fn visit(node: NonNull<Head>, visitor: &mut Visitor) -> Option<Locked> {
         // SAFETY: V1.
         unsafe { node.cast::<Self>().as_ref() }.claim.pin();
-        visitor.found.tasks.push(Pinned { node, vtable: Self::PIN });
+        visitor.found_task(Pinned { node, vtable: Self::PIN });
         None
     }
 
