@@ -28,6 +28,7 @@ use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
+use crate::future::walk;
 use crate::future::{Killed, Pinned};
 
 /// A combination of several futures, as a visitor sees it.
@@ -126,7 +127,7 @@ impl Visitor {
         state.leave(visit);
         let inputs = hearing.and_then(|hearing| hearing.look(|heard| heard.inputs.clone()));
         if let Some(inputs) = inputs.and_then(|inputs| inputs.upgrade()) {
-            inputs.abandoned();
+            walk::abandon(inputs);
         }
     }
 

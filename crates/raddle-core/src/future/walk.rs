@@ -18,10 +18,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::future::ears::Ears;
 use crate::future::node::{Head, NodeRef, Told};
 use crate::future::state::Outcome;
+use crate::future::upstream::Inputs;
 use crate::local;
 
 /// Where a walk goes on: `from` is done and `node` takes its result.
@@ -68,7 +70,8 @@ impl Garbage {
 /// What waits for the thread to be less deep.
 enum Deferred {
     Walk(Next),
-    Drop(NodeRef, unsafe fn(NodeRef)),
+    Node(NodeRef, unsafe fn(NodeRef)),
+    Abandon(Arc<dyn Inputs>),
 }
 
 impl Deferred {
@@ -76,7 +79,8 @@ impl Deferred {
         match self {
             Deferred::Walk(next) => walk(next),
             // SAFETY: by who deferred it.
-            Deferred::Drop(node, drop) => unsafe { drop(node) },
+            Deferred::Node(node, f) => unsafe { f(node) },
+            Deferred::Abandon(inputs) => inputs.abandoned(),
         }
     }
 }
@@ -162,18 +166,23 @@ pub(crate) fn defer_walk(next: Next) {
     defer(Deferred::Walk(next));
 }
 
-/// Calls `drop` on the node: now, or soon if this is deep.
+/// Calls `f` with the node: now, or soon if this is deep.
 ///
 /// # Safety
 ///
 /// It must be sound to call it, once, on this thread at any later time, and it must not unwind.
-pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
+pub(crate) unsafe fn unless_deep(node: NodeRef, f: unsafe fn(NodeRef)) {
     nested(
         node,
         // SAFETY: contract.
-        |node| unsafe { drop(node) },
-        |node| defer(Deferred::Drop(node, drop)),
+        |node| unsafe { f(node) },
+        |node| defer(Deferred::Node(node, f)),
     );
+}
+
+/// Tells a combination that its future has been dropped: now, or soon if this is deep.
+pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
+    nested(inputs, |inputs| inputs.abandoned(), |inputs| defer(Deferred::Abandon(inputs)));
 }
 
 fn walk(next: Next) {
