@@ -3,6 +3,7 @@
 //! `RADDLE_STRESS=n` makes the long tests n times as long; below 1 it makes them shorter.
 #![allow(missing_docs)]
 
+mod chains;
 mod drops;
 // mod interrupts;
 // mod memory;
