@@ -6,7 +6,7 @@
 mod chains;
 mod drops;
 // mod interrupts;
-// mod memory;
+mod memory;
 // mod races;
 // mod semantics;
 mod stack;
