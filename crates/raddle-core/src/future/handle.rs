@@ -78,14 +78,17 @@ impl<T> Future<T> {
     /// The result if it is there, else what to attach to.
     #[inline]
     pub(crate) fn now(self) -> Now<T> {
+        if let Repr::Pending(pending) = self.0 {
+            // Not worth a jump table.
+            return match pending.take() {
+                Ok(result) => Now::Done(result),
+                Err(pending) => Now::Pending(pending),
+            };
+        }
         match self.0 {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
-            Repr::Pending(pending) => match pending.take() {
-                Ok(result) => Now::Done(result),
-                Err(pending) => Now::Pending(pending),
-            },
-            Repr::Never => Now::Never,
+            Repr::Pending(_) | Repr::Never => Now::Never,
         }
     }
 

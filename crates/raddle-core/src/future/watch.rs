@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
 use crate::future::memory;
-use crate::future::node::{Head, Told, VTable};
+use crate::future::node::{self, Head, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 
@@ -33,11 +33,12 @@ impl Part {
     const VTABLE: &'static VTable = &VTable {
         slot: offset_of!(Part, index),
         free: |_| unreachable!("is freed by who tells or detaches it"),
-        told: Told::Wake(|node| {
+        step: |node, _| node::never(node),
+        wake: |node| {
             // SAFETY: F2: told once, by who found it.
             let part = unsafe { Part::dismantle(node) };
             part.0.told(part.1);
-        }),
+        },
         visit: None,
         relink: None,
         assist: None,
