@@ -22,7 +22,7 @@ use raddle_sync::sync::{Arc, Mutex};
 
 use crate::future::interrupt::Interrupt;
 use crate::future::memory;
-use crate::future::node::{Head, NodeRef, Told, VTable};
+use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Inputs;
 use crate::local::{self, Capture, Context};
@@ -38,7 +38,9 @@ pub(crate) struct Ears {
 static VTABLE: VTable = VTable {
     slot: 0,
     free: |_| unreachable!("ears are freed by `Ears::free`"),
-    told: Told::Ears,
+    // SAFETY: by `step`'s contract.
+    step: |ears, _| unsafe { Ears::next(ears) },
+    wake: node::never,
     visit: None,
     relink: None,
     assist: None,
@@ -47,7 +49,7 @@ static VTABLE: VTable = VTable {
 
 pub(crate) fn is_ears(node: NonNull<Head>) -> bool {
     // SAFETY: asked of what is attached to a living node, or a part of it, by who may look at it.
-    matches!(unsafe { node.as_ref() }.table().told, Told::Ears)
+    std::ptr::eq(unsafe { node.as_ref() }.table(), &VTABLE)
 }
 
 /// Who is behind living ears, for their consumer.

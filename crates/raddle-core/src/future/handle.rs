@@ -11,7 +11,6 @@ use crate::future::node::{self, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome};
 use crate::future::upstream::{Errand, Visitor};
 use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
-use crate::panics::discard;
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -78,14 +77,17 @@ impl<T> Future<T> {
     /// The result if it is there, else what to attach to.
     #[inline]
     pub(crate) fn now(self) -> Now<T> {
+        if let Repr::Pending(pending) = self.0 {
+            // Not worth a jump table.
+            return match pending.take() {
+                Ok(result) => Now::Done(result),
+                Err(pending) => Now::Pending(pending),
+            };
+        }
         match self.0 {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
-            Repr::Pending(pending) => match pending.take() {
-                Ok(result) => Now::Done(result),
-                Err(pending) => Now::Pending(pending),
-            },
-            Repr::Never => Now::Never,
+            Repr::Pending(_) | Repr::Never => Now::Never,
         }
     }
 

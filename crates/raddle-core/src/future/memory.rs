@@ -55,17 +55,24 @@ fn layout(class: usize) -> Layout {
     Layout::array::<u64>(class).expect("a few words")
 }
 
+/// Memory for a node, to be written.
+#[inline]
+pub(crate) fn reserve<N>() -> NonNull<N> {
+    let Some(class) = (const { class::<N>() }) else { return fresh::<N>() };
+    match NonNull::new(FREE.with(|free| free[class].get())) {
+        Some(block) => {
+            // SAFETY: M1.
+            let next = unsafe { block.as_ref() }.next;
+            FREE.with(|free| free[class].set(next));
+            block.cast()
+        }
+        None => fresh::<N>(),
+    }
+}
+
 #[inline]
 pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
-    let block = const { class::<N>() }.and_then(|class| {
-        FREE.with(|free| {
-            let block = NonNull::new(free[class].get())?;
-            // SAFETY: M1.
-            free[class].set(unsafe { block.as_ref() }.next);
-            Some(block.cast::<N>())
-        })
-    });
-    let place = block.unwrap_or_else(fresh::<N>);
+    let place = reserve::<N>();
     // SAFETY: large enough, aligned, and nobody else's.
     unsafe { place.write(node) };
     place
@@ -95,19 +102,17 @@ pub(crate) unsafe fn free<N>(node: NonNull<N>) {
         // SAFETY: contract.
         return unsafe { std::alloc::dealloc(node.as_ptr().cast(), Layout::new::<N>()) };
     };
-    FREE.with(|free| {
-        let next = free[class].get();
-        // SAFETY: M1.
-        let count = unsafe { next.as_ref() }.map_or(0, |next| next.count);
-        if count >= LIMIT || (count == 0 && !is_kept()) {
-            // SAFETY: contract, with this layout.
-            return unsafe { std::alloc::dealloc(node.as_ptr().cast(), layout(class)) };
-        }
-        let block = node.cast::<Block>();
-        // SAFETY: two words at least, and nobody else's.
-        unsafe { block.write(Block { next, count: count + 1 }) };
-        free[class].set(block.as_ptr());
-    });
+    let next = FREE.with(|free| free[class].get());
+    // SAFETY: M1.
+    let count = unsafe { next.as_ref() }.map_or(0, |next| next.count);
+    if count >= LIMIT || (count == 0 && !is_kept()) {
+        // SAFETY: contract, with this layout.
+        return unsafe { std::alloc::dealloc(node.as_ptr().cast(), layout(class)) };
+    }
+    let block = node.cast::<Block>();
+    // SAFETY: two words at least, and nobody else's.
+    unsafe { block.write(Block { next, count: count + 1 }) };
+    FREE.with(|free| free[class].set(block.as_ptr()));
 }
 
 /// Whether this thread may keep blocks; asked when it has none of a size.

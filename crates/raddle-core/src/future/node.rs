@@ -23,7 +23,7 @@ use crate::future::failure::{Failure, FailureKind};
 use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
-use crate::future::walk::{self, Garbage, Next};
+use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter};
 use crate::panics::discard;
 
@@ -50,8 +50,10 @@ pub(crate) struct VTable {
     pub(crate) slot: usize,
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
-    /// What a continuation or waiter does when the node that it is attached to is done.
-    pub(crate) told: Told,
+    /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
+    pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
+    /// Wakes a waiter; the consumer takes the result.
+    pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
     pub(crate) visit: Option<Visit>,
     /// Takes over another future in the place of the one that this node is attached to.
@@ -62,17 +64,9 @@ pub(crate) struct VTable {
     pub(crate) kill: Option<unsafe fn(NonNull<Head>) -> Killed>,
 }
 
-/// See [`VTable::told`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Told {
-    /// Takes the result, and says who is next.
-    Step(unsafe fn(NonNull<Head>, NodeRef, Outcome, &mut Garbage) -> Option<Next>),
-    /// Is woken; the consumer takes the result.
-    Wake(unsafe fn(NonNull<Head>)),
-    /// Hands on to the one behind it: ears.
-    Ears,
-    /// Is never attached.
-    Never,
+/// For tables of nodes that are never attached in the one way or the other.
+pub(crate) fn never<T>(_: NonNull<Head>) -> T {
+    unreachable!("is not attached like that")
 }
 
 /// See [`VTable::visit`].
@@ -200,12 +194,12 @@ impl NodeRef {
     ///
     /// As [`free`](NodeRef::free), except that it may be found upstream.
     #[inline]
-    pub(crate) unsafe fn consumed<T>(self, garbage: &mut Garbage) {
+    pub(crate) unsafe fn consumed<T>(self, walk: &mut Walk) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
-            None => garbage.push(self.start(), Root::<T>::free),
+            None => walk.push(self.start(), Root::<T>::free),
             Some(vtable) if vtable.visit.is_some() => {
-                garbage.push(self.start(), |node| {
+                walk.push(self.start(), |node| {
                     let node = node.cast::<Head>();
                     // SAFETY: N3: kept until here.
                     let free = unsafe { node.as_ref() }.table().free;
@@ -306,6 +300,7 @@ pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next
     // SAFETY: F4.
     match state.complete(outcome, |ears| unsafe { Ears::free(ears) }) {
         Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
+        Completed::Alone => None,
         other => {
             // SAFETY: contract.
             unsafe { completed::<T>(node, outcome, other) };

@@ -209,9 +209,18 @@ impl<C> State<C> {
         if word & TAG == CONT {
             return payload(word).map_or(Completed::Alone, Completed::Next);
         }
+        // ORD: as in `complete_slowly`.
+        let exchange = |word| {
+            self.word().compare_exchange(word, outcome.word(), Ordering::AcqRel, Ordering::Acquire)
+        };
+        if word == EMPTY && exchange(word).is_ok() {
+            return Completed::Alone;
+        }
         self.complete_slowly(word, outcome, free_ears)
     }
 
+    #[cold]
+    #[inline(never)]
     fn complete_slowly(
         &self,
         mut word: usize,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::future::node::{Head, NodeRef, Told, VTable};
+use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 use crate::future::walk;
@@ -22,12 +22,13 @@ impl Waiting {
     const VTABLE: &'static VTable = &VTable {
         slot: 0,
         free: |_| unreachable!("lives on a stack"),
-        told: Told::Wake(|node| {
+        step: |node, _| node::never(node),
+        wake: |node| {
             // SAFETY: told by the producer, once, while the thread waits for the latch (F2).
             let latch = unsafe { &raw const (*node.cast::<Waiting>().as_ptr()).latch };
             // SAFETY: as above; the thread may go on at once (L1).
             unsafe { Latch::set(latch) };
-        }),
+        },
         visit: None,
         relink: None,
         assist: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
 use crate::future::memory;
-use crate::future::node::{Head, NodeRef, Told, VTable};
+use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 use crate::future::walk;
@@ -34,11 +34,12 @@ impl Part {
     const VTABLE: &'static VTable = &VTable {
         slot: offset_of!(Part, index),
         free: |_| unreachable!("is freed by who tells or detaches it"),
-        told: Told::Wake(|node| {
+        step: |node, _| node::never(node),
+        wake: |node| {
             // A combination may be what the next one watches.
             // SAFETY: F2: told once, by who found it.
             unsafe { walk::unless_deep(NodeRef::headed(node), Part::tell) };
-        }),
+        },
         visit: None,
         relink: None,
         assist: None,

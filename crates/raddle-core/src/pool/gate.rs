@@ -154,7 +154,7 @@ impl Home {
         state.inside += 1;
         shared.benches.ask(shared, shared.threads() - state.working());
         drop(state);
-        let region = &shared.regions[shared.threads() + place];
+        let region = &shared.regions[shared.crew() + place];
         // The caller brings its context along.
         region.guest_arrives(local::current());
         region.owned.outer.set(Worker::hint());
@@ -204,7 +204,7 @@ pub(crate) struct Guest<'a> {
 
 impl Guest<'_> {
     pub(crate) fn worker(&self) -> &Worker {
-        self.shared.regions[self.shared.threads() + self.place].base()
+        self.shared.regions[self.shared.crew() + self.place].base()
     }
 }
 
