@@ -56,6 +56,9 @@ pub(crate) struct VTable {
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
     pub(crate) visit: Option<Visit>,
+    /// Whether it is a part of a combination whose closure has no effect: when its future is dropped, what is upstream
+    /// is not wanted any more.
+    pub(crate) adapts: bool,
     /// Takes over another future in the place of the one that this node is attached to.
     pub(crate) relink: Option<Relink>,
     /// A waiting thread offers to run what has not started.

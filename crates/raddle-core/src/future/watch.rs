@@ -41,6 +41,7 @@ impl Part {
             unsafe { walk::unless_deep(NodeRef::headed(node), Part::tell) };
         },
         visit: None,
+        adapts: false,
         relink: None,
         assist: None,
         kill: None,
