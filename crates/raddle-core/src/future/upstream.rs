@@ -29,6 +29,7 @@ use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
 use crate::future::{Killed, Pinned};
+use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
@@ -83,15 +84,21 @@ impl Found {
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
         self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
-        self.hearings.iter().for_each(|hearing| hearing.run());
+        self.run_handlers();
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
         let killed = self.tasks.iter().map(|task| task.pinned.kill());
         let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
-        self.hearings.iter().for_each(|hearing| hearing.run());
+        self.run_handlers();
         running
+    }
+
+    fn run_handlers(self) {
+        self.hearings.iter().for_each(|hearing| hearing.run());
+        // The promise of one may be completed by now, and what its handler holds is the user's.
+        self.hearings.into_iter().for_each(discard);
     }
 }
 
