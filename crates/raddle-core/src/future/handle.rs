@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
-use crate::future::node::NodeRef;
+use crate::future::node::{self, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome};
 use crate::future::upstream::{Errand, Visitor};
 use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
-use crate::panics::discard;
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -405,26 +404,12 @@ impl<T> Drop for Pending<T> {
         }
         match state.abandon() {
             Abandoned::Left => {}
-            Abandoned::Done(Outcome::Ok) => {
-                // SAFETY: this is the consumer, who goes.
-                unsafe { walk::drop_node(self.node, drop_done::<T>) };
-            }
             Abandoned::Done(outcome) => {
-                // SAFETY: done, so the slot is full or not looked at, and the consumer's.
-                discard(unsafe { self.node.take::<T>(outcome) }.err());
-                // SAFETY: the slot is empty.
-                unsafe { self.node.free::<T>() };
+                // SAFETY: done, so the slot is the consumer's (F1), who goes.
+                unsafe { node::discard_result::<T>(self.node, outcome) };
             }
         }
     }
-}
-
-/// Drops a node that is `Ok` with its value.
-unsafe fn drop_done<T>(node: NodeRef) {
-    // SAFETY: done, so the slot is full and the consumer's, who has gone.
-    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
-    // SAFETY: the slot is empty.
-    unsafe { node.free::<T>() };
 }
 
 impl<T> From<Result<T, Failure>> for Future<T> {

@@ -294,7 +294,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         let (op, context) = unsafe { Self::dismantle(node) };
         // SAFETY: alive until it is completed.
         let inner = if unsafe { node.as_ref() }.state.is_killed() {
-            discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Future::failed(Failure::killed())
         } else {
             context.run(|| call(op, input))
@@ -443,9 +446,19 @@ fn attach_linker<T: Send + 'static>(
 }
 
 /// Whether a promise is upstream of a future, or its own.
+///
+/// # Safety
+///
+/// By the promise's producer.
 unsafe fn is_upstream<T>(root: NodeRef, pending: &Pending<T>) -> bool {
     if pending.node() == root {
         return true;
+    }
+    // What is made of a promise's future is attached to it. So links that are made before what leads to them,
+    // which cannot be compressed, are not followed to their end by each new one.
+    // SAFETY: by the promise's producer.
+    if !unsafe { root.state() }.is_attached() {
+        return false;
     }
     let mut visitor = Visitor::new(Errand::Find(root));
     // SAFETY: by its consumer.

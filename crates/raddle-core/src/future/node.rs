@@ -317,10 +317,9 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
         // SAFETY: F2.
         Completed::Tell(waiter) => unsafe { walk::wake(waiter) },
         Completed::Dropped => {
-            // SAFETY: the consumer has gone, so both the slot and the node are the producer's.
-            discard(unsafe { node.take::<T>(outcome) });
-            // SAFETY: nobody is downstream, so nobody can find it.
-            unsafe { node.free::<T>() };
+            // SAFETY: the consumer has gone, so both the slot and the node are the producer's, and nobody
+            // is downstream, who could find it.
+            unsafe { discard_result::<T>(node, outcome) };
         }
         Completed::Killed => {
             // SAFETY: F1: the producer's still.
@@ -334,4 +333,35 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
             }
         }
     }
+}
+
+/// Drops what is in the slot of a node that nobody uses any more, and frees it: now, or soon if this is deep,
+/// because what is dropped may own the next one.
+///
+/// # Safety
+///
+/// The slot and the node are the caller's, the slot is full unless the outcome is `Killed`. It is the node of a
+/// future of `T`.
+pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
+    let discard: unsafe fn(NodeRef) = match outcome {
+        Outcome::Ok => discard_value::<T>,
+        Outcome::Err => discard_failure::<T>,
+        Outcome::Killed => NodeRef::free::<T>,
+    };
+    // SAFETY: contract: once, and whenever.
+    unsafe { walk::unless_deep(node, discard) };
+}
+
+unsafe fn discard_value<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_result`.
+    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
+    // SAFETY: as above; the slot is empty.
+    unsafe { node.free::<T>() };
+}
+
+unsafe fn discard_failure<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_result`.
+    discard(unsafe { node.take::<T>(Outcome::Err) }.err());
+    // SAFETY: as above; the slot is empty.
+    unsafe { node.free::<T>() };
 }

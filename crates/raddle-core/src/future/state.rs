@@ -281,6 +281,13 @@ impl<C> State<C> {
         matches!(word & TAG, CONT | CONT_EARS).then(|| payload(word)).flatten()
     }
 
+    /// Whether somebody is attached, or may be.
+    pub(crate) fn is_attached(&self) -> bool {
+        // ORD: Acquire: what is attached downstream was so before.
+        let word = self.word.load(Ordering::Acquire);
+        word == BUSY || !matches!(word & TAG, EMPTY | DROPPED | KILLED)
+    }
+
     /// Whether the consumer has gone.
     pub(crate) fn is_dropped(&self) -> bool {
         // ORD: Acquire pairs with the Release in `abandon`: the producer may free.

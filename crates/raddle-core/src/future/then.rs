@@ -11,6 +11,7 @@ use crate::future::node::{self, Head, NodeRef, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
+use crate::panics::discard;
 
 /// An operation: from how one future ended to how the next one does.
 pub(crate) trait Then<T>: Send + 'static {
@@ -164,7 +165,10 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
         // SAFETY: alive until it is completed.
         let killed = unsafe { node.as_ref() }.state.is_killed();
         let result = if killed {
-            crate::panics::discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Err(Failure::killed())
         } else {
             context.run(|| call(op, input))

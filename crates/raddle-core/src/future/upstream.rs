@@ -28,6 +28,7 @@ use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
+use crate::future::walk;
 use crate::future::{Killed, Pinned};
 
 /// A combination of several futures, as a visitor sees it.
@@ -126,7 +127,7 @@ impl Visitor {
         state.leave(visit);
         let inputs = hearing.and_then(|hearing| hearing.look(|heard| heard.inputs.clone()));
         if let Some(inputs) = inputs.and_then(|inputs| inputs.upgrade()) {
-            inputs.abandoned();
+            walk::abandon(inputs);
         }
     }
 
@@ -175,13 +176,15 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
+            // Of the first node only.
+            let held = held.take();
             if let Errand::Find(node) = self.errand {
                 self.found.node |= node == at;
             }
             // SAFETY: V1, V2.
             let next = match unsafe { at.vtable() } {
                 // SAFETY: as above.
-                None => unsafe { self.root(at, held.take()) },
+                None => unsafe { self.root(at, held) },
                 Some(vtable) => vtable.visit.zip(at.head()).and_then(|(visit, head)| {
                     // SAFETY: as above.
                     unsafe { visit(head, self) }
