@@ -48,6 +48,12 @@ pub(crate) fn is_ears(node: NonNull<Head>) -> bool {
     matches!(unsafe { node.as_ref() }.table().told, Told::Ears)
 }
 
+/// Who is behind living ears, for their consumer.
+pub(crate) fn behind(ears: NonNull<Head>) -> Option<NonNull<Head>> {
+    // SAFETY: asked by the consumer of the node that they belong to, who wrote it (E1).
+    unsafe { Ears::next(ears) }
+}
+
 impl Ears {
     pub(crate) fn allocate(hearing: Arc<Hearing>) -> NonNull<Head> {
         let head = Head { state: State::new(), vtable: &VTABLE };

@@ -31,7 +31,7 @@
 //! | `tasks`     | to async Rust, and from it                                                  |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
-mod ears;
+pub(crate) mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
@@ -43,7 +43,7 @@ pub(crate) mod node;
 mod ops;
 mod promise;
 pub(crate) mod state;
-mod then;
+pub(crate) mod then;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;

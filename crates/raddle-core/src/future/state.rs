@@ -394,24 +394,32 @@ impl<C> State<C> {
         }
     }
 
-    /// A waiter asks no longer. False: it was told, or is being told (F2).
-    pub(crate) fn detach(&self) -> bool {
+    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who
+    /// is behind ears.
+    pub(crate) fn detach(
+        &self,
+        behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+    ) -> Option<NonNull<C>> {
         let mut backoff = Backoff::new();
         loop {
-            // ORD: nothing is handed over; on failure `outcome` is asked again.
-            let word = self.word().load(Ordering::Relaxed);
-            let after = match word & TAG {
+            // ORD: Acquire: ears that a visitor put there are visible.
+            let word = self.word().load(Ordering::Acquire);
+            let (after, waiter) = match word & TAG {
                 _ if word == BUSY => {
                     backoff.spin();
                     continue;
                 }
-                WAIT => EMPTY,
-                WAIT_EARS => word & !TAG,
-                _ => return false,
+                WAIT => (EMPTY, payload(word)),
+                WAIT_EARS => (word & !TAG, payload(word).and_then(&behind)),
+                _ => return None,
             };
-            if self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            // ORD: nothing is handed over; on failure `outcome` is asked again.
+            if self
+                .word()
+                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
             {
-                return true;
+                return waiter;
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use crate::future::ears;
 use crate::future::node::{Head, NodeRef, Told, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
@@ -50,7 +51,7 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
     }
     // SAFETY: the consumer keeps the node alive.
     let state = unsafe { node.state() };
-    if !host::wait(&waiting.latch, deadline) && !state.detach() {
+    if !host::wait(&waiting.latch, deadline) && state.detach(ears::behind).is_none() {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }
