@@ -10,8 +10,10 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
+use crate::future::ears::{self, Ears};
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
+use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Head, NodeRef, Root, Slot, Told, VTable, memory};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
@@ -85,19 +87,53 @@ impl Linked {
     ///
     /// By the consumer of `to`; the node is alive, and who completes it is the caller. After `Ok` the node is that of who
     /// completes `to`.
+    unsafe fn link(node: NonNull<Head>, to: NodeRef, cell: Option<NodeRef>) -> Result<(), Outcome> {
+        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
+        let locked = unsafe { Self::lock(node) };
+        let early = locked.signal();
+        // SAFETY: contract.
+        unsafe { Self::attach(locked, node, to, cell, cell.zip(early)) }
+    }
+
+    /// As `link`, of a node that is linked already, to what `over` becomes: the node that it has been
+    /// linked to until now.
+    ///
+    /// # Safety
+    ///
+    /// As there; the caller is the producer of `over`, which the node is the continuation of.
     unsafe fn relink(
         node: NonNull<Head>,
         to: NodeRef,
         cell: Option<NodeRef>,
+        over: NodeRef,
     ) -> Result<(), Outcome> {
-        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
-        let mut locked = unsafe { Self::lock(node) };
+        // SAFETY: as in `link`.
+        let locked = unsafe { Self::lock(node) };
+        // What came this way has gone there as well. Nobody else gets there any more: this is locked.
+        // SAFETY: V2.
+        let early = unsafe { Self::early(over) };
+        // What was masked stays so.
+        let seen = cell.filter(|_| locked.cell().is_some());
+        // SAFETY: contract.
+        unsafe { Self::attach(locked, node, to, seen, cell.zip(early)) }
+    }
+
+    /// # Safety
+    ///
+    /// As `link`.
+    unsafe fn attach(
+        mut locked: Locked,
+        node: NonNull<Head>,
+        to: NodeRef,
+        cell: Option<NodeRef>,
+        early: Option<(NodeRef, Interrupt)>,
+    ) -> Result<(), Outcome> {
         // Before the future can tell it, so that it knows by whom.
         locked.set_linked();
         // SAFETY: contract.
         unsafe { attach(to, node, Attach::Continuation) }?;
         locked.link(cell);
-        let early = locked.signal().zip(cell).map(|(signal, cell)| {
+        let early = early.map(|(cell, signal)| {
             let mut visitor = Visitor::new(Errand::Interrupt(signal.clone()));
             // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
             unsafe { visitor.go(cell, None) };
@@ -108,6 +144,24 @@ impl Linked {
             visitor.finish().interrupt(&signal);
         }
         Ok(())
+    }
+
+    /// The signal that a root or joint has been sent and has nobody to pass it on to yet.
+    ///
+    /// # Safety
+    ///
+    /// By its producer.
+    unsafe fn early(node: NodeRef) -> Option<Interrupt> {
+        match node.head() {
+            // SAFETY: contract: a joint, and alive.
+            Some(head) => unsafe { Self::lock(head) }.signal(),
+            None => {
+                // SAFETY: contract.
+                let ears = unsafe { node.state() }.ears()?;
+                // SAFETY: they stay until the root is completed or freed.
+                unsafe { Ears::hearing(ears) }.look(|heard| heard.signal.clone())
+            }
+        }
     }
 }
 
@@ -188,9 +242,9 @@ impl<T: Send + 'static> Pending<T> {
         }
         let this = ManuallyDrop::new(self);
         let mut behind = state.continuation();
-        if let Some(ears) = behind.filter(|&node| super::ears::is_ears(node)) {
+        if let Some(ears) = behind.filter(|&node| ears::is_ears(node)) {
             // SAFETY: E1: attached, so there is one.
-            behind = unsafe { super::ears::Ears::next(ears) };
+            behind = unsafe { Ears::next(ears) };
         }
         let over = behind.and_then(|next| {
             // SAFETY: attached nodes are alive until they are told.
@@ -201,7 +255,7 @@ impl<T: Send + 'static> Pending<T> {
         let linked = match over {
             Some((next, relink)) => {
                 // SAFETY: this is the consumer here, and the producer that the node waits for.
-                let linked = unsafe { relink(next, this.node(), this.cell()) };
+                let linked = unsafe { relink(next, this.node(), this.cell(), target) };
                 if linked.is_ok() {
                     // SAFETY: nothing leads to it any more, neither from below nor from upstream (V2).
                     unsafe { target.free::<T>() };
@@ -266,8 +320,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         // SAFETY: of a living joint.
         let upstream = unsafe { Linked::upstream(node) };
         if upstream.is_linked() {
-            // SAFETY: a joint that was attached by `relink`.
-            return unsafe { linked_step::<O::Out>(upstream, target, from, outcome, garbage) };
+            // SAFETY: a joint that was attached by `link`.
+            let result = unsafe { linked_result::<O::Out>(upstream, from, outcome, garbage) };
+            // SAFETY: this is the producer, whose slot is empty.
+            return unsafe { node::conclude(target, result) };
         }
         // SAFETY: `from` is done, and its result is this node's to take (F1).
         let input = unsafe { from.take::<T>(outcome) };
@@ -284,12 +340,16 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         };
         let result = match inner.now() {
             Now::Done(result) => result,
-            // Nobody will complete it.
-            Now::Never => return None,
+            Now::Never => {
+                // Nobody will complete it, so it stays; what was upstream goes.
+                // SAFETY: a living joint.
+                unsafe { Linked::lock(node) }.link(None);
+                return None;
+            }
             Now::Pending(pending) => {
                 // SAFETY: this is the producer.
                 let linked =
-                    unsafe { pending.become_of(target, |to, cell| Linked::relink(node, to, cell)) };
+                    unsafe { pending.become_of(target, |to, cell| Linked::link(node, to, cell)) };
                 match linked {
                     Ok(()) => return None,
                     Err(result) => result,
@@ -301,22 +361,24 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     }
 }
 
-/// A linked node is told: the result is moved to the target.
-unsafe fn linked_step<T>(
+/// A linked node is told: the result, which is to be moved on.
+///
+/// # Safety
+///
+/// By a joint or linker, told that `from` is done.
+unsafe fn linked_result<T>(
     upstream: &Upstream,
-    target: NodeRef,
     from: NodeRef,
     outcome: Outcome,
     garbage: &mut Garbage,
-) -> Option<Next> {
+) -> Result<T, Failure> {
     // Who linked it may still be at it.
     upstream.pass();
     // SAFETY: `from` is done, and its result is this node's to take (F1).
     let result = unsafe { from.take::<T>(outcome) };
     // SAFETY: this was the consumer.
     unsafe { from.consumed::<T>(garbage) };
-    // SAFETY: this is the producer of the target, whose slot is empty.
-    unsafe { node::conclude(target, result) }
+    result
 }
 
 /// What attaches a promise to the future that it is linked to.
@@ -358,13 +420,15 @@ impl<T: Send + 'static> Linker<T> {
         let root = unsafe { node.cast::<Self>().as_ref() }.root;
         // SAFETY: of a living linker.
         let upstream = unsafe { Linked::upstream(node) };
+        // SAFETY: attached by `link`.
+        let result = unsafe { linked_result::<T>(upstream, from, outcome, garbage) };
         // It may be found upstream of the root until the walk is over.
         garbage.push(node.cast(), |node| {
             // SAFETY: its work is done.
             unsafe { memory::free(node.cast::<Self>()) };
         });
-        // SAFETY: attached by `relink`.
-        unsafe { linked_step::<T>(upstream, NodeRef::root(root), from, outcome, garbage) }
+        // SAFETY: this is the producer of the root, whose slot is empty.
+        unsafe { node::conclude(NodeRef::root(root), result) }
     }
 }
 
@@ -413,9 +477,9 @@ fn attach_linker<T: Send + 'static>(
     })
     .cast();
     // SAFETY: by the producer.
-    let ears = unsafe { super::ears::Ears::of(NodeRef::root(root)) };
+    let ears = unsafe { Ears::of(NodeRef::root(root)) };
     // SAFETY: they stay until the root is completed.
-    let hearing = unsafe { super::ears::Ears::hearing(ears) };
+    let hearing = unsafe { Ears::hearing(ears) };
     hearing.look(|heard| {
         heard.forward = Some(linker);
         if let Some(signal) = &heard.signal {
@@ -424,7 +488,7 @@ fn attach_linker<T: Send + 'static>(
         }
     });
     // SAFETY: by the consumer of `to`.
-    let linked = unsafe { Linked::relink(linker, to, cell) };
+    let linked = unsafe { Linked::link(linker, to, cell) };
     if linked.is_err() {
         hearing.look(|heard| heard.forward = None);
         // SAFETY: visitors that found it in the ears have its lock, which the free passes.

@@ -29,6 +29,7 @@ use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
 use crate::future::{Killed, Pinned};
+use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
@@ -99,6 +100,7 @@ impl Visitor {
         while let Some(inputs) = self.todo.pop() {
             inputs.visit(&mut self);
         }
+        discard(self.replaced);
         self.found
     }
 
@@ -171,15 +173,21 @@ impl Visitor {
         };
         // SAFETY: alive with the root.
         let hearing = unsafe { Ears::hearing(ears) };
-        if let Errand::Interrupt(signal) = &self.errand {
-            self.replaced.extend(hearing.hear(signal));
-            self.found.hearings.push(hearing.clone());
-        }
-        hearing.look(|heard| {
+        // At once, so that who links the promise meanwhile either finds the signal, or is found.
+        let (replaced, forward) = hearing.look(|heard| {
+            let replaced = match &self.errand {
+                Errand::Interrupt(signal) => heard.hear(signal),
+                Errand::Find(_) | Errand::Gather => None,
+            };
             self.todo.extend(heard.inputs.clone());
             // Locked before the ears are let go, so that who takes it out of them finds out.
-            heard.forward.map(Linker::lock)
-        })
+            (replaced, heard.forward.map(Linker::lock))
+        });
+        self.replaced.extend(replaced);
+        if hears {
+            self.found.hearings.push(hearing);
+        }
+        forward
     }
 }
 
@@ -226,10 +234,11 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.pass();
-        let signal = self.word().load(Ordering::Acquire) & !FLAGS;
+        // ORD: passed.
+        let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.
-            drop(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
+            discard(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
         }
     }
 }
@@ -291,10 +300,10 @@ impl Locked {
     }
 
     pub(crate) fn remember(&mut self, signal: Interrupt) -> Option<Interrupt> {
-        let word = self.word().load(Ordering::Relaxed);
+        let flags = self.word().load(Ordering::Relaxed) & FLAGS;
         let new = signal.into_raw().expose_provenance();
-        // ORD: under the lock.
-        self.word().store(new | (word & FLAGS), Ordering::Relaxed);
+        // ORD: under the lock. A swap, because who waits for the lock writes as well.
+        let word = self.word().swap(new | flags, Ordering::Relaxed);
         (word & !FLAGS != 0).then(|| {
             let before = std::ptr::with_exposed_provenance(word & !FLAGS);
             // SAFETY: put there by this function; replaced.

@@ -10,8 +10,8 @@
 //!
 //! # Invariants
 //!
-//! - **T1** A node that is upstream of others is freed when the walk that passed it is over: see F3 in
-//!   `state` and `upstream`.
+//! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
+//!   downstream of it: see F3 in `state` and `upstream`.
 //! - **T2** A thread whose depth is 0 has an empty queue.
 
 use std::cell::{Cell, RefCell};
@@ -55,9 +55,11 @@ impl Garbage {
         }
     }
 
+    /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
+    /// the lock is passed before the node is freed.
     #[inline]
     fn clear(self) {
-        for Rubbish { node, free } in self.first.into_iter().chain(self.more) {
+        for Rubbish { node, free } in self.more.into_iter().rev().chain(self.first) {
             // SAFETY: pushed by who took the result, for this moment (N3).
             unsafe { free(node) };
         }
