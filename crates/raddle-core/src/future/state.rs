@@ -384,8 +384,7 @@ impl<C> State<C> {
                             continue;
                         }
                         behind(ears);
-                        let tag =
-                            if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS };
+                        let tag = if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS };
                         // ORD: as in `leave`.
                         self.word().store(word_of(ears, tag), Ordering::Release);
                         return Ok(());
@@ -494,7 +493,10 @@ impl<C> State<C> {
                 _ => return Kill::TooLate,
             };
             // ORD: Release for the producer, who frees if the consumer has gone; Acquire: the waiter is visible.
-            if self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            if self
+                .word()
+                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
             {
                 return Kill::Done(if word & TAG == WAIT { payload(word) } else { None });
             }

@@ -114,12 +114,13 @@ impl Visitor {
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let Some(mut visit) = state.visit() else { return };
+        let held = (node == cell && node.is_root()).then_some(&mut visit);
         // SAFETY: V1.
-        unsafe { self.go(cell, (node == cell).then_some(&mut visit)) };
+        unsafe { self.go(cell, held) };
         state.leave(visit);
     }
 
-    /// Goes from `cell` on. `held` is the word of the cell's own state if it has been taken away.
+    /// Goes from `cell` on. `held` is the word of the cell's own state if it is a root's and has been taken away.
     ///
     /// # Safety
     ///

@@ -138,10 +138,7 @@ impl Stage {
     }
 
     /// A closure for `flat_map` that returns this future.
-    fn to(
-        &self,
-        future: Future<Token>,
-    ) -> impl FnOnce(Token) -> Future<Token> + Send + 'static {
+    fn to(&self, future: Future<Token>) -> impl FnOnce(Token) -> Future<Token> + Send + 'static {
         let (called, token) = (self.called.clone(), self.census.token(0));
         move |value| {
             called.add();
@@ -157,12 +154,17 @@ impl Stage {
 
 /// Plays a model once: what it has made is gone afterwards.
 fn play(model: impl Fn(&Stage)) {
+    play_and_leave(0, model);
+}
+
+/// As `play`, but so many nodes, which nobody will complete, stay.
+fn play_and_leave(nodes: usize, model: impl Fn(&Stage)) {
     ledger::open();
     let stage = Stage::default();
     model(&stage);
     let Census { born, gone } = &stage.census;
     assert_eq!(gone.count(), born.count(), "tokens gone, of those there were");
-    ledger::close();
+    ledger::close(nodes);
 }
 
 /// How a future ended.

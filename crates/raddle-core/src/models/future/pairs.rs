@@ -309,9 +309,14 @@ fn a_completion_against_a_kill() {
 
 #[test]
 fn a_completion_against_a_kill_that_nobody_hears() {
-    race(3, |future, _| killed(future.masked()), same, |stage, _| {
-        assert!(stage.heard().is_empty(), "masked");
-    });
+    race(
+        3,
+        |future, _| killed(future.masked()),
+        same,
+        |stage, _| {
+            assert!(stage.heard().is_empty(), "masked");
+        },
+    );
 }
 
 #[test]
