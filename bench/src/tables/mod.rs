@@ -2,6 +2,7 @@
 
 use crate::{args::Settings, harness::Table};
 
+mod future;
 mod handoff;
 mod idle;
 mod join;
@@ -18,6 +19,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("future", future::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),
