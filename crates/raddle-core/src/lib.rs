@@ -48,7 +48,7 @@ mod scope;
 pub use self::{
     future::{Failure, FailureKind, Future, Interrupt, Killed, Promise},
     join::join,
-    local::{Binding, BindingRef, Bindings, ScopeLocal, Snapshot},
+    local::{Binding, BindingRef, Bindings, Follow, ScopeLocal, Snapshot, follow},
     pool::{Pool, PoolBuildError, PoolBuilder, ThreadName, Worker},
     scope::{Scope, scope},
     spawn::{Outcome, TaskId, interrupted, killed, spawn},

@@ -84,6 +84,8 @@ const ID_BLOCK: u64 = 1 << 12;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+        #[cfg(feature = "tracing")]
+        crate::local::tracing::listen();
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
