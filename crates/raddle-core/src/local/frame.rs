@@ -1,8 +1,10 @@
 //! [`Frame`]: all bindings of a context.
 
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::local::Thread;
 use crate::local::key::HOT;
 use crate::local::snapshot::{Context, Inner};
 use crate::spawn::claim::Claim;
@@ -17,10 +19,17 @@ pub(crate) struct Frame {
     cold: *const ColdSlot,
     cold_len: u32,
     /// A bit for each hot slot that is owned, and [`COLD_OWNED`], [`LENT`].
-    flags: u32,
+    flags: u16,
+    /// Shares of the snapshot that the frame holds besides: taken some at a time, and handed out by `home`
+    /// without a read-modify-write each.
+    spare: Cell<u8>,
+    /// How many it took last.
+    batch: Cell<u8>,
     /// The snapshot of this frame, made when it is first asked for; the frame holds a share of it, unless
     /// it is `LENT`.
     snapshot: AtomicPtr<Inner>,
+    /// The thread that made the frame to run in it. Others may run forks.
+    home: Thread,
 }
 
 /// Room for slots of keys that came late.
@@ -35,44 +44,56 @@ pub(crate) struct ColdSlot {
 
 const UNBOUND: ColdSlot = ColdSlot { value: ptr::null(), owned: false };
 /// Some cold slot is owned.
-const COLD_OWNED: u32 = 1 << HOT;
+const COLD_OWNED: u16 = 1 << HOT;
 /// Who made the frame holds the snapshot for it.
-const LENT: u32 = COLD_OWNED << 1;
+const LENT: u16 = COLD_OWNED << 1;
+/// How many shares a frame takes at a time, at most.
+const BATCH: u8 = 32;
 
 impl Frame {
-    pub(crate) const fn empty(claim: *const Claim) -> Frame {
+    #[inline]
+    pub(crate) fn empty(claim: *const Claim, home: Thread) -> Frame {
         Frame {
             claim,
             hot: [ptr::null(); HOT],
             cold: ptr::null(),
             cold_len: 0,
             flags: 0,
+            spare: Cell::new(0),
+            batch: Cell::new(0),
             snapshot: AtomicPtr::new(ptr::null_mut()),
+            home,
         }
     }
 
-    /// A copy, with nobody's snapshot.
+    /// A copy for that thread, with nobody's snapshot.
     #[inline]
-    pub(crate) fn copy(&self) -> Frame {
+    pub(crate) fn copy(&self, home: Thread) -> Frame {
         Frame {
             claim: self.claim,
             hot: self.hot,
             cold: self.cold,
             cold_len: self.cold_len,
             flags: self.flags & !LENT,
+            spare: Cell::new(0),
+            batch: Cell::new(0),
             snapshot: AtomicPtr::new(ptr::null_mut()),
+            home,
         }
     }
 
-    /// A copy of the frame of a context word.
+    /// A copy of the frame of a context word, for that thread.
     ///
     /// # Safety
     ///
     /// X1.
     #[inline]
-    pub(crate) unsafe fn copy_of(word: usize) -> Frame {
+    pub(crate) unsafe fn copy_of(word: usize, home: Thread) -> Frame {
         // SAFETY: contract.
-        unsafe { Frame::of_word(word) }.map_or(Frame::empty(ptr::null()), Frame::copy)
+        match unsafe { Frame::of_word(word) } {
+            Some(frame) => frame.copy(home),
+            None => Frame::empty(ptr::null(), home),
+        }
     }
 
     pub(crate) fn with_claim(mut self, claim: *const Claim) -> Frame {
@@ -204,10 +225,34 @@ impl Frame {
         }
         // ORD: Acquire pairs with the Release below: the snapshot is complete.
         match NonNull::new(self.snapshot.load(Ordering::Acquire)) {
-            // SAFETY: the frame holds a share of it, or who made it does.
-            Some(inner) => unsafe { Context::share(inner) },
+            // SAFETY: a snapshot of this frame.
+            Some(inner) => unsafe { self.share(inner) },
             None => self.capture_slowly(),
         }
+    }
+
+    /// A share of the snapshot.
+    ///
+    /// # Safety
+    ///
+    /// It must be that of this frame.
+    #[inline]
+    unsafe fn share(&self, inner: NonNull<Inner>) -> Context {
+        if !self.home.is_current() {
+            // SAFETY: the frame holds a share of it, or who made the frame does.
+            unsafe { Context::add_shares(inner, 1) };
+        } else if let Some(spare) = self.spare.get().checked_sub(1) {
+            self.spare.set(spare);
+        } else {
+            // Twice as many each time: most frames are asked once, or often.
+            let batch = self.batch.get().saturating_mul(2).clamp(1, BATCH);
+            // SAFETY: as above.
+            unsafe { Context::add_shares(inner, batch.into()) };
+            self.batch.set(batch);
+            self.spare.set(batch - 1);
+        }
+        // SAFETY: the share just added, or kept in `spare`.
+        unsafe { Context::from_raw(inner.as_ptr()) }
     }
 
     #[cold]
@@ -239,10 +284,9 @@ impl Frame {
 impl Drop for Frame {
     #[inline]
     fn drop(&mut self) {
-        let snapshot = *self.snapshot.get_mut();
-        if !snapshot.is_null() && self.flags & LENT == 0 {
-            // SAFETY: the frame's share.
-            drop(unsafe { Context::from_raw(snapshot) });
-        }
+        let Some(snapshot) = NonNull::new(*self.snapshot.get_mut()) else { return };
+        let own = u8::from(self.flags & LENT == 0);
+        // SAFETY: the frame's shares.
+        unsafe { Context::release(snapshot, usize::from(self.spare.get() + own)) };
     }
 }

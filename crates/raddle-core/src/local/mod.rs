@@ -67,6 +67,24 @@ pub(crate) fn current() -> usize {
     }
 }
 
+/// A thread, while it lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread(*const Cell<usize>);
+
+impl Thread {
+    const NONE: Thread = Thread(ptr::null());
+
+    #[inline(always)]
+    fn current() -> Thread {
+        Thread(OWN.with(ptr::from_ref))
+    }
+
+    #[inline(always)]
+    fn is_current(self) -> bool {
+        ptr::eq(self.0, Thread::current().0)
+    }
+}
+
 /// Where the context of this thread is, while no place is entered or left.
 #[derive(Clone, Copy)]
 struct Place(*const Cell<usize>);

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::local::block::Block;
 use crate::local::frame::{Cold, Frame};
 use crate::local::key::KeyId;
-use crate::local::{self, Place, Restore};
+use crate::local::{self, Place, Restore, Thread};
 
 /// Declares scope locals.
 ///
@@ -244,7 +244,7 @@ impl<P: Bind, B: Value> Bindings<P, B> {
         let mut cold = Cold::default();
         let place = Place::here();
         // SAFETY: X1: the running code's.
-        let mut frame = unsafe { Frame::copy_of(place.context().get()) };
+        let mut frame = unsafe { Frame::copy_of(place.context().get(), Thread::current()) };
         self.bind(&mut Target { frame: &mut frame, cold: &mut cold });
         // SAFETY: X1: dropped before the frame and the values (X3).
         let _restore = unsafe { Restore::at(place, frame.word()) };

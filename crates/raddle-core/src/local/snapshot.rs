@@ -1,19 +1,21 @@
 //! [`Snapshot`]: bindings that outlive who bound them.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::local::block;
 use crate::local::follow::{self, Entered, Trail};
 use crate::local::frame::{Cold, Frame};
-use crate::local::{self, Restore};
+use crate::local::{self, Restore, Thread};
 use crate::panics::discard;
 use crate::spawn::claim::Claim;
 
 /// A frame on the heap with a share of each owned value.
 #[derive(Debug)]
 pub(crate) struct Inner {
+    shares: AtomicUsize,
     frame: Frame,
     /// Where the frame's cold slots are.
     _cold: Cold,
@@ -33,13 +35,14 @@ impl Inner {
     /// A share of what is owned in the frame, if any.
     fn of_frame(frame: Option<&Frame>) -> Inner {
         let mut cold = Cold::default();
-        let mut copy = Frame::empty(ptr::null());
+        let mut copy = Frame::empty(ptr::null(), Thread::NONE);
         for (id, value) in frame.into_iter().flat_map(Frame::owned) {
             // SAFETY: X2: owned, and alive.
             unsafe { block::retain(value) };
             copy.set(id, value.as_ptr().cast_const(), true, &mut cold);
         }
-        Inner { frame: copy, _cold: cold, trail: None, lendable: true }
+        let shares = AtomicUsize::new(1);
+        Inner { shares, frame: copy, _cold: cold, trail: None, lendable: true }
     }
 
     /// The same, and what is borrowed in both frames.
@@ -73,12 +76,46 @@ impl<F: Fn()> Drop for Released<F> {
 }
 
 /// The context that detached code takes along: a share of a snapshot, or nothing.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Context(Option<Arc<Inner>>);
+#[derive(Debug, Default)]
+pub(crate) struct Context(Option<NonNull<Inner>>);
+
+// SAFETY: a share of what is `Send` and `Sync`.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Clone for Context {
+    fn clone(&self) -> Context {
+        if let Some(inner) = self.0 {
+            // SAFETY: this share.
+            unsafe { Context::add_shares(inner, 1) };
+        }
+        Context(self.0)
+    }
+}
+
+impl Drop for Context {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(inner) = self.0 {
+            // SAFETY: this share.
+            unsafe { Context::release(inner, 1) };
+        }
+    }
+}
 
 impl Context {
+    fn new(inner: Inner) -> Context {
+        Context(Some(NonNull::from(Box::leak(Box::new(inner)))))
+    }
+
+    fn inner(&self) -> Option<&Inner> {
+        // SAFETY: alive: this is a share.
+        self.0.map(|inner| unsafe { &*inner.as_ptr() })
+    }
+
     pub(crate) fn of_frame(frame: &Frame) -> Context {
-        Context(Some(Arc::new(Inner::of_frame(Some(frame)))))
+        Context::new(Inner::of_frame(Some(frame)))
     }
 
     /// For a task of a scope that was opened in the context `outer`, from code in another.
@@ -97,7 +134,7 @@ impl Context {
         }
         let mut inner = Inner::of_both(frame, outer);
         inner.trail = follow::capture();
-        Context(Some(Arc::new(inner)))
+        Context::new(inner)
     }
 
     /// Adds what else follows tasks.
@@ -105,33 +142,55 @@ impl Context {
         if trail.is_none() {
             return self;
         }
-        let mut inner = Inner::of_frame(self.0.as_ref().map(|inner| &inner.frame));
+        let mut inner = Inner::of_frame(self.inner().map(|inner| &inner.frame));
         (inner.trail, inner.lendable) = (trail, false);
-        Context(Some(Arc::new(inner)))
+        Context::new(inner)
     }
 
+    /// Takes further shares.
+    ///
     /// # Safety
     ///
-    /// From `into_raw`, and alive.
+    /// There is a share, and each of the new ones is used.
     #[inline]
-    pub(crate) unsafe fn share(inner: NonNull<Inner>) -> Context {
-        let inner = inner.as_ptr().cast_const();
+    pub(crate) unsafe fn add_shares(inner: NonNull<Inner>, count: usize) {
         // SAFETY: contract.
-        unsafe { Arc::increment_strong_count(inner) };
-        // SAFETY: the share just taken.
-        Context(Some(unsafe { Arc::from_raw(inner) }))
+        let shares = unsafe { &(*inner.as_ptr()).shares };
+        // ORD: as in `Arc`: who has a share passes it on by other means.
+        shares.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Lets go of shares.
+    ///
+    /// # Safety
+    ///
+    /// They are the caller's; without any, it may be gone.
+    #[inline]
+    pub(crate) unsafe fn release(inner: NonNull<Inner>, count: usize) {
+        if count == 0 {
+            return;
+        }
+        // SAFETY: contract.
+        let shares = unsafe { &(*inner.as_ptr()).shares };
+        // ORD: Acquire pairs with the Release of the shares that have gone. Who has all of them can be joined
+        // by nobody.
+        if shares.load(Ordering::Acquire) == count
+            || shares.fetch_sub(count, Ordering::AcqRel) == count
+        {
+            // SAFETY: nobody has a share any more.
+            drop(unsafe { Box::from_raw(inner.as_ptr()) });
+        }
     }
 
     pub(crate) fn into_raw(self) -> *mut Inner {
-        self.0.map_or(ptr::null_mut(), |inner| Arc::into_raw(inner).cast_mut())
+        ManuallyDrop::new(self).0.map_or(ptr::null_mut(), NonNull::as_ptr)
     }
 
     /// # Safety
     ///
-    /// From `into_raw`, once.
+    /// From `into_raw`, once, or a share of the caller's.
     pub(crate) unsafe fn from_raw(raw: *mut Inner) -> Context {
-        // SAFETY: contract.
-        Context((!raw.is_null()).then(|| unsafe { Arc::from_raw(raw.cast_const()) }))
+        Context(NonNull::new(raw))
     }
 
     /// Nothing, or the context if it is something.
@@ -140,15 +199,16 @@ impl Context {
         self.0.is_some().then_some(self)
     }
 
-    /// A frame for code of the task with this claim word that runs in this context, which must outlive it.
+    /// A frame for code of the task with this claim word that runs here and in this context, which must outlive
+    /// it.
     #[inline]
     pub(crate) fn frame(&self, claim: *const Claim) -> Frame {
-        match &self.0 {
-            None => Frame::empty(claim),
+        match self.inner() {
+            None => Frame::empty(claim, Thread::current()),
             Some(inner) => {
-                let mut frame = inner.frame.copy().with_claim(claim);
+                let mut frame = inner.frame.copy(Thread::current()).with_claim(claim);
                 if inner.lendable {
-                    frame.lend_snapshot(&raw const **inner);
+                    frame.lend_snapshot(inner);
                 }
                 frame
             }
@@ -158,11 +218,11 @@ impl Context {
     /// Has the thread enter what else follows tasks, until the guard is dropped.
     #[inline]
     pub(crate) fn enter(&self) -> Entered {
-        Entered::by(|| self.0.as_ref()?.trail.as_ref())
+        Entered::by(|| self.inner()?.trail.as_ref())
     }
 
     fn word(&self) -> usize {
-        self.0.as_ref().map_or(0, |inner| inner.frame.word())
+        self.inner().map_or(0, |inner| inner.frame.word())
     }
 }
 
