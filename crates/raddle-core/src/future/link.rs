@@ -12,11 +12,12 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::node::{self, Head, NodeRef, Root, Slot, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
 use crate::future::upstream::{Errand, Locked, Upstream, Visitor};
-use crate::future::walk::{self, Garbage, Next};
+use crate::future::walk::{self, Next, Walk};
 use crate::local::{self, Capture};
 use crate::panics::discard;
 
@@ -107,6 +108,7 @@ impl Linked {
         if let Some((visitor, signal)) = early {
             visitor.finish().interrupt(&signal);
         }
+        super::wait::nudge();
         Ok(())
     }
 }
@@ -115,19 +117,24 @@ impl<T: Send + 'static> Future<T> {
     /// The future that the operation makes of this one.
     #[inline]
     pub(crate) fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
-        match self.now() {
-            Now::Done(result) => walk::nested(
-                (op, result),
-                |(op, result)| call(op, result),
-                |(op, result)| later(op, result),
-            ),
-            Now::Never => Future(Repr::Never),
-            Now::Pending(pending) => match local::capture().some() {
+        // As in `then`.
+        if let Repr::Pending(pending) = self.0 {
+            return match local::capture().some() {
                 None => pending.then_future(op, ()),
                 Some(context) => pending.then_future(op, context),
-            },
+            };
+        }
+        match self.now() {
+            Now::Done(result) => now(op, result),
+            Now::Pending(_) | Now::Never => Future(Repr::Never),
         }
     }
+}
+
+/// Calls the operation, now or soon.
+#[inline]
+fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    walk::nested((op, result), |(op, result)| call(op, result), |(op, result)| later(op, result))
 }
 
 /// Has the operation called when this thread is less deep.
@@ -139,7 +146,9 @@ fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>)
     let root = Root::<T>::allocate(State::with_continuation(joint));
     let from = NodeRef::root(root);
     // SAFETY: just made.
-    unsafe { from.slot::<T>().write(slot) };
+    let place = unsafe { from.slot::<T>() };
+    // SAFETY: as above.
+    unsafe { place.write(slot) };
     walk::defer_walk(Next { node: joint, from, outcome });
     let node = NodeRef::headed(joint);
     // SAFETY: a new node of such a future.
@@ -149,6 +158,13 @@ fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>)
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+        if self.outcome().is_some() {
+            // Saves the node.
+            return match self.take() {
+                Ok(result) => now(op, result),
+                Err(_) => unreachable!("it is done"),
+            };
+        }
         let joint = Joint::<T, O, C>::allocate(op, context, self.cell());
         match self.attach(joint) {
             Ok(()) => {
@@ -194,7 +210,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         let over = behind.and_then(|next| {
             // SAFETY: attached nodes are alive until they are told.
-            let relink = unsafe { next.as_ref() }.vtable.relink?;
+            let relink = unsafe { next.as_ref() }.table().relink?;
             // SAFETY: as above, and a joint or linker.
             unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
         });
@@ -219,21 +235,29 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         slot: offset_of!(Self, body),
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
-        told: Told::Step(Self::step),
+        step: Self::step,
+        wake: node::never,
         visit: Some(Linked::visit),
         relink: Some(Linked::relink),
         assist: None,
         kill: None,
     };
 
+    /// Field by field, as for `then`.
+    #[inline]
     fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
-        memory::allocate(Self {
-            head: Head { state: State::new(), vtable: Self::VTABLE },
-            upstream: Upstream::new(upstream),
-            body: Body { op: ManuallyDrop::new(op) },
-            context: ManuallyDrop::new(context),
-        })
-        .cast()
+        let place = memory::reserve::<Self>();
+        let node = place.as_ptr();
+        let head = Head { state: State::new(), vtable: Self::VTABLE };
+        // SAFETY: just reserved, here and below.
+        unsafe { (&raw mut (*node).head).write(head) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).upstream).write(Upstream::new(upstream)) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).body).cast::<O>().write(op) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).context).write(ManuallyDrop::new(context)) };
+        place.cast()
     }
 
     /// Takes the closure and the context out.
@@ -243,6 +267,8 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     /// Once, by who owns the node.
     #[inline]
     unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
+        // SAFETY: alive.
+        unsafe { node.as_ref() }.state.touch_body();
         let node = node.cast::<Self>().as_ptr();
         // SAFETY: alive.
         let op = unsafe { &raw const (*node).body }.cast::<O>();
@@ -254,23 +280,16 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         (op, unsafe { context.read() })
     }
 
-    unsafe fn step(
-        node: NonNull<Head>,
-        from: NodeRef,
-        outcome: Outcome,
-        garbage: &mut Garbage,
-    ) -> Option<Next> {
+    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         let target = NodeRef::headed(node);
         // SAFETY: of a living joint.
         let upstream = unsafe { Linked::upstream(node) };
         if upstream.is_linked() {
             // SAFETY: a joint that was attached by `relink`.
-            return unsafe { linked_step::<O::Out>(upstream, target, from, outcome, garbage) };
+            return unsafe { linked_step::<O::Out>(upstream, target, walk) };
         }
-        // SAFETY: `from` is done, and its result is this node's to take (F1).
-        let input = unsafe { from.take::<T>(outcome) };
-        // SAFETY: this was the consumer.
-        unsafe { from.consumed::<T>(garbage) };
+        // SAFETY: it is done, and its result is this node's to take (F1).
+        let input = unsafe { walk.take::<T>() };
         // SAFETY: told once before it is linked.
         let (op, context) = unsafe { Self::dismantle(node) };
         // SAFETY: alive until it is completed.
@@ -295,7 +314,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
             }
         };
         // SAFETY: this is the producer, the closure is gone.
-        unsafe { node::conclude(target, result) }
+        unsafe { walk.conclude(target, result) }
     }
 }
 
@@ -303,18 +322,14 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
 unsafe fn linked_step<T>(
     upstream: &Upstream,
     target: NodeRef,
-    from: NodeRef,
-    outcome: Outcome,
-    garbage: &mut Garbage,
-) -> Option<Next> {
+    walk: &mut Walk,
+) -> Option<NonNull<Head>> {
     // Who linked it may still be at it.
     upstream.pass();
-    // SAFETY: `from` is done, and its result is this node's to take (F1).
-    let result = unsafe { from.take::<T>(outcome) };
-    // SAFETY: this was the consumer.
-    unsafe { from.consumed::<T>(garbage) };
+    // SAFETY: it is done, and its result is this node's to take (F1).
+    let result = unsafe { walk.take::<T>() };
     // SAFETY: this is the producer of the target, whose slot is empty.
-    unsafe { node::conclude(target, result) }
+    unsafe { walk.conclude(target, result) }
 }
 
 /// What attaches a promise to the future that it is linked to.
@@ -337,30 +352,28 @@ impl<T: Send + 'static> Linker<T> {
         slot: 0,
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
-        told: Told::Step(Self::step),
+        step: Self::step,
+        wake: node::never,
         visit: Some(Linked::visit),
         relink: Some(Linked::relink),
         assist: None,
         kill: None,
     };
 
-    unsafe fn step(
-        node: NonNull<Head>,
-        from: NodeRef,
-        outcome: Outcome,
-        garbage: &mut Garbage,
-    ) -> Option<Next> {
+    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: of a living linker.
+        unsafe { node.as_ref() }.state.touch();
         // SAFETY: of a living linker.
         let root = unsafe { node.cast::<Self>().as_ref() }.root;
         // SAFETY: of a living linker.
         let upstream = unsafe { Linked::upstream(node) };
         // It may be found upstream of the root until the walk is over.
-        garbage.push(node.cast(), |node| {
+        walk.push(node.cast(), |node| {
             // SAFETY: its work is done.
             unsafe { memory::free(node.cast::<Self>()) };
         });
         // SAFETY: attached by `relink`.
-        unsafe { linked_step::<T>(upstream, NodeRef::root(root), from, outcome, garbage) }
+        unsafe { linked_step::<T>(upstream, NodeRef::root(root), walk) }
     }
 }
 

@@ -20,9 +20,10 @@ use std::ptr::NonNull;
 
 use crate::future::ears::Ears;
 use crate::future::failure::{Failure, FailureKind};
+use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
-use crate::future::walk::{self, Garbage, Next};
+use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter};
 use crate::panics::discard;
 
@@ -34,6 +35,14 @@ pub(crate) struct Head {
     pub(crate) vtable: &'static VTable,
 }
 
+impl Head {
+    #[inline(always)]
+    pub(crate) fn table(&self) -> &'static VTable {
+        self.state.touch();
+        self.vtable
+    }
+}
+
 /// What a node can do, by its type.
 #[derive(Debug)]
 pub(crate) struct VTable {
@@ -41,8 +50,10 @@ pub(crate) struct VTable {
     pub(crate) slot: usize,
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
-    /// What a continuation or waiter does when the node that it is attached to is done.
-    pub(crate) told: Told,
+    /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
+    pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
+    /// Wakes a waiter; the consumer takes the result.
+    pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
     pub(crate) visit: Option<Visit>,
     /// Takes over another future in the place of the one that this node is attached to.
@@ -53,17 +64,9 @@ pub(crate) struct VTable {
     pub(crate) kill: Option<unsafe fn(NonNull<Head>) -> Killed>,
 }
 
-/// See [`VTable::told`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Told {
-    /// Takes the result, and says who is next.
-    Step(unsafe fn(NonNull<Head>, NodeRef, Outcome, &mut Garbage) -> Option<Next>),
-    /// Is woken; the consumer takes the result.
-    Wake(unsafe fn(NonNull<Head>)),
-    /// Hands on to the one behind it: ears.
-    Ears,
-    /// Is never attached.
-    Never,
+/// For tables of nodes that are never attached in the one way or the other.
+pub(crate) fn never<T>(_: NonNull<Head>) -> T {
+    unreachable!("is not attached like that")
 }
 
 /// See [`VTable::visit`].
@@ -135,7 +138,7 @@ impl NodeRef {
     pub(crate) unsafe fn vtable(self) -> Option<&'static VTable> {
         let head = self.head()?;
         // SAFETY: N1; alive (contract).
-        Some(unsafe { head.as_ref() }.vtable)
+        Some(unsafe { head.as_ref() }.table())
     }
 
     /// The slot of the node.
@@ -145,6 +148,8 @@ impl NodeRef {
     /// It is alive and the node of a future of `T`.
     #[inline]
     pub(crate) unsafe fn slot<T>(self) -> *mut Slot<T> {
+        // SAFETY: contract.
+        unsafe { self.state() }.touch_body();
         // SAFETY: contract.
         let offset = match unsafe { self.vtable() } {
             Some(vtable) => vtable.slot,
@@ -189,15 +194,15 @@ impl NodeRef {
     ///
     /// As [`free`](NodeRef::free), except that it may be found upstream.
     #[inline]
-    pub(crate) unsafe fn consumed<T>(self, garbage: &mut Garbage) {
+    pub(crate) unsafe fn consumed<T>(self, walk: &mut Walk) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
-            None => garbage.push(self.start(), Root::<T>::free),
+            None => walk.push(self.start(), Root::<T>::free),
             Some(vtable) if vtable.visit.is_some() => {
-                garbage.push(self.start(), |node| {
+                walk.push(self.start(), |node| {
                     let node = node.cast::<Head>();
                     // SAFETY: N3: kept until here.
-                    let free = unsafe { node.as_ref() }.vtable.free;
+                    let free = unsafe { node.as_ref() }.table().free;
                     // SAFETY: as above.
                     unsafe { free(node) };
                 });
@@ -295,6 +300,7 @@ pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next
     // SAFETY: F4.
     match state.complete(outcome, |ears| unsafe { Ears::free(ears) }) {
         Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
+        Completed::Alone => None,
         other => {
             // SAFETY: contract.
             unsafe { completed::<T>(node, outcome, other) };
@@ -327,26 +333,5 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
                 unsafe { node.free::<T>() };
             }
         }
-    }
-}
-
-/// Where nodes come from and go to: counted under models, where they are freed in name only.
-pub(crate) mod memory {
-    use std::ptr::NonNull;
-
-    #[inline]
-    pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
-        NonNull::from(Box::leak(Box::new(node)))
-    }
-
-    /// Frees a node without dropping what its slot holds.
-    ///
-    /// # Safety
-    ///
-    /// From `allocate`, once.
-    #[inline]
-    pub(crate) unsafe fn free<N>(node: NonNull<N>) {
-        // SAFETY: contract.
-        drop(unsafe { Box::from_raw(node.as_ptr()) });
     }
 }

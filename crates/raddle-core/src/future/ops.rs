@@ -92,7 +92,7 @@ impl<T> Future<T> {
 /// - Dropping the new future does not keep the closure from running.
 ///
 /// Nothing recurses: neither completing long chains, nor dropping them, nor closures that return futures made by
-/// operations that return futures. When completions are nested 16 deep (a continuation that completes a promise
+/// operations that return futures. When completions are nested 32 deep (a continuation that completes a promise
 /// whose continuation completes a promise ..), the next ones are put off until the outermost is over, or the
 /// thread waits for a future.
 impl<T: Send + 'static> Future<T> {

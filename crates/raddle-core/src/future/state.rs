@@ -52,6 +52,8 @@ use std::ptr::NonNull;
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::spin::Backoff;
 
+use crate::future::life::Life;
+
 const EMPTY: usize = 0;
 const CONT: usize = 1;
 const WAIT: usize = 2;
@@ -141,6 +143,7 @@ pub(crate) struct Visit(usize);
 #[derive(Debug)]
 pub(crate) struct State<C> {
     word: AtomicUsize,
+    life: Life,
     _continuation: PhantomData<*const C>,
 }
 
@@ -170,7 +173,25 @@ impl<C> State<C> {
 
     fn of_word(word: usize) -> State<C> {
         const { assert!(align_of::<C>() > TAG, "the tag needs three bits") };
-        State { word: AtomicUsize::new(word), _continuation: PhantomData }
+        State { word: AtomicUsize::new(word), life: Life::new(), _continuation: PhantomData }
+    }
+
+    #[inline(always)]
+    fn word(&self) -> &AtomicUsize {
+        self.life.touch();
+        &self.word
+    }
+
+    /// For models: before each use of what is in the node; see `life`.
+    #[inline(always)]
+    pub(crate) fn touch_body(&self) {
+        self.life.touch_body();
+    }
+
+    /// For models: before each use of the node's other parts.
+    #[inline(always)]
+    pub(crate) fn touch(&self) {
+        self.life.touch();
     }
 
     // --- the producer's ---
@@ -184,13 +205,22 @@ impl<C> State<C> {
         free_ears: impl FnOnce(NonNull<C>),
     ) -> Completed<C> {
         // ORD: Acquire pairs with the Release of `attach`: the continuation is visible.
-        let word = self.word.load(Ordering::Acquire);
+        let word = self.word().load(Ordering::Acquire);
         if word & TAG == CONT {
             return payload(word).map_or(Completed::Alone, Completed::Next);
+        }
+        // ORD: as in `complete_slowly`.
+        let exchange = |word| {
+            self.word().compare_exchange(word, outcome.word(), Ordering::AcqRel, Ordering::Acquire)
+        };
+        if word == EMPTY && exchange(word).is_ok() {
+            return Completed::Alone;
         }
         self.complete_slowly(word, outcome, free_ears)
     }
 
+    #[cold]
+    #[inline(never)]
     fn complete_slowly(
         &self,
         mut word: usize,
@@ -208,14 +238,14 @@ impl<C> State<C> {
                 _ if word == BUSY => {
                     backoff.spin();
                     // ORD: as in `complete`; F3: Acquire pairs with the Release of `leave`.
-                    word = self.word.load(Ordering::Acquire);
+                    word = self.word().load(Ordering::Acquire);
                     continue;
                 }
                 _ => outcome.word(),
             };
             // ORD: Release pairs with the Acquire of `outcome` and `attach`: the slot is visible.
             // Acquire pairs with the Release of `attach`: the waiter is.
-            match self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(now) => word = now,
             }
@@ -236,7 +266,7 @@ impl<C> State<C> {
     #[must_use]
     pub(crate) fn leave_killed(&self, free_ears: impl FnOnce(NonNull<C>)) -> bool {
         // ORD: AcqRel: who frees has seen what the other did.
-        let word = self.word.swap(GONE, Ordering::AcqRel);
+        let word = self.word().swap(GONE, Ordering::AcqRel);
         // The consumer does not look at ears, so they are the producer's still (F4).
         if let Some(ears) = payload(word) {
             free_ears(ears);
@@ -247,21 +277,21 @@ impl<C> State<C> {
     /// The continuation, if the consumer has left its place to one.
     pub(crate) fn continuation(&self) -> Option<NonNull<C>> {
         // ORD: Acquire pairs with the Release of `attach`.
-        let word = self.word.load(Ordering::Acquire);
+        let word = self.word().load(Ordering::Acquire);
         matches!(word & TAG, CONT | CONT_EARS).then(|| payload(word)).flatten()
     }
 
     /// Whether the consumer has gone.
     pub(crate) fn is_dropped(&self) -> bool {
         // ORD: Acquire pairs with the Release in `abandon`: the producer may free.
-        self.word.load(Ordering::Acquire) & TAG == DROPPED
+        self.word().load(Ordering::Acquire) & TAG == DROPPED
     }
 
     /// Whether the consumer has killed it: what has not started need not.
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         // ORD: a hint.
-        self.word.load(Ordering::Relaxed) & TAG == KILLED
+        self.word().load(Ordering::Relaxed) & TAG == KILLED
     }
 
     /// The ears, if there are any.
@@ -269,7 +299,7 @@ impl<C> State<C> {
         let mut backoff = Backoff::new();
         loop {
             // ORD: Acquire pairs with the Release of who put them there.
-            let word = self.word.load(Ordering::Acquire);
+            let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
                 EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return payload(word),
@@ -282,7 +312,7 @@ impl<C> State<C> {
     /// if they have to have one, is set by `between`. False: the word has changed, look again.
     pub(crate) fn put_ears(&self, ears: NonNull<C>, between: impl FnOnce(NonNull<C>)) -> bool {
         // ORD: Acquire: what is there is visible.
-        let word = self.word.load(Ordering::Acquire);
+        let word = self.word().load(Ordering::Acquire);
         let tag = match word & TAG {
             _ if word == BUSY => return false,
             EMPTY | DROPPED if payload::<C>(word).is_none() => word & TAG,
@@ -295,7 +325,7 @@ impl<C> State<C> {
         }
         // ORD: Release pairs with the Acquire of who finds the ears.
         let after = word_of(ears, tag);
-        self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     // --- the consumer's ---
@@ -303,7 +333,7 @@ impl<C> State<C> {
     /// The outcome, once there is one. After `Some` the slot is the consumer's (F1).
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         // ORD: Acquire pairs with the Release in `complete`.
-        Self::read(self.word.load(Ordering::Acquire))
+        Self::read(self.word().load(Ordering::Acquire))
     }
 
     fn read(word: usize) -> Option<Outcome> {
@@ -327,7 +357,7 @@ impl<C> State<C> {
         let tag = if how == Attach::Continuation { CONT } else { WAIT };
         let after = word_of(who, tag);
         // ORD: Release pairs with the Acquire in `complete`; Acquire on failure with its Release.
-        match self.word.compare_exchange(EMPTY, after, Ordering::Release, Ordering::Acquire) {
+        match self.word().compare_exchange(EMPTY, after, Ordering::Release, Ordering::Acquire) {
             Ok(_) => Ok(()),
             Err(word) => self.attach_slowly(word, who, how, behind),
         }
@@ -349,7 +379,7 @@ impl<C> State<C> {
             let after = if word == BUSY {
                 backoff.spin();
                 // ORD: as below.
-                word = self.word.load(Ordering::Acquire);
+                word = self.word().load(Ordering::Acquire);
                 continue;
             } else {
                 assert!(word & TAG == EMPTY, "a future has one consumer");
@@ -366,45 +396,61 @@ impl<C> State<C> {
                 }
             };
             // ORD: as in `attach`.
-            match self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
                 Err(now) => word = now,
             }
         }
     }
 
-    /// A waiter asks no longer. False: it was told, or is being told (F2).
-    pub(crate) fn detach(&self) -> bool {
+    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who is behind
+    /// ears.
+    pub(crate) fn detach(
+        &self,
+        behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+    ) -> Option<NonNull<C>> {
         let mut backoff = Backoff::new();
         loop {
-            // ORD: nothing is handed over; on failure `outcome` is asked again.
-            let word = self.word.load(Ordering::Relaxed);
-            let after = match word & TAG {
+            // ORD: Acquire: ears that a visitor put there are visible.
+            let word = self.word().load(Ordering::Acquire);
+            let (after, waiter) = match word & TAG {
                 _ if word == BUSY => {
                     backoff.spin();
                     continue;
                 }
-                WAIT => EMPTY,
-                WAIT_EARS => word & !TAG,
-                _ => return false,
+                WAIT => (EMPTY, payload(word)),
+                WAIT_EARS => (word & !TAG, payload(word).and_then(&behind)),
+                _ => return None,
             };
-            if self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            // ORD: nothing is handed over; on failure `outcome` is asked again.
+            if self
+                .word()
+                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
             {
-                return true;
+                return waiter;
             }
         }
+    }
+
+    /// Whether somebody may want to know that the consumer goes: see `ears`.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
+        let word = self.word().load(Ordering::Relaxed);
+        word & TAG == EMPTY && word & !TAG != 0
     }
 
     /// The consumer goes away; nobody waits.
     pub(crate) fn abandon(&self) -> Abandoned {
         let mut backoff = Backoff::new();
         // ORD: Acquire pairs with the Release in `complete`.
-        let mut word = self.word.load(Ordering::Acquire);
+        let mut word = self.word().load(Ordering::Acquire);
         loop {
             let after = match word & TAG {
                 _ if word == BUSY => {
                     backoff.spin();
-                    word = self.word.load(Ordering::Acquire);
+                    word = self.word().load(Ordering::Acquire);
                     continue;
                 }
                 EMPTY => word | DROPPED,
@@ -415,7 +461,7 @@ impl<C> State<C> {
             };
             // ORD: Release, so that what the consumer did is before the producer frees; Acquire on
             // failure as above.
-            match self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Abandoned::Left,
                 Err(now) => word = now,
             }
@@ -427,7 +473,7 @@ impl<C> State<C> {
         let mut backoff = Backoff::new();
         loop {
             // ORD: Acquire: the ears are visible.
-            let word = self.word.load(Ordering::Acquire);
+            let word = self.word().load(Ordering::Acquire);
             let (after, waiter) = match word & TAG {
                 _ if word == BUSY => {
                     backoff.spin();
@@ -439,7 +485,10 @@ impl<C> State<C> {
                 _ => return Kill::TooLate,
             };
             // ORD: Release for the waiter, who sees the outcome.
-            if self.word.compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            if self
+                .word()
+                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
             {
                 return Kill::Done(waiter);
             }
@@ -452,12 +501,12 @@ impl<C> State<C> {
         let mut backoff = Backoff::new();
         loop {
             // ORD: Acquire: what was put upstream is visible.
-            let word = self.word.load(Ordering::Acquire);
+            let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
                 EMPTY | WAIT | WAIT_EARS => {
                     if self
-                        .word
+                        .word()
                         .compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed)
                         .is_ok()
                     {
@@ -473,7 +522,7 @@ impl<C> State<C> {
     pub(crate) fn leave(&self, visit: Visit) {
         // ORD: Release pairs with the Acquire in `complete`: what the visitor did upstream is done
         // before any of it is freed (F3).
-        self.word.store(visit.0, Ordering::Release);
+        self.word().store(visit.0, Ordering::Release);
     }
 }
 

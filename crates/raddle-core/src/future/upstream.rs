@@ -15,7 +15,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::cell::UnsafeCell;
@@ -24,6 +24,7 @@ use raddle_sync::sync::Arc as SeamArc;
 
 use crate::future::ears::{Ears, Hearing};
 use crate::future::interrupt::Interrupt;
+use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
@@ -33,6 +34,9 @@ use crate::future::{Killed, Pinned};
 pub(crate) trait Inputs: Send + Sync {
     /// Shows the visitor the inputs that are not done.
     fn visit(&self, visitor: &mut Visitor);
+
+    /// The future that is made of them has been dropped.
+    fn abandoned(&self) {}
 }
 
 /// Somebody who goes upstream.
@@ -40,7 +44,9 @@ pub(crate) struct Visitor {
     pub(crate) errand: Errand,
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
-    todo: Vec<Arc<dyn Inputs>>,
+    todo: Vec<(Arc<dyn Inputs>, bool)>,
+    /// Whether what is upstream here takes part in a race.
+    optional: bool,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
@@ -61,21 +67,28 @@ pub(crate) struct Found {
     /// Those whose handlers are to be run.
     hearings: Vec<SeamArc<Hearing>>,
     /// Tasks that are not done.
-    pub(crate) tasks: Vec<Pinned>,
+    pub(crate) tasks: Vec<Task>,
     /// The node that was looked for.
     pub(crate) node: bool,
+}
+
+/// A task that was found.
+pub(crate) struct Task {
+    pub(crate) pinned: Pinned,
+    /// Others may do in its place: it takes part in a race.
+    pub(crate) optional: bool,
 }
 
 impl Found {
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
-        self.tasks.iter().for_each(|task| task.interrupt(signal));
+        self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
         self.hearings.iter().for_each(|hearing| hearing.run());
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
-        let killed = self.tasks.iter().map(Pinned::kill);
+        let killed = self.tasks.iter().map(|task| task.pinned.kill());
         let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
         self.hearings.iter().for_each(|hearing| hearing.run());
         running
@@ -90,15 +103,52 @@ impl fmt::Debug for Visitor {
 
 impl Visitor {
     pub(crate) fn new(errand: Errand) -> Visitor {
-        Visitor { errand, found: Found::default(), todo: Vec::new(), replaced: Vec::new() }
+        Visitor {
+            errand,
+            found: Found::default(),
+            todo: Vec::new(),
+            optional: false,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Tells who made the promise of `root` that its consumer goes.
+    ///
+    /// # Safety
+    ///
+    /// By the consumer of `root`.
+    pub(crate) unsafe fn leave(root: NodeRef) {
+        // SAFETY: the consumer keeps it alive.
+        let state = unsafe { root.state() };
+        let Some(visit) = state.visit() else { return };
+        // SAFETY: F3, F4: they stay meanwhile.
+        let hearing = visit.ears().map(|ears| unsafe { Ears::hearing(ears) });
+        state.leave(visit);
+        let inputs = hearing.and_then(|hearing| hearing.look(|heard| heard.inputs.clone()));
+        if let Some(inputs) = inputs.and_then(|inputs| inputs.upgrade()) {
+            inputs.abandoned();
+        }
     }
 
     /// Goes on with combinations, holding nothing, and returns.
     pub(crate) fn finish(mut self) -> Found {
-        while let Some(inputs) = self.todo.pop() {
+        while let Some((inputs, optional)) = self.todo.pop() {
+            self.optional = optional;
             inputs.visit(&mut self);
         }
         self.found
+    }
+
+    /// Visits somebody who takes part in a race.
+    pub(crate) fn optionally(&mut self, visit: impl FnOnce(&mut Visitor)) {
+        let before = std::mem::replace(&mut self.optional, true);
+        visit(self);
+        self.optional = before;
+    }
+
+    /// A task is upstream.
+    pub(crate) fn found_task(&mut self, pinned: Pinned) {
+        self.found.tasks.push(Task { pinned, optional: self.optional });
     }
 
     /// Visits what is upstream of a future that is not done.
@@ -175,7 +225,8 @@ impl Visitor {
             self.found.hearings.push(hearing.clone());
         }
         hearing.look(|heard| {
-            self.todo.extend(heard.inputs.clone());
+            let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
+            self.todo.extend(inputs.map(|inputs| (inputs, self.optional)));
             // Locked before the ears are let go, so that who takes it out of them finds out.
             heard.forward.map(Linker::lock)
         })
@@ -188,6 +239,7 @@ pub(crate) struct Upstream {
     /// `LOCKED`, `LINKED`, and the signal.
     word: AtomicUsize,
     cell: UnsafeCell<Option<NodeRef>>,
+    life: Life,
 }
 
 const LOCKED: usize = 1;
@@ -196,21 +248,26 @@ const FLAGS: usize = 3;
 
 impl Upstream {
     pub(crate) fn new(cell: Option<NodeRef>) -> Upstream {
-        Upstream { word: AtomicUsize::new(0), cell: UnsafeCell::new(cell) }
+        Upstream { word: AtomicUsize::new(0), cell: UnsafeCell::new(cell), life: Life::new() }
+    }
+
+    fn word(&self) -> &AtomicUsize {
+        self.life.touch();
+        &self.word
     }
 
     /// Whether the node has been linked: it waits for a future that its closure returned.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         // ORD: set before attaching, which orders it for who asks.
-        self.word.load(Ordering::Relaxed) & LINKED != 0
+        self.word().load(Ordering::Relaxed) & LINKED != 0
     }
 
     /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.
     pub(crate) fn pass(&self) {
         let mut backoff = Backoff::new();
         // ORD: Acquire pairs with the Release of the unlock.
-        while self.word.load(Ordering::Acquire) & LOCKED != 0 {
+        while self.word().load(Ordering::Acquire) & LOCKED != 0 {
             backoff.spin();
         }
     }
@@ -219,7 +276,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.pass();
-        let signal = self.word.load(Ordering::Acquire) & !FLAGS;
+        let signal = self.word().load(Ordering::Acquire) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.
             drop(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
@@ -246,7 +303,7 @@ impl Locked {
 
     fn word(&self) -> &AtomicUsize {
         // SAFETY: alive (contract of `new`).
-        &unsafe { self.0.as_ref() }.word
+        unsafe { self.0.as_ref() }.word()
     }
 
     pub(crate) fn cell(&self) -> Option<NodeRef> {

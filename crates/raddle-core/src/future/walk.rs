@@ -18,12 +18,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::future::ears::Ears;
-use crate::future::node::{Head, NodeRef, Told};
+use crate::future::ears::{Ears, is_ears};
+use crate::future::failure::Failure;
+use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
 use crate::local;
 
-/// Where a walk goes on: `from` is done and `node` takes its result.
+/// Where a walk begins: `from` is done and `node` takes its result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next {
     pub(crate) node: NonNull<Head>,
@@ -31,9 +32,17 @@ pub(crate) struct Next {
     pub(crate) outcome: Outcome,
 }
 
+/// A walk, at a node that is done.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    from: NodeRef,
+    outcome: Outcome,
+    garbage: Garbage,
+}
+
 /// Nodes to be freed when the walk is over (T1).
 #[derive(Debug, Default)]
-pub(crate) struct Garbage {
+struct Garbage {
     first: Option<Rubbish>,
     more: Vec<Rubbish>,
 }
@@ -44,21 +53,60 @@ struct Rubbish {
     free: unsafe fn(NonNull<u8>),
 }
 
-impl Garbage {
+impl Walk {
+    /// Takes the result of the node where the walk is, for the continuation, and frees the node.
+    ///
+    /// # Safety
+    ///
+    /// Once at each node, by its continuation; it is the node of a future of `T`.
+    #[inline]
+    pub(crate) unsafe fn take<T>(&mut self) -> Result<T, Failure> {
+        // SAFETY: contract: it is done (F1).
+        let result = unsafe { self.from.take::<T>(self.outcome) };
+        // SAFETY: contract: the continuation is in the consumer's place.
+        unsafe { self.from.consumed::<T>(self) };
+        result
+    }
+
+    /// Completes a node, and goes there if somebody takes its result.
+    ///
+    /// # Safety
+    ///
+    /// As [`node::conclude`].
+    #[inline]
+    pub(crate) unsafe fn conclude<T>(
+        &mut self,
+        node: NodeRef,
+        result: Result<T, Failure>,
+    ) -> Option<NonNull<Head>> {
+        // SAFETY: contract.
+        let next = unsafe { node::conclude(node, result) }?;
+        self.from = node;
+        self.outcome = next.outcome;
+        Some(next.node)
+    }
+
+    /// Frees a node when the walk is over.
     #[inline]
     pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
         let rubbish = Rubbish { node, free };
-        if self.first.is_none() {
-            self.first = Some(rubbish);
+        if self.garbage.first.is_none() {
+            self.garbage.first = Some(rubbish);
         } else {
-            self.more.push(rubbish);
+            self.garbage.more.push(rubbish);
         }
     }
+}
 
+impl Garbage {
     #[inline]
     fn clear(self) {
-        for Rubbish { node, free } in self.first.into_iter().chain(self.more) {
+        if let Some(Rubbish { node, free }) = self.first {
             // SAFETY: pushed by who took the result, for this moment (N3).
+            unsafe { free(node) };
+        }
+        for Rubbish { node, free } in self.more {
+            // SAFETY: as above.
             unsafe { free(node) };
         }
     }
@@ -81,7 +129,7 @@ impl Deferred {
 }
 
 /// How deep walks nest.
-const DEPTH_LIMIT: usize = 16;
+const DEPTH_LIMIT: usize = 32;
 /// Set in the depth while the queue is not empty.
 const QUEUED: usize = 1 << 31;
 
@@ -93,7 +141,7 @@ raddle_sync::thread_local! {
 }
 
 /// Calls `f` one level deeper, or `deep` if this is the limit.
-#[inline]
+#[inline(always)]
 pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
     let depth = DEPTH.with(Cell::get);
     if depth & !QUEUED >= DEPTH_LIMIT {
@@ -102,13 +150,14 @@ pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S
     DEPTH.with(|d| d.set(depth + 1));
     // Not restored by a panic: what is called here does not unwind.
     let result = f(state);
-    DEPTH.with(|d| {
+    let after = DEPTH.with(|d| {
         let after = d.get() - 1;
         d.set(after);
-        if after == QUEUED {
-            drain();
-        }
+        after
     });
+    if after == QUEUED {
+        drain();
+    }
     result
 }
 
@@ -173,19 +222,18 @@ pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
 
 fn walk(next: Next) {
     local::outside(|| {
-        let mut garbage = Garbage::default();
-        let mut next = Some(next);
-        while let Some(Next { node, from, outcome }) = next {
+        let Next { mut node, from, outcome } = next;
+        let mut walk = Walk { from, outcome, garbage: Garbage::default() };
+        loop {
             // SAFETY: F2: attached nodes are alive until they are told.
-            next = match unsafe { node.as_ref() }.vtable.told {
-                // SAFETY: `from` is done, and this is its continuation.
-                Told::Step(step) => unsafe { step(node, from, outcome, &mut garbage) },
-                // SAFETY: as above.
-                Told::Ears => unsafe { Ears::next(node) }.map(|node| Next { node, from, outcome }),
-                Told::Wake(_) | Told::Never => unreachable!("is no continuation"),
-            };
+            let head = unsafe { node.as_ref() };
+            // SAFETY: the walk is at a node that is done, and this is its continuation.
+            match unsafe { (head.table().step)(node, &mut walk) } {
+                Some(next) => node = next,
+                None => break,
+            }
         }
-        garbage.clear();
+        walk.garbage.clear();
     });
 }
 
@@ -195,9 +243,8 @@ fn walk(next: Next) {
 ///
 /// It was attached, and found by completing (F2).
 pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
-    // SAFETY: alive until it is told.
-    if let Told::Ears = unsafe { waiter.as_ref() }.vtable.told {
-        // SAFETY: as above.
+    if is_ears(waiter) {
+        // SAFETY: alive until it is told.
         let next = unsafe { Ears::next(waiter) };
         // SAFETY: F4: the state does not lead to them any more.
         unsafe { Ears::free(waiter) };
@@ -207,9 +254,7 @@ pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
         }
     }
     // SAFETY: alive until it is told.
-    match unsafe { waiter.as_ref() }.vtable.told {
-        // SAFETY: told once.
-        Told::Wake(wake) => unsafe { wake(waiter) },
-        _ => unreachable!("is no waiter"),
-    }
+    let head = unsafe { waiter.as_ref() };
+    // SAFETY: told once.
+    unsafe { (head.table().wake)(waiter) };
 }

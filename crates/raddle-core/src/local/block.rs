@@ -1,9 +1,9 @@
 //! [`Block`]: an owned value with a count of its shares.
 //!
-//! Like an `Arc`, but made for values that are bound and soon unbound. Whoever holds the only share
-//! lets go of it without a read-modify-write. Small blocks are kept by the thread that let go of them, up to
-//! [`KEPT`], since the allocator takes longer than all the rest of a binding. And who holds a pointer to a value
-//! need not know its type to share it or to let go of it.
+//! Like an `Arc`, but made for values that are bound and soon unbound. Whoever holds the only share lets go
+//! of it without a read-modify-write. The memory comes from where that of nodes does, since the allocator
+//! takes longer than all the rest of a binding. And who holds a pointer to a value need not know its type to share
+//! it or to let go of it.
 //!
 //! ```text
 //!   | padding, if the value's alignment asks for it | Header | value |
@@ -14,15 +14,13 @@
 //!
 //! - **B1** The header lies right below the value, and lives as long as there are shares. Who holds a share may
 //!   make another.
-//! - **B2** A thread's list holds blocks of [`SMALL`] that nobody else points to, each written over with a
-//!   [`Spare`], up to [`END`]. It is null until the thread has a [`Keeper`] to free it, and again
-//!   once that is gone.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::future::memory;
 
 struct Header {
     shares: AtomicUsize,
@@ -41,39 +39,23 @@ unsafe impl<T: Send + Sync> Send for Block<T> {}
 // SAFETY: as `Arc<T>`.
 unsafe impl<T: Send + Sync> Sync for Block<T> {}
 
-/// What threads keep: room for the header and a value of 48 bytes.
-// SAFETY: a power of two, and no overflow.
-const SMALL: Layout = unsafe { Layout::from_size_align_unchecked(64, 16) };
-/// How many blocks a thread keeps.
-const KEPT: usize = 32;
+/// Room for a value, with the header or more below it.
+#[repr(C)]
+struct Room<T> {
+    header: MaybeUninit<Header>,
+    value: MaybeUninit<T>,
+}
 
 impl<T> Block<T> {
-    /// Where the value begins.
-    const OFFSET: usize =
-        if align_of::<T>() > size_of::<Header>() { align_of::<T>() } else { size_of::<Header>() };
-    const SMALL: bool = align_of::<T>() <= SMALL.align()
-        && Self::OFFSET + size_of::<T>() <= SMALL.size()
-        // So that the checkers see who uses what has been freed.
-        && !cfg!(any(miri, raddle_asan));
-
-    fn layout() -> Layout {
-        if Self::SMALL {
-            return SMALL;
-        }
-        let (value, header) = (Layout::new::<T>(), Layout::new::<Header>());
-        let size = value.size().checked_add(Self::OFFSET).expect("a size that fits");
-        Layout::from_size_align(size, value.align().max(header.align())).expect("a size that fits")
-    }
-
     #[inline]
     pub(crate) fn new(value: T) -> Block<T> {
-        let block = if Self::SMALL { take_small() } else { allocate(Self::layout()) };
-        // SAFETY: within the block.
-        let place = unsafe { block.byte_add(Self::OFFSET) }.cast::<T>();
+        let room = memory::reserve::<Room<T>>();
+        // SAFETY: within the room.
+        let place = unsafe { room.byte_add(offset_of!(Room<T>, value)) }.cast::<T>();
         // SAFETY: fresh memory for a value.
         unsafe { place.write(value) };
         let header = Header { shares: AtomicUsize::new(1), free: Self::free };
-        // SAFETY: B1: fresh memory, aligned as `OFFSET` is a multiple of the header's size.
+        // SAFETY: B1: fresh memory, aligned as the value's offset is a multiple of the header's alignment.
         unsafe { header_of(place.cast()).write(header) };
         Block { value: place, _value: PhantomData }
     }
@@ -89,22 +71,17 @@ impl<T> Block<T> {
     /// A value of such a block, to which there is no share any more.
     unsafe fn free(value: NonNull<()>) {
         /// Also if the value's `Drop` panics.
-        struct Emptied(NonNull<u8>, bool, Layout);
-        impl Drop for Emptied {
+        struct Emptied<T>(NonNull<Room<T>>);
+        impl<T> Drop for Emptied<T> {
             #[inline]
             fn drop(&mut self) {
-                if self.1 {
-                    // SAFETY: B2: no share (contract).
-                    unsafe { keep_small(self.0) };
-                } else {
-                    // SAFETY: allocated with this layout, and nobody's (contract).
-                    unsafe { dealloc(self.0.as_ptr(), self.2) };
-                }
+                // SAFETY: reserved, and nobody's (contract).
+                unsafe { memory::free(self.0) };
             }
         }
-        // SAFETY: within the block.
-        let block = unsafe { value.byte_sub(Self::OFFSET) }.cast();
-        let _emptied = Emptied(block, Self::SMALL, Self::layout());
+        // SAFETY: within the room.
+        let room = unsafe { value.byte_sub(offset_of!(Room<T>, value)) }.cast::<Room<T>>();
+        let _emptied = Emptied(room);
         // SAFETY: contract.
         unsafe { value.cast::<T>().drop_in_place() };
     }
@@ -178,108 +155,15 @@ unsafe fn last(value: NonNull<()>) -> bool {
     shares.load(Ordering::Acquire) == 1 || shares.fetch_sub(1, Ordering::AcqRel) == 1
 }
 
-/// A block that is kept.
-struct Spare {
-    next: *const Spare,
-    /// How many there are from here on.
-    length: usize,
-}
-
-/// The end of every list.
-static END: End = End(Spare { next: ptr::null(), length: 0 });
-
-struct End(Spare);
-
-// SAFETY: never changed.
-unsafe impl Sync for End {}
-
-raddle_sync::thread_local! {
-    static SPARES: Cell<*const Spare> = const { Cell::new(ptr::null()) };
-}
-
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-thread_local! {
-    static KEEPER: Keeper = const { Keeper };
-}
-
-/// Frees what a thread has kept when it ends.
-struct Keeper;
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        let mut next = SPARES.with(|spares| spares.replace(ptr::null()));
-        // SAFETY: B2: null, or alive.
-        while let Some(spare) = unsafe { next.as_ref() }.filter(|spare| spare.length > 0) {
-            let block = ptr::from_ref(spare).cast_mut().cast();
-            next = spare.next;
-            // SAFETY: B2.
-            unsafe { dealloc(block, SMALL) };
-        }
-    }
-}
-
-#[inline]
-fn take_small() -> NonNull<u8> {
-    SPARES.with(|spares| {
-        // SAFETY: B2: null, or alive.
-        match unsafe { spares.get().as_ref() } {
-            Some(spare) if spare.length > 0 => {
-                spares.set(spare.next);
-                NonNull::from(spare).cast()
-            }
-            _ => allocate(SMALL),
-        }
-    })
-}
-
-/// Keeps a block for later, or frees it.
-///
-/// # Safety
-///
-/// A block of `SMALL` that is nobody's.
-#[inline]
-unsafe fn keep_small(block: NonNull<u8>) {
-    SPARES.with(|spares| {
-        // SAFETY: B2: null, or alive.
-        let next = match unsafe { spares.get().as_ref() } {
-            Some(next) if next.length < KEPT => next,
-            None if has_keeper() => &END.0,
-            // SAFETY: contract.
-            _ => return unsafe { dealloc(block.as_ptr(), SMALL) },
-        };
-        let block = block.cast::<Spare>();
-        // SAFETY: B2: large enough, and nobody's.
-        unsafe { block.write(Spare { next, length: next.length + 1 }) };
-        spares.set(block.as_ptr());
-    });
-}
-
-/// Whether what the thread keeps will be freed.
-#[cold]
-#[inline(never)]
-fn has_keeper() -> bool {
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-    let has = KEEPER.try_with(|_| ()).is_ok();
-    #[cfg(any(raddle_loom, raddle_shuttle))]
-    let has = false;
-    has
-}
-
-#[cold]
-#[inline(never)]
-fn allocate(layout: Layout) -> NonNull<u8> {
-    // SAFETY: not of size zero: there is a header.
-    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
-}
-
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
 
     use super::*;
 
     #[repr(align(64))]
-    struct Aligned([u8; 3], Arc<()>);
+    struct Aligned([u8; 3], #[expect(dead_code, reason = "dropped")] Arc<()>);
 
     fn value<T>(block: &Block<T>) -> NonNull<()> {
         NonNull::new(block.pointer().cast_mut()).unwrap()
@@ -308,33 +192,6 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_a_few_blocks() {
-        if !Block::<u64>::SMALL {
-            return;
-        }
-        let kept = || {
-            let spares = SPARES.with(Cell::get);
-            // SAFETY: B2.
-            unsafe { spares.as_ref() }.map_or(0, |spare| spare.length)
-        };
-        std::thread::spawn(move || {
-            let blocks: Vec<Block<usize>> = (0..2 * KEPT).map(Block::new).collect();
-            assert_eq!(kept(), 0);
-            drop(blocks);
-            assert_eq!(kept(), KEPT);
-            let block = Block::new([7_u64; 6]);
-            assert_eq!(kept(), KEPT - 1);
-            drop(block);
-            let large = Block::new([7_u64; 7]);
-            assert_eq!(kept(), KEPT);
-            drop(large);
-            assert_eq!(kept(), KEPT);
-        })
-        .join()
-        .unwrap();
-    }
-
-    #[test]
     fn a_block_is_freed_though_its_value_panics() {
         struct Panics;
         impl Drop for Panics {
@@ -347,12 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn blocks_outlive_the_threads_that_made_them_and_the_keeper() {
+    fn blocks_outlive_the_threads_that_made_them() {
         thread_local! {
             static LATE: Cell<Option<Block<String>>> = const { Cell::new(None) };
         }
         let block = std::thread::spawn(|| {
-            // Its destructor runs after the keeper's, which the first block to go registers.
+            // Goes when the thread may keep no memory any more.
             LATE.set(Some(Block::new("late".to_string())));
             drop(Block::new(1));
             Block::new("here".to_string())

@@ -218,7 +218,7 @@ fn end(shared: &Shared) {
     shared.gate.close();
     shared.terminate();
     // What no thread was there to run: the system may have refused the last one.
-    let region = &shared.regions[shared.threads()];
+    let region = &shared.regions[shared.crew()];
     region.guest_arrives(0);
     let _current = region.base().enter();
     let queued = || shared.injector.take::<1>()?.into_iter().next();

@@ -262,7 +262,7 @@ impl Region {
 
     /// Whether a guest works in this thread's stead: a hint.
     pub(crate) fn is_benched(&self) -> bool {
-        self.index < self.shared().threads() && self.shared().benches.is_asked(self.index)
+        self.index < self.shared().crew() && self.shared().benches.is_asked(self.index)
     }
 
     fn is_reached(&self, goal: Goal<'_>) -> bool {
@@ -299,7 +299,7 @@ impl Region {
     /// Sleeps where whoever has work may wake this worker; or on the bench.
     fn sleep_among_others(&self, goal: Goal<'_>, searching: bool) -> Slept {
         let shared = self.shared();
-        let is_thread = self.index < shared.threads();
+        let is_thread = self.index < shared.crew();
         if is_thread && shared.benches.sit_out(self.index) {
             if searching {
                 shared.hand_on(Waker::Idle);
@@ -341,13 +341,18 @@ impl Region {
             shared.hand_on(Waker::Idle);
         }
         if self.prepare_sleep(goal) && !(at.is_some() && self.thief_has_work(goal)) {
-            let is_guest = self.index >= shared.threads();
+            let is_guest = self.index >= shared.crew();
+            let is_replaced = matches!(goal, Goal::Future(..)) && shared.config.reserve > 0;
             if is_guest {
                 shared.gate.rest(shared);
+            } else if is_replaced {
+                shared.rest();
             }
             self.park(goal);
             if is_guest {
                 shared.gate.resume(shared);
+            } else if is_replaced {
+                shared.resume();
             }
         }
         Slept::Woken { counted: false }

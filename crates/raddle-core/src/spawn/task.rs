@@ -8,7 +8,7 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 
 use crate::future::failure::Failure;
-use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable};
+use crate::future::node::{self, Head, NodeRef, Slot, VTable};
 use crate::future::state::{Outcome as Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
@@ -133,7 +133,8 @@ where
     const NODE: &'static VTable = &VTable {
         slot: offset_of!(Self, body),
         free: Self::free,
-        told: Told::Never,
+        step: |node, _| node::never(node),
+        wake: node::never,
         visit: Some(Self::visit),
         relink: None,
         assist: Some(Self::assist),
@@ -318,7 +319,7 @@ where
     unsafe fn visit(node: NonNull<Head>, visitor: &mut Visitor) -> Option<Locked> {
         // SAFETY: V1.
         unsafe { node.cast::<Self>().as_ref() }.claim.pin();
-        visitor.found.tasks.push(Pinned { node, vtable: Self::PIN });
+        visitor.found_task(Pinned { node, vtable: Self::PIN });
         None
     }
 
