@@ -12,6 +12,7 @@ mod args;
 mod futures;
 mod harness;
 mod jvm;
+mod locals;
 mod machine;
 mod peers;
 mod report;

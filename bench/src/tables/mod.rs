@@ -7,6 +7,7 @@ mod handoff;
 mod idle;
 mod join;
 mod leaf;
+mod local;
 mod oversubscribed;
 mod scaling;
 mod spawn;
@@ -19,6 +20,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("local", local::table),
     ("future", future::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),

@@ -52,7 +52,7 @@ pub use self::{
         times, traverse, traverse_sequentially, wait_all, wait_any, while_do,
     },
     join::join,
-    local::{Binding, BindingRef, Bindings, ScopeLocal, Snapshot},
+    local::{Binding, BindingRef, Bindings, Follow, ScopeLocal, Snapshot, follow},
     pool::{Pool, PoolBuildError, PoolBuilder, ThreadName, Worker},
     scope::{Scope, scope},
     spawn::{Outcome, TaskId, interrupted, killed, spawn},

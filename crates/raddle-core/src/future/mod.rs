@@ -40,7 +40,7 @@ mod all;
 mod awaiting;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod detour;
-mod ears;
+pub(crate) mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
@@ -64,12 +64,13 @@ mod repeat;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod shared;
 pub(crate) mod state;
-mod then;
+pub(crate) mod then;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
+#[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code))]
 mod watch;
 
 pub use self::failure::{Failure, FailureKind};

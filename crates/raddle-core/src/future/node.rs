@@ -75,9 +75,10 @@ pub(crate) fn never<T>(_: NonNull<Head>) -> T {
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
 
-/// See [`VTable::relink`]: the continuation, the future's node, and where that is interrupted. Gives the
-/// outcome instead if that future is done.
-pub(crate) type Relink = unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>) -> Result<(), Outcome>;
+/// See [`VTable::relink`]: the continuation, the future's node, where that is interrupted, and the node that
+/// goes. Gives the outcome instead if the future is done.
+pub(crate) type Relink =
+    unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>, NodeRef) -> Result<(), Outcome>;
 
 /// The node of a promise.
 #[repr(C, align(8))]

@@ -6,7 +6,7 @@
 //! | state        | meaning                                                     | who frees      |
 //! |--------------|-------------------------------------------------------------|----------------|
 //! | `EMPTY`      | not done, nobody attached                                    |                |
-//! | `BUSY`       | as `EMPTY` or `WAIT`, and the consumer visits what is upstream |              |
+//! | `BUSY`       | as `EMPTY` or `WAIT`; the consumer is upstream, or at its ears |              |
 //! | `CONT(ptr)`  | not done; `ptr` took the consumer's place and will be told     | `ptr`          |
 //! | `WAIT(ptr)`  | not done; `ptr` is to be told, the consumer stays              |                |
 //! | `OK`, `ERR`  | done; the slot holds the value, or the failure                | the consumer   |
@@ -44,7 +44,7 @@
 //! - **F2** A continuation or waiter is told once, by the producer that found it; detaching succeeds
 //!   only if it has not been and will not be told.
 //! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
-//!   uncompleted node (see `upstream`) stays.
+//!   uncompleted node (see `upstream`) stays, and so do its ears.
 //! - **F4** Ears are freed by the producer, or with the node.
 
 use std::marker::PhantomData;
@@ -402,11 +402,16 @@ impl<C> State<C> {
                     (None, Attach::Continuation) => word_of(who, CONT),
                     (None, Attach::Waiter) => word_of(who, WAIT),
                     (Some(ears), how) => {
+                        if !self.hold(word) {
+                            // ORD: as below.
+                            word = self.word().load(Ordering::Acquire);
+                            continue;
+                        }
                         behind(ears);
-                        word_of(
-                            ears,
-                            if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS },
-                        )
+                        let tag = if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS };
+                        // ORD: as in `leave`.
+                        self.word().store(word_of(ears, tag), Ordering::Release);
+                        return Ok(());
                     }
                 }
             };
@@ -418,32 +423,46 @@ impl<C> State<C> {
         }
     }
 
-    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who is behind
-    /// ears.
+    /// Takes the word away, for the consumer to look at ears, which the producer may free (F4) as soon as it
+    /// can complete (F3). To be stored again, soon. False: it has changed.
+    fn hold(&self, word: usize) -> bool {
+        // ORD: Acquire: the ears are visible.
+        self.word().compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who
+    /// is behind ears.
     pub(crate) fn detach(
         &self,
         behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
     ) -> Option<NonNull<C>> {
         let mut backoff = Backoff::new();
         loop {
-            // ORD: Acquire: ears that a visitor put there are visible.
-            let word = self.word().load(Ordering::Acquire);
-            let (after, waiter) = match word & TAG {
-                _ if word == BUSY => {
-                    backoff.spin();
-                    continue;
-                }
-                WAIT => (EMPTY, payload(word)),
-                WAIT_EARS => (word & !TAG, payload(word).and_then(&behind)),
-                _ => return None,
-            };
             // ORD: nothing is handed over; on failure `outcome` is asked again.
-            if self
-                .word()
-                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                return waiter;
+            let word = self.word().load(Ordering::Relaxed);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                WAIT => {
+                    // ORD: as above.
+                    let after = self.word().compare_exchange(
+                        word,
+                        EMPTY,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    );
+                    if after.is_ok() {
+                        return payload(word);
+                    }
+                }
+                WAIT_EARS => {
+                    if self.hold(word) {
+                        let waiter = payload(word).and_then(&behind);
+                        // ORD: as in `leave`.
+                        self.word().store(word & !TAG, Ordering::Release);
+                        return waiter;
+                    }
+                }
+                _ => return None,
             }
         }
     }
@@ -488,25 +507,31 @@ impl<C> State<C> {
     pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
         let mut backoff = Backoff::new();
         loop {
-            // ORD: Acquire: the ears are visible.
-            let word = self.word().load(Ordering::Acquire);
-            let (after, waiter) = match word & TAG {
+            // ORD: nothing is looked at before the word is taken or changed.
+            let word = self.word().load(Ordering::Relaxed);
+            let after = match word & TAG {
                 _ if word == BUSY => {
                     backoff.spin();
                     continue;
                 }
-                EMPTY => (word | KILLED, None),
-                WAIT => (KILLED, payload(word)),
-                WAIT_EARS => ((word & !TAG) | KILLED, payload(word).and_then(&next_of)),
+                EMPTY => word | KILLED,
+                WAIT => KILLED,
+                WAIT_EARS if self.hold(word) => {
+                    let waiter = payload(word).and_then(&next_of);
+                    // ORD: as in `leave`.
+                    self.word().store((word & !TAG) | KILLED, Ordering::Release);
+                    return Kill::Done(waiter);
+                }
+                WAIT_EARS => continue,
                 _ => return Kill::TooLate,
             };
-            // ORD: Release for the waiter, who sees the outcome.
+            // ORD: Release for the producer, who frees if the consumer has gone; Acquire: the waiter is visible.
             if self
                 .word()
                 .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
-                return Kill::Done(waiter);
+                return Kill::Done(if word & TAG == WAIT { payload(word) } else { None });
             }
         }
     }

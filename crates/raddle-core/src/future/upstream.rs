@@ -150,6 +150,7 @@ impl Visitor {
             self.optional = optional;
             inputs.visit(&mut self);
         }
+        discard(self.replaced);
         self.found
     }
 
@@ -175,12 +176,13 @@ impl Visitor {
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let Some(mut visit) = state.visit() else { return };
+        let held = (node == cell && node.is_root()).then_some(&mut visit);
         // SAFETY: V1.
-        unsafe { self.go(cell, (node == cell).then_some(&mut visit)) };
+        unsafe { self.go(cell, held) };
         state.leave(visit);
     }
 
-    /// Goes from `cell` on. `held` is the word of the cell's own state if it has been taken away.
+    /// Goes from `cell` on. `held` is the word of the cell's own state if it is a root's and has been taken away.
     ///
     /// # Safety
     ///
@@ -236,16 +238,22 @@ impl Visitor {
         };
         // SAFETY: alive with the root.
         let hearing = unsafe { Ears::hearing(ears) };
-        if let Errand::Interrupt(signal) = &self.errand {
-            self.replaced.extend(hearing.hear(signal));
-            self.found.hearings.push(hearing.clone());
-        }
-        hearing.look(|heard| {
+        // At once, so that who links the promise meanwhile either finds the signal, or is found.
+        let (replaced, forward) = hearing.look(|heard| {
+            let replaced = match &self.errand {
+                Errand::Interrupt(signal) => heard.hear(signal),
+                Errand::Find(_) | Errand::Gather => None,
+            };
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
             self.todo.extend(inputs.map(|inputs| (inputs, self.optional)));
             // Locked before the ears are let go, so that who takes it out of them finds out.
-            heard.forward.map(Linker::lock)
-        })
+            (replaced, heard.forward.map(Linker::lock))
+        });
+        self.replaced.extend(replaced);
+        if hears {
+            self.found.hearings.push(hearing);
+        }
+        forward
     }
 }
 
@@ -292,10 +300,11 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.pass();
-        let signal = self.word().load(Ordering::Acquire) & !FLAGS;
+        // ORD: passed.
+        let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.
-            drop(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
+            discard(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
         }
     }
 }
@@ -357,10 +366,10 @@ impl Locked {
     }
 
     pub(crate) fn remember(&mut self, signal: Interrupt) -> Option<Interrupt> {
-        let word = self.word().load(Ordering::Relaxed);
+        let flags = self.word().load(Ordering::Relaxed) & FLAGS;
         let new = signal.into_raw().expose_provenance();
-        // ORD: under the lock.
-        self.word().store(new | (word & FLAGS), Ordering::Relaxed);
+        // ORD: under the lock. A swap, because who waits for the lock writes as well.
+        let word = self.word().swap(new | flags, Ordering::Relaxed);
         (word & !FLAGS != 0).then(|| {
             let before = std::ptr::with_exposed_provenance(word & !FLAGS);
             // SAFETY: put there by this function; replaced.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::future::ears;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
@@ -102,7 +103,7 @@ pub(super) unsafe fn block(
     let state = unsafe { node.state() };
     let entry = nudged.then(|| Listed::new(me, node));
     let told = if nudged && ready() { false } else { host::wait(&waiting.latch, deadline) };
-    if !told && state.detach(crate::future::ears::behind).is_none() {
+    if !told && state.detach(ears::behind).is_none() {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }

@@ -10,8 +10,8 @@
 //!
 //! # Invariants
 //!
-//! - **T1** A node that is upstream of others is freed when the walk that passed it is over: see F3 in
-//!   `state` and `upstream`.
+//! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
+//!   downstream of it: see F3 in `state` and `upstream`.
 //! - **T2** A thread whose depth is 0 has put nothing off.
 //! - **T3** What a thread has put off, since it began with what it is running, is run before it blocks; what is
 //!   to follow is not, because that may in its turn wait for what is running.
@@ -102,14 +102,16 @@ impl Walk {
 }
 
 impl Garbage {
+    /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
+    /// the lock is passed before the node is freed.
     #[inline]
     fn clear(self) {
-        if let Some(Rubbish { node, free }) = self.first {
+        for Rubbish { node, free } in self.more.into_iter().rev() {
             // SAFETY: pushed by who took the result, for this moment (N3).
             unsafe { free(node) };
         }
-        for Rubbish { node, free } in self.more {
-            // SAFETY: as above.
+        if let Some(Rubbish { node, free }) = self.first {
+            // SAFETY: pushed by who took the result, for this moment (N3).
             unsafe { free(node) };
         }
     }

@@ -10,7 +10,7 @@
 //! | `wait`    | a victim that sleeps apart against its thief; an owner that runs its own forks |
 //! | `latch`   | the setter against the waiter, and against the end of the latch             |
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
-//! | `future`  | producer against consumer                                                |
+//! | `future`  | promises, futures, interrupts and what moves them                          |
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `running` | a worker's list of tasks against killers                                   |
 //! | `mix`     | all of it, three threads and more (shuttle)                              |
@@ -30,7 +30,6 @@
 mod claim;
 #[cfg(raddle_loom)]
 mod deque;
-#[cfg(raddle_loom)]
 mod future;
 #[cfg(raddle_loom)]
 mod latch;

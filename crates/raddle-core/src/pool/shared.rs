@@ -88,6 +88,8 @@ const ID_BLOCK: u64 = 1 << 12;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+        #[cfg(feature = "tracing")]
+        crate::local::tracing::listen();
         let threads = config.threads;
         let crew = threads + config.reserve;
         let guests = GateHandle::guests_for(threads);

@@ -197,6 +197,7 @@ where
         // SAFETY: K1, as the closure.
         let context = unsafe { this.take_context() };
         let result = Running::scope(&region.running, Self::header_of(task), || {
+            let entered = context.enter();
             let frame = context.frame(&this.claim);
             // SAFETY: X1: this frame's, and put back before it goes.
             let restore = unsafe { Restore::after(frame.word()) };
@@ -208,6 +209,7 @@ where
                 }
             };
             drop(restore);
+            drop(entered);
             result.map_err(Failure::panicked)
         });
         discard(context);
