@@ -353,7 +353,7 @@ pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
         Outcome::Killed => NodeRef::free::<T>,
     };
     // SAFETY: contract: once, and whenever.
-    unsafe { walk::unless_deep(node, discard) };
+    unsafe { walk::drop_node(node, discard) };
 }
 
 unsafe fn discard_value<T>(node: NodeRef) {
