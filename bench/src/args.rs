@@ -2,9 +2,9 @@
 
 use std::{num::NonZero, thread, time::Duration};
 
-use clap::{Parser, builder::PossibleValuesParser};
+use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
 
-use crate::tables;
+use crate::{futures::Subject, tables};
 
 /// Measures raddle side by side with its peers and judges the budgets.
 #[derive(Debug, Parser)]
@@ -30,9 +30,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
+    /// Only sections whose names contain this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) only: String,
+
+    /// Peers on the JVM in `future`: all, the one that budgets are about, or none
+    #[arg(long, value_enum, default_value_t = Peers::Judged)]
+    jvm: Peers,
+
+    /// Measure one row of `future` in this process: RUNTIME/OPERATION
+    #[arg(long, hide = true, value_parser = subject)]
+    pub(crate) row: Option<Subject>,
+
     /// Start no further round of a table after this long
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
     max_seconds: f64,
+}
+
+/// Which peers on the JVM.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum Peers {
+    All,
+    Judged,
+    None,
 }
 
 /// What the tables need to know.
@@ -43,6 +63,7 @@ pub(crate) struct Settings {
     pub(crate) threads: usize,
     pub(crate) cores: usize,
     pub(crate) max: Duration,
+    pub(crate) peers: Peers,
 }
 
 impl Settings {
@@ -61,12 +82,17 @@ impl Args {
             threads: self.threads.map_or(cores, NonZero::get),
             cores,
             max: Duration::from_secs_f64(self.max_seconds),
+            peers: self.jvm,
         }
     }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
     tables::TABLES.iter().map(|(name, _)| *name).chain([tables::ALL])
+}
+
+fn subject(text: &str) -> Result<Subject, String> {
+    Subject::parse(text).ok_or_else(|| "no such runtime, or no such operation there".into())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

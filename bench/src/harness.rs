@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{args::Settings, machine, report::Budget};
 
@@ -35,7 +35,29 @@ pub(crate) struct Group {
     pub(crate) contenders: Vec<Contender>,
 }
 
-type Measure = Box<dyn FnMut() -> Vec<Vec<f64>>>;
+type Measure = Box<dyn FnMut() -> Vec<Figures>>;
+
+/// What one measurement says of one row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    /// None if there was nothing to measure: a peer is missing, or not measured in every round.
+    pub(crate) samples: Vec<f64>,
+    pub(crate) memory: Option<Memory>,
+}
+
+/// What one operation takes from the heap.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Memory {
+    pub(crate) bytes: f64,
+    /// None where the runtime doesn't tell.
+    pub(crate) allocations: Option<f64>,
+}
+
+impl From<Vec<f64>> for Figures {
+    fn from(samples: Vec<f64>) -> Self {
+        Figures { samples, memory: None }
+    }
+}
 
 /// What is measured in turn with others. Mostly one row, but one measurement may fill several.
 pub(crate) struct Contender {
@@ -67,9 +89,20 @@ impl Contender {
     pub(crate) fn several(
         section: impl Into<String>,
         names: Vec<String>,
-        measure: impl FnMut() -> Vec<Vec<f64>> + 'static,
+        mut measure: impl FnMut() -> Vec<Vec<f64>> + 'static,
     ) -> Self {
-        Contender { section: section.into(), names, measure: Box::new(measure) }
+        let measure = Box::new(move || measure().into_iter().map(Figures::from).collect());
+        Contender { section: section.into(), names, measure }
+    }
+
+    /// One row with what it takes from the heap.
+    pub(crate) fn with_memory(
+        section: impl Into<String>,
+        name: impl Into<String>,
+        mut measure: impl FnMut() -> Figures + 'static,
+    ) -> Self {
+        let measure = Box::new(move || vec![measure()]);
+        Contender { section: section.into(), names: vec![name.into()], measure }
     }
 }
 
@@ -84,6 +117,18 @@ pub(crate) struct Row {
     pub(crate) median: f64,
     /// The median of each round, in order.
     pub(crate) rounds: Vec<f64>,
+    pub(crate) memory: Option<Memory>,
+}
+
+impl Table {
+    /// Keeps the sections whose names contain the text, and the budgets that need no other.
+    pub(crate) fn keep(&mut self, text: &str) {
+        for group in &mut self.groups {
+            group.contenders.retain(|contender| contender.section.contains(text));
+        }
+        self.groups.retain(|group| !group.contenders.is_empty());
+        self.budgets.retain(|budget| budget.sections().all(|section| section.contains(text)));
+    }
 }
 
 /// The figures of one group.
@@ -118,8 +163,8 @@ pub(crate) fn run(table: Table, settings: &Settings) -> Outcome {
 fn run_group(mut group: Group, rounds: usize, time: Duration) -> Measured {
     let start = Instant::now();
     let count = group.contenders.len();
-    // samples[contender][row][round]: the samples of that round
-    let mut samples: Vec<Vec<Vec<Vec<f64>>>> =
+    // figures[contender][row][round]: the figures of that round
+    let mut measured: Vec<Vec<Vec<Figures>>> =
         group.contenders.iter().map(|c| vec![Vec::new(); c.names.len()]).collect();
     for round in 0..rounds {
         if round > 0 && start.elapsed() > time {
@@ -131,30 +176,32 @@ fn run_group(mut group: Group, rounds: usize, time: Duration) -> Measured {
             settle();
             let figures = (contender.measure)();
             assert_eq!(figures.len(), contender.names.len(), "a figure for each row");
-            for (row, figures) in samples[i].iter_mut().zip(figures) {
+            for (row, figures) in measured[i].iter_mut().zip(figures) {
                 row.push(figures);
             }
         }
     }
     progress("");
     let mut rows = Vec::new();
-    for (contender, samples) in group.contenders.into_iter().zip(samples) {
-        for (name, rounds) in contender.names.into_iter().zip(samples) {
+    for (contender, measured) in group.contenders.into_iter().zip(measured) {
+        for (name, rounds) in contender.names.into_iter().zip(measured) {
             rows.push(row(contender.section.clone(), name, group.unit, &rounds));
         }
     }
     Measured { references: group.references, ceiling: group.ceiling, rows }
 }
 
-fn row(section: String, name: String, unit: &'static str, rounds: &[Vec<f64>]) -> Row {
-    let all: Vec<f64> = rounds.iter().flatten().copied().collect();
+fn row(section: String, name: String, unit: &'static str, rounds: &[Figures]) -> Row {
+    let measured = || rounds.iter().filter(|figures| !figures.samples.is_empty());
+    let all: Vec<f64> = measured().flat_map(|figures| &figures.samples).copied().collect();
     Row {
         section,
         name,
         unit,
         min: minimum(&all),
         median: median(&all),
-        rounds: rounds.iter().map(|samples| median(samples)).collect(),
+        rounds: measured().map(|figures| median(&figures.samples)).collect(),
+        memory: rounds.iter().rev().find_map(|figures| figures.memory),
     }
 }
 
@@ -207,6 +254,7 @@ mod tests {
     use std::{cell::RefCell, rc::Rc};
 
     use super::*;
+    use crate::report::Limit;
 
     #[test]
     fn medians() {
@@ -224,10 +272,16 @@ mod tests {
 
     #[test]
     fn rows_pool_their_samples() {
-        let rounds = [vec![5.0, 1.0, 2.0], vec![9.0]];
+        let memory = Memory { bytes: 40.0, allocations: Some(2.0) };
+        let rounds = [
+            vec![5.0, 1.0, 2.0].into(),
+            Figures { samples: vec![9.0], memory: Some(memory) },
+            Figures::default(),
+        ];
         let row = row("s".into(), "n".into(), "us", &rounds);
         assert_eq!((row.min, row.median), (1.0, 3.5));
         assert_eq!(row.rounds, [2.0, 9.0]);
+        assert_eq!(row.memory, Some(memory));
     }
 
     #[test]
@@ -243,6 +297,32 @@ mod tests {
         assert!(order(3, 1).eq([2, 1, 0]));
         assert!(order(3, 2).eq([1, 2, 0]));
         assert!(order(3, 3).eq([0, 2, 1]));
+    }
+
+    #[test]
+    fn sections_are_kept_with_their_budgets() {
+        let group = |sections: &[&str]| Group {
+            unit: "ns",
+            references: &[],
+            ceiling: None,
+            contenders: sections.iter().map(|s| Contender::new(*s, "row", || 1.0)).collect(),
+        };
+        let budget = |of: &str, to: &str| {
+            let id = |section: &str| (section.to_owned(), "row".to_owned());
+            Budget::ratio("b", id(of), id(to), Limit::None)
+        };
+        let mut table = Table {
+            about: "",
+            rounds: 1,
+            groups: vec![group(&["map", "mapN"]), group(&["set"])],
+            budgets: vec![budget("map", "mapN"), budget("map", "set"), budget("set", "set")],
+        };
+        table.keep("map");
+        assert_eq!(table.groups.len(), 1);
+        assert_eq!(table.groups[0].contenders.len(), 2);
+        assert_eq!(table.budgets.len(), 1);
+        table.keep("");
+        assert_eq!(table.groups.len(), 1);
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! Measures raddle side by side with its peers, in interleaved rounds, and judges the budgets.
 //!
 //! `args` reads the command line, `tables` says what is measured, `work` holds the workloads,
-//! written once and instantiated for each runtime, `peers` makes pools, `harness` runs the rounds,
+//! written once and instantiated for each runtime, `futures` what is done with futures, `peers`
+//! makes pools, `jvm` runs peers in Java, `alloc` is the allocator, `harness` runs the rounds,
 //! `report` judges and prints.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod alloc;
 mod args;
+mod futures;
 mod harness;
+mod jvm;
+mod locals;
 mod machine;
 mod peers;
 mod report;
@@ -30,6 +35,9 @@ fn main() -> io::Result<()> {
 
 fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     let settings = args.settings();
+    if let Some(subject) = args.row {
+        return Ok(serde_json::to_writer(out, &subject.measure(&settings))?);
+    }
     let machine = Machine::read();
     if !args.json {
         writeln!(out, "{machine}\n")?;
@@ -39,7 +47,8 @@ fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
         if args.table != tables::ALL && args.table != *name {
             continue;
         }
-        let table = table(&settings);
+        let mut table = table(&settings);
+        table.keep(&args.only);
         let report = Report::new(name, harness::run(table, &settings), &settings);
         if !args.json {
             writeln!(out, "{report}")?;

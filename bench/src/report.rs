@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     args::Settings,
-    harness::{Measured, Outcome, Row},
+    harness::{Measured, Memory, Outcome, Row},
     machine::Machine,
 };
 
@@ -32,6 +32,10 @@ pub(crate) enum Limit {
 pub(crate) enum Stat {
     Min,
     Median,
+    /// Bytes per operation, which don't vary.
+    Bytes,
+    /// Allocations per operation, likewise.
+    Allocations,
 }
 
 /// A figure to be kept within a limit: a row, or a row divided by another.
@@ -56,6 +60,24 @@ impl Budget {
         Budget { what: what.into(), of, to: None, limit, stat: Stat::Min, cores: 1 }
     }
 
+    /// The bytes that an operation of the row takes from the heap.
+    pub(crate) fn bytes(what: impl Into<String>, of: RowId, limit: Limit) -> Self {
+        Budget { stat: Stat::Bytes, ..Self::value(what, of, limit) }
+    }
+
+    /// How often an operation of the row asks the allocator.
+    pub(crate) fn allocations(what: impl Into<String>, of: RowId, limit: Limit) -> Self {
+        Budget { stat: Stat::Allocations, ..Self::value(what, of, limit) }
+    }
+
+    /// The sections whose rows it compares.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &str> {
+        [Some(&self.of), self.to.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|(section, _)| section.as_str())
+    }
+
     /// Judges by the medians.
     pub(crate) fn by_median(self) -> Self {
         Budget { stat: Stat::Median, ..self }
@@ -73,18 +95,27 @@ impl Budget {
                 .unwrap_or_else(|| panic!("no row {name:?} in section {section:?}"))
         };
         let of = find(&self.of);
-        let (min, median) = match &self.to {
-            Some(to) => ratios(of, find(to)),
-            None => (of.min, of.median),
+        let to = self.to.as_ref().map(find);
+        let memory = |f: fn(&Memory) -> Option<f64>| of.memory.as_ref().and_then(f);
+        let (min, median) = match (self.stat, to) {
+            (Stat::Bytes, _) => pair(memory(|m| Some(m.bytes))),
+            (Stat::Allocations, _) => pair(memory(|m| m.allocations)),
+            (_, Some(to)) => ratios(of, to),
+            (_, None) => (of.min, of.median),
         };
-        let figure = if self.stat == Stat::Min { min } else { median };
+        let figure = if self.stat == Stat::Median { median } else { min };
         let met = match self.limit {
             Limit::AtMost(limit) => figure <= limit,
             Limit::AtLeast(limit) => figure >= limit,
             Limit::Below(limit) => figure < limit,
             Limit::None => true,
         };
-        let judged = self.limit != Limit::None && !settings.smoke && settings.cores >= self.cores;
+        // A peer that is not there is no reason to blame anybody.
+        let comparable = to.is_none_or(|to| !to.rounds.is_empty());
+        let judged = self.limit != Limit::None
+            && comparable
+            && !settings.smoke
+            && settings.cores >= self.cores;
         let verdict = match (judged, met) {
             (false, _) => Verdict::NotJudged,
             (true, true) => Verdict::Met,
@@ -130,6 +161,12 @@ struct Ratio {
     min: f64,
     #[serde(serialize_with = "finite")]
     median: f64,
+}
+
+/// The same figure for both columns; NaN if there is none.
+fn pair(figure: Option<f64>) -> (f64, f64) {
+    let figure = figure.unwrap_or(f64::NAN);
+    (figure, figure)
 }
 
 /// `of / to`, of the minima and of the medians.
@@ -237,6 +274,9 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
     for (name, _) in &references {
         write!(f, "{:>NUMBER$}{:>NUMBER$}", format!("/{name}"), "median")?;
     }
+    if group.rows_of(section).any(|row| row.memory.is_some()) {
+        write!(f, "{:>NUMBER$}{:>NUMBER$}", "B", "allocs")?;
+    }
     writeln!(f)?;
     for row in group.rows_of(section) {
         let figure = |value: f64| match group.ceiling {
@@ -248,6 +288,14 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
         for (_, reference) in &references {
             let (min, median) = ratios(row, reference);
             write!(f, "{:>NUMBER$}{:>NUMBER$}", number(min), number(median))?;
+        }
+        if let Some(Memory { bytes, allocations }) = row.memory {
+            write!(
+                f,
+                "{:>NUMBER$}{:>NUMBER$}",
+                number(bytes),
+                allocations.map_or("-".into(), number)
+            )?;
         }
         writeln!(f)?;
     }
@@ -269,7 +317,8 @@ impl fmt::Display for Judgement {
         };
         // The figure that counts is marked.
         let mark = |stat| {
-            if self.judged_by == stat && self.limit != Limit::None { '*' } else { ' ' }
+            let by = if self.judged_by == Stat::Median { Stat::Median } else { Stat::Min };
+            if by == stat && self.limit != Limit::None { '*' } else { ' ' }
         };
         let line = format!(
             "  {verdict:6}  {:w$}{:>NUMBER$}{}{:>NUMBER$}{} {limit}",
@@ -300,10 +349,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::args::Peers;
 
     fn row(name: &str, min: f64, median: f64) -> Row {
         let rounds = vec![min, median];
-        Row { section: "s".into(), name: name.into(), unit: "ns", min, median, rounds }
+        let memory = Some(Memory { bytes: 40.0, allocations: None });
+        Row { section: "s".into(), name: name.into(), unit: "ns", min, median, rounds, memory }
     }
 
     fn id(name: &str) -> RowId {
@@ -311,7 +362,8 @@ mod tests {
     }
 
     fn settings(smoke: bool) -> Settings {
-        Settings { rounds: None, smoke, threads: 2, cores: 2, max: Duration::ZERO }
+        let (max, peers) = (Duration::ZERO, Peers::None);
+        Settings { rounds: None, smoke, threads: 2, cores: 2, max, peers }
     }
 
     fn verdict(budget: &Budget, smoke: bool) -> Verdict {
@@ -356,6 +408,22 @@ mod tests {
         assert!(serde_json::to_string(&judgement).unwrap().contains(r#""min":null"#));
     }
 
+    #[test]
+    fn memory_is_judged_by_itself_and_absent_peers_by_nobody() {
+        assert_eq!(verdict(&Budget::bytes("a", id("a"), Limit::AtMost(40.0)), false), Verdict::Met);
+        assert_eq!(
+            verdict(&Budget::bytes("a", id("a"), Limit::AtMost(39.0)), false),
+            Verdict::Missed
+        );
+        let unknown = Budget::allocations("a", id("a"), Limit::AtMost(9.0));
+        assert_eq!(verdict(&unknown, false), Verdict::Missed);
+
+        let absent = Row { rounds: Vec::new(), ..row("b", f64::NAN, f64::NAN) };
+        let budget = Budget::ratio("a / b", id("a"), id("b"), Limit::AtMost(1.0));
+        let judgement = budget.judge(&[&row("a", 1.0, 1.0), &absent], &settings(false));
+        assert_eq!(judgement.verdict, Verdict::NotJudged);
+    }
+
     fn report() -> Report {
         let other = Row { section: "t".into(), ..row("raddle", 100.0, 10_000.0) };
         let group = Measured {
@@ -378,9 +446,9 @@ mod tests {
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let words = |i: usize| lines[i].split_whitespace().collect::<Vec<_>>();
         assert_eq!(lines[0], "== join: forks");
-        assert_eq!(words(2), ["s", "[ns]", "min", "median", "/rayon", "median"]);
-        assert_eq!(words(3), ["raddle", "1.000", "2.000", "0.500", "0.250"]);
-        assert_eq!(words(7), ["raddle", "100.0", ">10000"]);
+        assert_eq!(words(2), ["s", "[ns]", "min", "median", "/rayon", "median", "B", "allocs"]);
+        assert_eq!(words(3), ["raddle", "1.000", "2.000", "0.500", "0.250", "40.00", "-"]);
+        assert_eq!(words(7), ["raddle", "100.0", ">10000", "40.00", "-"]);
         assert_eq!(words(10), ["MISSED", "raddle", "/", "rayon", "0.500*", "0.250", "<=", "0.400"]);
         assert_eq!(words(11), ["raddle", "/", "rayon", "0.500", "0.250"]);
         assert!(lines.iter().all(|line| line.len() <= 100));

@@ -23,7 +23,7 @@ pub(crate) fn asan() -> Outcome {
     command.arg("--target-dir").arg(target_dir("asan"));
     let suppressions = root().join("xtask/lsan.supp");
     command.env("LSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
-    outcome(command.env("RUSTFLAGS", "-Zsanitizer=address"))
+    outcome(command.env("RUSTFLAGS", "-Zsanitizer=address --cfg raddle_plain_memory"))
 }
 
 /// Library and integration tests under valgrind's memory checker.

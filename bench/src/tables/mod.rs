@@ -2,10 +2,12 @@
 
 use crate::{args::Settings, harness::Table};
 
+mod future;
 mod handoff;
 mod idle;
 mod join;
 mod leaf;
+mod local;
 mod oversubscribed;
 mod scaling;
 mod spawn;
@@ -18,6 +20,8 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("local", local::table),
+    ("future", future::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),

@@ -54,6 +54,9 @@
 //! `ATTENTION`, so that every push publishes its job and every pop asks `span`: a plain deque with a
 //! compare-exchange at both ends, and no step 3.
 //!
+//! Where forks are to be seen to before a thief may have them (`local::follow`), the owner makes the stack stay
+//! open, likewise: every push publishes, every pop asks, nobody escalates. Fast paths are as they were.
+//!
 //! The asymmetric split is Lace's (van Dijk and van de Pol, 2014), the request word is also
 //! Lace's `movesplit`; that thieves answer for a silent owner by a process-wide barrier follows the
 //! idea of Acar, Charguéraud and Rainey's and of asymmetric Chase-Lev deques.
@@ -107,6 +110,16 @@ impl Slot {
     pub(crate) fn is_taken(&self) -> bool {
         // ORD: only the owner asks, about its own stores.
         !self.job.load(Ordering::Relaxed).is_null()
+    }
+
+    /// The fork in this slot.
+    ///
+    /// By the owner, before it is published.
+    pub(crate) fn fork(&self) -> &ForkHeader {
+        // ORD: the owner's own store.
+        let job = self.job.load(Ordering::Relaxed);
+        // SAFETY: just pushed, and not popped.
+        unsafe { &*job }
     }
 
     /// Marks the slot of a stolen fork as below the head while its owner waits for the thief.
@@ -171,6 +184,8 @@ pub(crate) struct ForkStack {
     escalating: AtomicBool,
     /// No process-wide fence: everything is public at all times.
     portable: bool,
+    /// Everything is public at all times, because forks are to be seen to before they are. Written by the owner.
+    open: AtomicBool,
     slots: *const Slot,
     len: usize,
 }
@@ -196,6 +211,7 @@ impl ForkStack {
             )),
             escalating: AtomicBool::new(false),
             portable: !fence::process_wide(),
+            open: AtomicBool::new(false),
             slots,
             len,
         }
@@ -318,12 +334,30 @@ impl ForkStack {
         self.settle(|span| (span.tail, head));
     }
 
+    /// Makes all jobs public, now and from now on: every push is followed by [`ForkStack::publish`], and no
+    /// thief gets at its job before.
+    pub(crate) fn stay_open(&self, head: &Slot) {
+        // ORD: the compare-exchange below publishes it (I2), to whom it does not spoil.
+        self.open.store(true, Ordering::Relaxed);
+        self.open(head);
+    }
+
+    /// Whether all pushes take the slow path.
+    pub(crate) fn is_open(&self) -> bool {
+        // ORD: the owner's own; a thief has it from `span`, see `stay_open`.
+        self.open.load(Ordering::Relaxed)
+    }
+
+    fn always_public(&self) -> bool {
+        self.portable || self.is_open()
+    }
+
     /// The owner's way to change `span`: first `limit`, then a new version (I1, I2).
     fn settle(&self, mut to: impl FnMut(Span) -> (usize, usize)) {
         loop {
             let span = self.span();
             let (tail, split) = to(span);
-            let limit = if self.portable { ATTENTION } else { self.address(split) };
+            let limit = if self.always_public() { ATTENTION } else { self.address(split) };
             // ORD: the owner reads it back in program order; towards thieves the order is that of
             // the compare-exchange that follows (I2).
             self.limit.store(limit, Ordering::Relaxed);
@@ -336,7 +370,7 @@ impl ForkStack {
     /// The split that makes the older half of the jobs below `head` public, and not less than
     /// `split` already does.
     fn share(&self, span: Span, split: usize, head: usize) -> usize {
-        if self.portable { head } else { split.max(span.tail + (head - span.tail).div_ceil(2)) }
+        if self.always_public() { head } else { split.max(span.tail + (head - span.tail).div_ceil(2)) }
     }
 
     /// Whether some job is public, as far as the owner can see.
@@ -400,6 +434,10 @@ impl ForkStack {
         let span = self.span();
         if span.tail < span.split {
             return true;
+        }
+        // After `span`: who reads an older one finds it changed.
+        if self.is_open() {
+            return false;
         }
         self.request();
         fence::heavy(); // I4

@@ -51,9 +51,13 @@ mod scope;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
-    future::{Failure, FailureKind, Future, Interrupt, Killed, Promise},
+    future::{
+        AsCompleted, Awaiting, Failure, FailureKind, Future, Interrupt, Killed, Promise, Selected,
+        Shared, as_completed, collect, collect_results, first, fold, join_all, select, tail_loop,
+        times, traverse, traverse_sequentially, wait_all, wait_any, while_do,
+    },
     join::join,
-    local::{Binding, BindingRef, Bindings, ScopeLocal, Snapshot},
+    local::{Binding, BindingRef, Bindings, Follow, ScopeLocal, Snapshot, follow},
     pool::{Pool, PoolBuildError, PoolBuilder, ThreadName, Worker},
     scope::{Scope, scope},
     spawn::{Outcome, TaskId, interrupted, killed, spawn},

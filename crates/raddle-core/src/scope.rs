@@ -11,13 +11,13 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{self, AssertUnwindSafe};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
-use crate::local;
+use crate::local::{self, Context, Entered, Frame, Restore};
 use crate::panics::discard;
 use crate::pool::{Pool, Shared, Worker};
 
@@ -28,7 +28,7 @@ pub struct Scope<'scope> {
     latch: Latch,
     /// The first panic of a task, boxed once more to be one word.
     panic: AtomicPtr<Box<dyn Any + Send>>,
-    /// The context of the code that opened the scope; its tasks run under it.
+    /// The context of the code that opened the scope, under which most of its tasks run.
     context: usize,
     /// Invariant in `'scope`: tasks may both take from it and put into it.
     _scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
@@ -126,18 +126,21 @@ impl<'scope> Scope<'scope> {
     ///
     /// Tasks run in no particular order, on any thread of the scope's pool, while the scope's body
     /// goes on. Costs one allocation.
+    ///
+    /// The task sees the scope locals that the spawning code sees. Of those bound by reference, after the scope was
+    /// opened, it sees none: they may be gone before it is over.
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
         // ORD: the spawner's own share keeps the count above zero (C1).
         self.pending.fetch_add(1, Ordering::Relaxed);
-        let task = Box::new(ScopeTask {
-            header: TaskHeader::new(ScopeTask::<'scope, F>::VTABLE),
-            scope: self,
-            closure: f,
-        });
-        let task: NonNull<TaskHeader> = NonNull::from(Box::leak(task)).cast();
+        let task = if local::current() == self.context && !local::is_followed() {
+            ScopeTask::allocate(self, f, ())
+        } else {
+            // SAFETY: X1: the scope's context is that of code that waits for the task.
+            ScopeTask::allocate(self, f, unsafe { Context::within(self.context) })
+        };
         // SAFETY: C1: the pool is there while the scope is.
         let shared = unsafe { &*self.shared };
         crate::pool::queue(shared, task);
@@ -176,16 +179,47 @@ impl<'scope> Scope<'scope> {
     }
 }
 
+/// The context of a task.
+trait Inherited {
+    /// Calls `f`, which does not unwind, in it.
+    fn run(&self, scope: &Scope<'_>, f: impl FnOnce());
+}
+
+/// That of the scope.
+impl Inherited for () {
+    fn run(&self, scope: &Scope<'_>, f: impl FnOnce()) {
+        let _entered = Entered::by(|| None);
+        // SAFETY: X1: that of code that waits for the task.
+        let _restore = unsafe { Restore::after(scope.context) };
+        f();
+    }
+}
+
+/// Another one.
+impl Inherited for Context {
+    fn run(&self, scope: &Scope<'_>, f: impl FnOnce()) {
+        let _entered = self.enter();
+        // SAFETY: X1: as above.
+        let claim = unsafe { Frame::of_word(scope.context) }.map_or(ptr::null(), Frame::claim);
+        let frame = self.frame(claim);
+        // SAFETY: X1: put back before the frame goes.
+        let _restore = unsafe { Restore::after(frame.word()) };
+        f();
+    }
+}
+
 #[repr(C)]
-struct ScopeTask<'scope, F> {
+struct ScopeTask<'scope, F, C> {
     header: TaskHeader,
     scope: *const Scope<'scope>,
     closure: F,
+    context: C,
 }
 
-impl<'scope, F> ScopeTask<'scope, F>
+impl<'scope, F, C> ScopeTask<'scope, F, C>
 where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    C: Inherited + Send,
 {
     const VTABLE: &'static TaskVTable = &TaskVTable {
         run: Self::run,
@@ -194,18 +228,23 @@ where
         bury: |_| {},
     };
 
-    unsafe fn run(task: NonNull<TaskHeader>, worker: RunOn) {
+    fn allocate(scope: &Scope<'scope>, closure: F, context: C) -> NonNull<TaskHeader> {
+        let header = TaskHeader::new(Self::VTABLE);
+        NonNull::from(Box::leak(Box::new(Self { header, scope, closure, context }))).cast()
+    }
+
+    unsafe fn run(task: NonNull<TaskHeader>, _: RunOn) {
         // SAFETY: made by `Scope::spawn`, and queues run a task once.
         let task = unsafe { Box::from_raw(task.cast::<Self>().as_ptr()) };
-        let (scope, closure) = (task.scope, task.closure);
+        let (scope, closure, context) = (task.scope, task.closure, task.context);
         // SAFETY: C2.
         let alive = unsafe { &*scope };
-        // SAFETY: by `run`'s contract this is the worker that runs the task.
-        let worker = unsafe { &*worker.cast::<Worker>() };
-        worker.region().owned.context.set(alive.context);
-        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| closure(alive))) {
-            alive.keep_panic(payload);
-        }
+        context.run(alive, || {
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| closure(alive))) {
+                alive.keep_panic(payload);
+            }
+        });
+        discard(context);
         // SAFETY: C1; nothing of the scope is used after this.
         unsafe { Scope::leave(scope) };
     }

@@ -2,12 +2,12 @@
 #![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use raddle_core::{FailureKind, Future, Pool, Worker, join, scope, spawn};
+use raddle_core::{FailureKind, Future, Pool, Promise, Worker, join, scope, spawn};
 use raddle_sync::strand;
 
 /// Longer than any of this takes; a wait that long is a hang.
@@ -283,4 +283,69 @@ fn a_smuggled_worker_panics() {
     let payload = caught.unwrap_err();
     assert!(payload.downcast_ref::<&str>().unwrap().contains("unfinished join"));
     assert_eq!(pool.run(|w| w.join(|_| 1, |_| 2)), (1, 2));
+}
+
+/// Tasks that wait for what later tasks bring, more of them than the pool has threads.
+#[test]
+fn the_reserve_plays_while_threads_wait() {
+    for (threads, reserve) in [(1, 1), (1, 3), (2, 2), (4, 12)] {
+        let pool = Pool::builder().threads(threads).compensate(reserve).build().unwrap();
+        for _ in 0..50 {
+            let (promises, futures): (Vec<_>, Vec<_>) =
+                (0..threads + reserve - 1).map(|_| Promise::<usize>::new()).unzip();
+            let waits: Vec<_> =
+                futures.into_iter().map(|future| pool.spawn(move || future.wait())).collect();
+            let sets: Vec<_> = promises
+                .into_iter()
+                .enumerate()
+                .map(|(index, promise)| pool.spawn(move || promise.set(index)))
+                .collect();
+            for (index, wait) in waits.into_iter().enumerate() {
+                assert_eq!(wait.wait().unwrap().unwrap(), index);
+            }
+            assert!(raddle_core::wait_all(sets).into_iter().all(|set| set.is_ok()));
+        }
+    }
+}
+
+#[test]
+fn the_reserve_sits_out_when_nobody_waits() {
+    let pool = Pool::builder().threads(2).compensate(6).build().unwrap();
+    let busy = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..2_000)
+        .map(|_| {
+            let (busy, most) = (Arc::clone(&busy), Arc::clone(&most));
+            pool.spawn(move || {
+                most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::hint::black_box((0..2_000_u64).sum::<u64>());
+                busy.fetch_sub(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    drop(tasks);
+    drop(pool);
+    assert!(most.load(Ordering::SeqCst) <= 2, "{most:?} at a time");
+}
+
+/// The reserve is still at work when the pool ends, and what it spawns is run.
+#[test]
+fn a_pool_ends_with_its_reserve_at_work() {
+    for _ in 0..50 {
+        let done = Arc::new(AtomicUsize::new(0));
+        let pool = Pool::builder().threads(1).compensate(2).build().unwrap();
+        let (promise, future) = Promise::<()>::new();
+        drop(pool.spawn(move || future.wait()));
+        let count = Arc::clone(&done);
+        drop(pool.spawn(move || {
+            promise.set(());
+            for _ in 0..10 {
+                let count = Arc::clone(&count);
+                drop(raddle_core::spawn(move || count.fetch_add(1, Ordering::SeqCst)));
+                std::thread::yield_now();
+            }
+        }));
+        drop(pool);
+        assert_eq!(done.load(Ordering::SeqCst), 10);
+    }
 }

@@ -15,12 +15,14 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
+use std::sync::Weak;
 
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::{Arc, Mutex};
 
 use crate::future::interrupt::Interrupt;
-use crate::future::node::{Head, NodeRef, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Inputs;
 use crate::local::{self, Capture, Context};
@@ -36,7 +38,9 @@ pub(crate) struct Ears {
 static VTABLE: VTable = VTable {
     slot: 0,
     free: |_| unreachable!("ears are freed by `Ears::free`"),
-    told: Told::Ears,
+    // SAFETY: by `step`'s contract.
+    step: |ears, _| unsafe { Ears::next(ears) },
+    wake: node::never,
     visit: None,
     relink: None,
     assist: None,
@@ -45,7 +49,7 @@ static VTABLE: VTable = VTable {
 
 pub(crate) fn is_ears(node: NonNull<Head>) -> bool {
     // SAFETY: asked of what is attached to a living node, or a part of it, by who may look at it.
-    matches!(unsafe { node.as_ref() }.table().told, Told::Ears)
+    std::ptr::eq(unsafe { node.as_ref() }.table(), &VTABLE)
 }
 
 /// Who is behind living ears, for their consumer.
@@ -155,7 +159,7 @@ pub(crate) struct Heard {
     /// What the promise was linked to.
     pub(crate) forward: Option<NonNull<Head>>,
     /// Whose result the promise is made of.
-    pub(crate) inputs: Option<std::sync::Arc<dyn Inputs>>,
+    pub(crate) inputs: Option<Weak<dyn Inputs>>,
 }
 
 // SAFETY: `forward` is a node, whose parts that are used through it are behind a lock; all else is `Send`.
@@ -182,13 +186,16 @@ impl fmt::Debug for Hearing {
 }
 
 impl Hearing {
-    pub(crate) fn with_handler(call: Box<dyn FnMut(Interrupt) + Send>) -> Arc<Hearing> {
-        let handler = Some(Handler { call, context: local::capture() });
-        Arc::new(Hearing(Mutex::new(Heard { handler, ..Heard::default() })))
+    pub(crate) fn new(
+        handler: Option<Box<dyn FnMut(Interrupt) + Send>>,
+        inputs: Option<Weak<dyn Inputs>>,
+    ) -> Arc<Hearing> {
+        let handler = handler.map(|call| Handler { call, context: local::capture() });
+        Arc::new(Hearing(Mutex::new(Heard { handler, inputs, ..Heard::default() })))
     }
 
-    pub(crate) fn with_inputs(inputs: std::sync::Arc<dyn Inputs>) -> Arc<Hearing> {
-        Arc::new(Hearing(Mutex::new(Heard { inputs: Some(inputs), ..Heard::default() })))
+    pub(crate) fn with_inputs(inputs: Weak<dyn Inputs>) -> Arc<Hearing> {
+        Self::new(None, Some(inputs))
     }
 
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Heard) -> R) -> R {

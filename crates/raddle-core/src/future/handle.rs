@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
-use crate::future::node::NodeRef;
+use crate::future::node::{self, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome};
 use crate::future::upstream::{Errand, Visitor};
 use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
-use crate::panics::discard;
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -78,14 +77,17 @@ impl<T> Future<T> {
     /// The result if it is there, else what to attach to.
     #[inline]
     pub(crate) fn now(self) -> Now<T> {
+        if let Repr::Pending(pending) = self.0 {
+            // Not worth a jump table.
+            return match pending.take() {
+                Ok(result) => Now::Done(result),
+                Err(pending) => Now::Pending(pending),
+            };
+        }
         match self.0 {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
-            Repr::Pending(pending) => match pending.take() {
-                Ok(result) => Now::Done(result),
-                Err(pending) => Now::Pending(pending),
-            },
-            Repr::Never => Now::Never,
+            Repr::Pending(_) | Repr::Never => Now::Never,
         }
     }
 
@@ -220,14 +222,6 @@ impl<T> Future<T> {
             done => Future(done),
         }
     }
-
-    /// Shows a visitor what is upstream; by a combination that holds this future.
-    pub(crate) fn visit(&self, visitor: &mut Visitor) {
-        if let Repr::Pending(pending) = &self.0 {
-            // SAFETY: this is the consumer.
-            unsafe { visitor.enter(pending.node, pending.cell) };
-        }
-    }
 }
 
 impl<T> Pending<T> {
@@ -271,6 +265,12 @@ impl<T> Pending<T> {
         result
     }
 
+    /// Shows a visitor what is upstream; by a combination that holds this future.
+    pub(crate) fn visit(&self, visitor: &mut Visitor) {
+        // SAFETY: this is the consumer.
+        unsafe { visitor.enter(self.node, self.cell) };
+    }
+
     fn visitor(&self, errand: Errand) -> Visitor {
         let mut visitor = Visitor::new(errand);
         // SAFETY: this is the consumer.
@@ -278,7 +278,7 @@ impl<T> Pending<T> {
         visitor
     }
 
-    fn interrupt(&self, signal: &Interrupt) {
+    pub(crate) fn interrupt(&self, signal: &Interrupt) {
         self.visitor(Errand::Interrupt(signal.clone())).finish().interrupt(signal);
     }
 
@@ -309,20 +309,48 @@ impl<T> Pending<T> {
     // --- waiting ---
 
     fn wait(self) -> Result<T, Failure> {
-        if self.assist(Waiter::Patient) == Assist::Cycle {
+        if self.block(None, Waiter::Patient) == Assist::Cycle {
             return Err(Failure::cycle());
         }
-        self.block(None);
         self.take().unwrap_or_else(|_| unreachable!("waited until it was done"))
     }
 
     fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Pending<T>> {
         let deadline = Instant::now().checked_add(time);
-        if self.assist(Waiter::Hurried) == Assist::Cycle {
+        if self.block(deadline, Waiter::Hurried) == Assist::Cycle {
             return Ok(Err(Failure::cycle()));
         }
-        self.block(deadline);
         self.take()
+    }
+
+    /// Helps, then blocks until it is done, or the time has come.
+    fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
+        loop {
+            if self.assist(waiter) == Assist::Cycle {
+                return Assist::Cycle;
+            }
+            // A task that this thread has just run may have been killed, and its killer not be ready yet.
+            if self.outcome().is_some() {
+                return Assist::Go;
+            }
+            // What is upstream of what was made of others may change.
+            let nudged = self.cell.is_some() && !self.is_task() && wait::host::is_worker();
+            // SAFETY: this is the consumer.
+            unsafe {
+                wait::block(self.node, deadline, nudged, || {
+                    self.assist_upstream(waiter) != Assist::Go
+                });
+            }
+            let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if self.outcome().is_some() || late() {
+                return Assist::Go;
+            }
+        }
+    }
+
+    fn is_task(&self) -> bool {
+        // SAFETY: the consumer keeps the node alive.
+        unsafe { self.node.vtable() }.is_some_and(|vtable| vtable.assist.is_some())
     }
 
     /// Offers to run what is behind the future and has not started.
@@ -343,29 +371,25 @@ impl<T> Pending<T> {
 
     /// As [`assist`](Pending::assist), for a future that was made of others.
     fn assist_upstream(&self, waiter: Waiter) -> Assist {
+        let mut help = Assist::Go;
         loop {
             let tasks = self.visitor(Errand::Gather).finish().tasks;
             let mut ran = false;
             for task in tasks {
-                match task.assist(waiter) {
-                    Assist::Cycle => return Assist::Cycle,
+                match task.pinned.assist(waiter) {
+                    Assist::Cycle if !task.optional => return Assist::Cycle,
                     Assist::Ran => ran = true,
-                    Assist::Go => {}
+                    Assist::Cycle | Assist::Go => {}
+                }
+                if self.outcome().is_some() {
+                    return Assist::Ran;
                 }
             }
             // What has been run may have brought new ones.
-            if !ran || self.outcome().is_some() {
-                return Assist::Go;
+            if !ran {
+                return help;
             }
-        }
-    }
-
-    /// Blocks until it is done, if it is not: a task that this thread has just run may have been
-    /// killed, and its killer not be ready yet.
-    fn block(&self, deadline: Option<Instant>) {
-        if self.outcome().is_none() {
-            // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node, deadline) };
+            help = Assist::Ran;
         }
     }
 }
@@ -373,28 +397,19 @@ impl<T> Pending<T> {
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
         // SAFETY: the consumer keeps the node alive.
-        match unsafe { self.node.state() }.abandon() {
+        let state = unsafe { self.node.state() };
+        if state.is_heard() && self.node.is_root() {
+            // SAFETY: this is the consumer.
+            unsafe { Visitor::leave(self.node) };
+        }
+        match state.abandon() {
             Abandoned::Left => {}
-            Abandoned::Done(Outcome::Ok) => {
-                // SAFETY: this is the consumer, who goes.
-                unsafe { walk::drop_node(self.node, drop_done::<T>) };
-            }
             Abandoned::Done(outcome) => {
-                // SAFETY: done, so the slot is full or not looked at, and the consumer's.
-                discard(unsafe { self.node.take::<T>(outcome) }.err());
-                // SAFETY: the slot is empty.
-                unsafe { self.node.free::<T>() };
+                // SAFETY: done, so the slot is the consumer's (F1), who goes.
+                unsafe { node::discard_result::<T>(self.node, outcome) };
             }
         }
     }
-}
-
-/// Drops a node that is `Ok` with its value.
-unsafe fn drop_done<T>(node: NodeRef) {
-    // SAFETY: done, so the slot is full and the consumer's, who has gone.
-    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
-    // SAFETY: the slot is empty.
-    unsafe { node.free::<T>() };
 }
 
 impl<T> From<Result<T, Failure>> for Future<T> {

@@ -20,7 +20,15 @@ thread_local! {
 }
 
 pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
-    let place = NonNull::from(Box::leak(Box::new(node)));
+    let place = reserve::<N>();
+    // SAFETY: just made.
+    unsafe { place.write(node) };
+    place
+}
+
+/// Memory for a node, to be written.
+pub(crate) fn reserve<N>() -> NonNull<N> {
+    let place = NonNull::from(Box::leak(Box::<N>::new_uninit())).cast();
     let entry = Entry {
         node: place.cast(),
         layout: Layout::new::<N>(),

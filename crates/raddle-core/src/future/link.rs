@@ -14,11 +14,12 @@ use crate::future::ears::{self, Ears};
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::interrupt::Interrupt;
-use crate::future::node::{self, Head, NodeRef, Root, Slot, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
 use crate::future::upstream::{Errand, Locked, Upstream, Visitor};
-use crate::future::walk::{self, Garbage, Next};
+use crate::future::walk::{self, Next, Walk};
 use crate::local::{self, Capture};
 use crate::panics::discard;
 
@@ -143,6 +144,7 @@ impl Linked {
         if let Some((visitor, signal)) = early {
             visitor.finish().interrupt(&signal);
         }
+        super::wait::nudge();
         Ok(())
     }
 
@@ -169,19 +171,24 @@ impl<T: Send + 'static> Future<T> {
     /// The future that the operation makes of this one.
     #[inline]
     pub(crate) fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
-        match self.now() {
-            Now::Done(result) => walk::nested(
-                (op, result),
-                |(op, result)| call(op, result),
-                |(op, result)| later(op, result),
-            ),
-            Now::Never => Future(Repr::Never),
-            Now::Pending(pending) => match local::capture().some() {
+        // As in `then`.
+        if let Repr::Pending(pending) = self.0 {
+            return match local::capture().some() {
                 None => pending.then_future(op, ()),
                 Some(context) => pending.then_future(op, context),
-            },
+            };
+        }
+        match self.now() {
+            Now::Done(result) => now(op, result),
+            Now::Pending(_) | Now::Never => Future(Repr::Never),
         }
     }
+}
+
+/// Calls the operation, now or soon.
+#[inline]
+fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    walk::nested((op, result), |(op, result)| call(op, result), |(op, result)| later(op, result))
 }
 
 /// Has the operation called when this thread is less deep.
@@ -193,7 +200,9 @@ fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>)
     let root = Root::<T>::allocate(State::with_continuation(joint));
     let from = NodeRef::root(root);
     // SAFETY: just made.
-    unsafe { from.slot::<T>().write(slot) };
+    let place = unsafe { from.slot::<T>() };
+    // SAFETY: as above.
+    unsafe { place.write(slot) };
     walk::defer_walk(Next { node: joint, from, outcome });
     let node = NodeRef::headed(joint);
     // SAFETY: a new node of such a future.
@@ -203,6 +212,13 @@ fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>)
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+        if self.outcome().is_some() {
+            // Saves the node.
+            return match self.take() {
+                Ok(result) => now(op, result),
+                Err(_) => unreachable!("it is done"),
+            };
+        }
         let joint = Joint::<T, O, C>::allocate(op, context, self.cell());
         match self.attach(joint) {
             Ok(()) => {
@@ -273,21 +289,29 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         slot: offset_of!(Self, body),
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
-        told: Told::Step(Self::step),
+        step: Self::step,
+        wake: node::never,
         visit: Some(Linked::visit),
         relink: Some(Linked::relink),
         assist: None,
         kill: None,
     };
 
+    /// Field by field, as for `then`.
+    #[inline]
     fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
-        memory::allocate(Self {
-            head: Head { state: State::new(), vtable: Self::VTABLE },
-            upstream: Upstream::new(upstream),
-            body: Body { op: ManuallyDrop::new(op) },
-            context: ManuallyDrop::new(context),
-        })
-        .cast()
+        let place = memory::reserve::<Self>();
+        let node = place.as_ptr();
+        let head = Head { state: State::new(), vtable: Self::VTABLE };
+        // SAFETY: just reserved, here and below.
+        unsafe { (&raw mut (*node).head).write(head) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).upstream).write(Upstream::new(upstream)) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).body).cast::<O>().write(op) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).context).write(ManuallyDrop::new(context)) };
+        place.cast()
     }
 
     /// Takes the closure and the context out.
@@ -310,30 +334,26 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         (op, unsafe { context.read() })
     }
 
-    unsafe fn step(
-        node: NonNull<Head>,
-        from: NodeRef,
-        outcome: Outcome,
-        garbage: &mut Garbage,
-    ) -> Option<Next> {
+    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         let target = NodeRef::headed(node);
         // SAFETY: of a living joint.
         let upstream = unsafe { Linked::upstream(node) };
         if upstream.is_linked() {
             // SAFETY: a joint that was attached by `link`.
-            let result = unsafe { linked_result::<O::Out>(upstream, from, outcome, garbage) };
+            let result = unsafe { linked_result::<O::Out>(upstream, walk) };
             // SAFETY: this is the producer, whose slot is empty.
-            return unsafe { node::conclude(target, result) };
+            return unsafe { walk.conclude(target, result) };
         }
-        // SAFETY: `from` is done, and its result is this node's to take (F1).
-        let input = unsafe { from.take::<T>(outcome) };
-        // SAFETY: this was the consumer.
-        unsafe { from.consumed::<T>(garbage) };
+        // SAFETY: it is done, and its result is this node's to take (F1).
+        let input = unsafe { walk.take::<T>() };
         // SAFETY: told once before it is linked.
         let (op, context) = unsafe { Self::dismantle(node) };
         // SAFETY: alive until it is completed.
         let inner = if unsafe { node.as_ref() }.state.is_killed() {
-            discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Future::failed(Failure::killed())
         } else {
             context.run(|| call(op, input))
@@ -357,7 +377,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
             }
         };
         // SAFETY: this is the producer, the closure is gone.
-        unsafe { node::conclude(target, result) }
+        unsafe { walk.conclude(target, result) }
     }
 }
 
@@ -366,19 +386,11 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
 /// # Safety
 ///
 /// By a joint or linker, told that `from` is done.
-unsafe fn linked_result<T>(
-    upstream: &Upstream,
-    from: NodeRef,
-    outcome: Outcome,
-    garbage: &mut Garbage,
-) -> Result<T, Failure> {
+unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Failure> {
     // Who linked it may still be at it.
     upstream.pass();
-    // SAFETY: `from` is done, and its result is this node's to take (F1).
-    let result = unsafe { from.take::<T>(outcome) };
-    // SAFETY: this was the consumer.
-    unsafe { from.consumed::<T>(garbage) };
-    result
+    // SAFETY: it is done, and its result is this node's to take (F1).
+    unsafe { walk.take::<T>() }
 }
 
 /// What attaches a promise to the future that it is linked to.
@@ -401,19 +413,15 @@ impl<T: Send + 'static> Linker<T> {
         slot: 0,
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
-        told: Told::Step(Self::step),
+        step: Self::step,
+        wake: node::never,
         visit: Some(Linked::visit),
         relink: Some(Linked::relink),
         assist: None,
         kill: None,
     };
 
-    unsafe fn step(
-        node: NonNull<Head>,
-        from: NodeRef,
-        outcome: Outcome,
-        garbage: &mut Garbage,
-    ) -> Option<Next> {
+    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         // SAFETY: of a living linker.
         unsafe { node.as_ref() }.state.touch();
         // SAFETY: of a living linker.
@@ -421,14 +429,14 @@ impl<T: Send + 'static> Linker<T> {
         // SAFETY: of a living linker.
         let upstream = unsafe { Linked::upstream(node) };
         // SAFETY: attached by `link`.
-        let result = unsafe { linked_result::<T>(upstream, from, outcome, garbage) };
+        let result = unsafe { linked_result::<T>(upstream, walk) };
         // It may be found upstream of the root until the walk is over.
-        garbage.push(node.cast(), |node| {
+        walk.push(node.cast(), |node| {
             // SAFETY: its work is done.
             unsafe { memory::free(node.cast::<Self>()) };
         });
         // SAFETY: this is the producer of the root, whose slot is empty.
-        unsafe { node::conclude(NodeRef::root(root), result) }
+        unsafe { walk.conclude(NodeRef::root(root), result) }
     }
 }
 
@@ -498,9 +506,19 @@ fn attach_linker<T: Send + 'static>(
 }
 
 /// Whether a promise is upstream of a future, or its own.
+///
+/// # Safety
+///
+/// By the promise's producer.
 unsafe fn is_upstream<T>(root: NodeRef, pending: &Pending<T>) -> bool {
     if pending.node() == root {
         return true;
+    }
+    // What is made of a promise's future is attached to it. So links that are made before what leads to them,
+    // which cannot be compressed, are not followed to their end by each new one.
+    // SAFETY: by the promise's producer.
+    if !unsafe { root.state() }.is_attached() {
+        return false;
     }
     let mut visitor = Visitor::new(Errand::Find(root));
     // SAFETY: by its consumer.

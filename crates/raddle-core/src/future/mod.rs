@@ -14,6 +14,7 @@
 //! |-------------|----------------------------------------------------------------------------|
 //! | `state`     | the word between producer and consumer. **Start here**                        |
 //! | `node`      | what all nodes have in common; completing                                   |
+//! | `memory`    | where nodes come from                                                       |
 //! | `life`      | for models: that nobody uses what has been freed                              |
 //! | `ledger`    | the memory of nodes under models                                             |
 //! | `walk`      | running continuations, in a loop                                            |
@@ -26,11 +27,19 @@
 //! | `watch`     | attaching to a future that one keeps                                        |
 //! | `all`, `race`, `shared` | several futures, or several consumers                               |
 //! | `repeat`    | loops                                                                      |
-//! | `timer`     | the timer thread; what takes a duration                                      |
+//! | `timer`     | the timer thread; delays                                                    |
+//! | `detour`    | a future that ends as another, or before                                     |
 //! | `wait`      | blocking a thread                                                           |
-//! | `tasks`     | to async Rust, and from it                                                  |
+//! | `awaiting`  | to async Rust, and from it                                                  |
+//! | `on`        | continuations on a pool                                                     |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod all;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod awaiting;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod detour;
 pub(crate) mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
@@ -39,19 +48,43 @@ mod interrupt;
 pub(crate) mod ledger;
 mod life;
 mod link;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) mod memory;
+#[cfg(any(raddle_loom, raddle_shuttle))]
+pub(crate) use self::ledger as memory;
 pub(crate) mod node;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod on;
 mod ops;
 mod promise;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod race;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod repeat;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod shared;
 pub(crate) mod state;
 pub(crate) mod then;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
+#[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code))]
+mod watch;
 
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
 pub use self::promise::Promise;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::{
+    all::{collect, collect_results, fold, join_all, traverse},
+    awaiting::Awaiting,
+    race::{AsCompleted, Selected, as_completed, first, select, wait_all, wait_any},
+    repeat::{tail_loop, times, traverse_sequentially, while_do},
+    shared::Shared,
+};
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub(crate) use crate::spawn::Pinned;

@@ -20,9 +20,10 @@ use std::ptr::NonNull;
 
 use crate::future::ears::Ears;
 use crate::future::failure::{Failure, FailureKind};
+use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
-use crate::future::walk::{self, Garbage, Next};
+use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter};
 use crate::panics::discard;
 
@@ -49,8 +50,10 @@ pub(crate) struct VTable {
     pub(crate) slot: usize,
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
-    /// What a continuation or waiter does when the node that it is attached to is done.
-    pub(crate) told: Told,
+    /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
+    pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
+    /// Wakes a waiter; the consumer takes the result.
+    pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
     pub(crate) visit: Option<Visit>,
     /// Takes over another future in the place of the one that this node is attached to.
@@ -61,17 +64,9 @@ pub(crate) struct VTable {
     pub(crate) kill: Option<unsafe fn(NonNull<Head>) -> Killed>,
 }
 
-/// See [`VTable::told`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Told {
-    /// Takes the result, and says who is next.
-    Step(unsafe fn(NonNull<Head>, NodeRef, Outcome, &mut Garbage) -> Option<Next>),
-    /// Is woken; the consumer takes the result.
-    Wake(unsafe fn(NonNull<Head>)),
-    /// Hands on to the one behind it: ears.
-    Ears,
-    /// Is never attached.
-    Never,
+/// For tables of nodes that are never attached in the one way or the other.
+pub(crate) fn never<T>(_: NonNull<Head>) -> T {
+    unreachable!("is not attached like that")
 }
 
 /// See [`VTable::visit`].
@@ -200,12 +195,12 @@ impl NodeRef {
     ///
     /// As [`free`](NodeRef::free), except that it may be found upstream.
     #[inline]
-    pub(crate) unsafe fn consumed<T>(self, garbage: &mut Garbage) {
+    pub(crate) unsafe fn consumed<T>(self, walk: &mut Walk) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
-            None => garbage.push(self.start(), Root::<T>::free),
+            None => walk.push(self.start(), Root::<T>::free),
             Some(vtable) if vtable.visit.is_some() => {
-                garbage.push(self.start(), |node| {
+                walk.push(self.start(), |node| {
                     let node = node.cast::<Head>();
                     // SAFETY: N3: kept until here.
                     let free = unsafe { node.as_ref() }.table().free;
@@ -306,6 +301,7 @@ pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next
     // SAFETY: F4.
     match state.complete(outcome, |ears| unsafe { Ears::free(ears) }) {
         Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
+        Completed::Alone => None,
         other => {
             // SAFETY: contract.
             unsafe { completed::<T>(node, outcome, other) };
@@ -322,10 +318,9 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
         // SAFETY: F2.
         Completed::Tell(waiter) => unsafe { walk::wake(waiter) },
         Completed::Dropped => {
-            // SAFETY: the consumer has gone, so both the slot and the node are the producer's.
-            discard(unsafe { node.take::<T>(outcome) });
-            // SAFETY: nobody is downstream, so nobody can find it.
-            unsafe { node.free::<T>() };
+            // SAFETY: the consumer has gone, so both the slot and the node are the producer's, and nobody
+            // is downstream, who could find it.
+            unsafe { discard_result::<T>(node, outcome) };
         }
         Completed::Killed => {
             // SAFETY: F1: the producer's still.
@@ -341,27 +336,33 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
     }
 }
 
-/// Where nodes come from and go to.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-pub(crate) mod memory {
-    use std::ptr::NonNull;
-
-    #[inline]
-    pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
-        NonNull::from(Box::leak(Box::new(node)))
-    }
-
-    /// Frees a node without dropping what its slot holds.
-    ///
-    /// # Safety
-    ///
-    /// From `allocate`, once.
-    #[inline]
-    pub(crate) unsafe fn free<N>(node: NonNull<N>) {
-        // SAFETY: contract.
-        drop(unsafe { Box::from_raw(node.as_ptr()) });
-    }
+/// Drops what is in the slot of a node that nobody uses any more, and frees it: now, or soon if this is deep,
+/// because what is dropped may own the next one.
+///
+/// # Safety
+///
+/// The slot and the node are the caller's, the slot is full unless the outcome is `Killed`. It is the node of a
+/// future of `T`.
+pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
+    let discard: unsafe fn(NodeRef) = match outcome {
+        Outcome::Ok => discard_value::<T>,
+        Outcome::Err => discard_failure::<T>,
+        Outcome::Killed => NodeRef::free::<T>,
+    };
+    // SAFETY: contract: once, and whenever.
+    unsafe { walk::unless_deep(node, discard) };
 }
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
-pub(crate) use crate::future::ledger as memory;
+unsafe fn discard_value<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_result`.
+    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
+    // SAFETY: as above; the slot is empty.
+    unsafe { node.free::<T>() };
+}
+
+unsafe fn discard_failure<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_result`.
+    discard(unsafe { node.take::<T>(Outcome::Err) }.err());
+    // SAFETY: as above; the slot is empty.
+    unsafe { node.free::<T>() };
+}

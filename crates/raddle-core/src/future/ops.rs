@@ -92,7 +92,7 @@ impl<T> Future<T> {
 /// - Dropping the new future does not keep the closure from running.
 ///
 /// Nothing recurses: neither completing long chains, nor dropping them, nor closures that return futures made by
-/// operations that return futures. When completions are nested 16 deep (a continuation that completes a promise
+/// operations that return futures. When completions are nested 32 deep (a continuation that completes a promise
 /// whose continuation completes a promise ..), the next ones are put off until the outermost is over, or the
 /// thread waits for a future.
 impl<T: Send + 'static> Future<T> {
@@ -390,6 +390,13 @@ fn aside(f: impl FnOnce()) {
     }
 }
 
+/// Drops a closure that the result passes by; a panic of its `Drop` does not change the result.
+#[inline]
+fn pass<F, R>(closure: F, result: R) -> R {
+    discard(closure);
+    result
+}
+
 struct Map<F>(F);
 
 impl<T: Send + 'static, U: Send + 'static, F> Then<T> for Map<F>
@@ -400,7 +407,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
-        result.map(self.0)
+        match result {
+            Ok(value) => Ok((self.0)(value)),
+            Err(failure) => Err(pass(self.0, failure)),
+        }
     }
 }
 
@@ -414,7 +424,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
-        (self.0)(result?).map_err(Into::into)
+        match result {
+            Ok(value) => (self.0)(value).map_err(Into::into),
+            Err(failure) => Err(pass(self.0, failure)),
+        }
     }
 }
 
@@ -428,8 +441,13 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        let value = result?;
-        if (self.0)(&value) { Ok(value) } else { Err(Failure::plain(FailureKind::Empty)) }
+        match result {
+            Ok(value) => match (self.0)(&value) {
+                true => Ok(value),
+                false => Err(Failure::plain(FailureKind::Empty)),
+            },
+            Err(failure) => Err(pass(self.0, failure)),
+        }
     }
 }
 
@@ -457,7 +475,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        result.or_else(self.0)
+        match result {
+            Ok(value) => Ok(pass(self.0, value)),
+            Err(failure) => (self.0)(failure),
+        }
     }
 }
 
@@ -471,7 +492,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        result.map_err(self.0)
+        match result {
+            Ok(value) => Ok(pass(self.0, value)),
+            Err(failure) => Err((self.0)(failure)),
+        }
     }
 }
 
@@ -485,8 +509,9 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        if let Ok(value) = &result {
-            aside(|| (self.0)(value));
+        match &result {
+            Ok(value) => aside(|| (self.0)(value)),
+            Err(_) => discard(self.0),
         }
         result
     }
@@ -502,8 +527,9 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        if let Err(failure) = &result {
-            aside(|| (self.0)(failure));
+        match &result {
+            Ok(_) => discard(self.0),
+            Err(failure) => aside(|| (self.0)(failure)),
         }
         result
     }
@@ -551,7 +577,7 @@ where
     fn call(self, result: Result<T, Failure>) -> Future<U> {
         match result {
             Ok(value) => (self.0)(value),
-            Err(failure) => Future::failed(failure),
+            Err(failure) => Future::failed(pass(self.0, failure)),
         }
     }
 }
@@ -581,7 +607,7 @@ where
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Future<T> {
         match result {
-            Ok(value) => Future::ready(value),
+            Ok(value) => Future::ready(pass(self.0, value)),
             Err(failure) => (self.0)(failure),
         }
     }

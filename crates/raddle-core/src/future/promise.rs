@@ -74,7 +74,7 @@ impl<T: Send + 'static> Promise<T> {
     pub fn with_interrupt(
         handler: impl FnMut(Interrupt) + Send + 'static,
     ) -> (Promise<T>, Future<T>) {
-        Self::with_hearing(Hearing::with_handler(Box::new(handler)))
+        Self::with_hearing(Hearing::new(Some(Box::new(handler)), None))
     }
 
     pub(crate) fn with_hearing(

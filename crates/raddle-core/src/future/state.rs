@@ -209,9 +209,18 @@ impl<C> State<C> {
         if word & TAG == CONT {
             return payload(word).map_or(Completed::Alone, Completed::Next);
         }
+        // ORD: as in `complete_slowly`.
+        let exchange = |word| {
+            self.word().compare_exchange(word, outcome.word(), Ordering::AcqRel, Ordering::Acquire)
+        };
+        if word == EMPTY && exchange(word).is_ok() {
+            return Completed::Alone;
+        }
         self.complete_slowly(word, outcome, free_ears)
     }
 
+    #[cold]
+    #[inline(never)]
     fn complete_slowly(
         &self,
         mut word: usize,
@@ -270,6 +279,13 @@ impl<C> State<C> {
         // ORD: Acquire pairs with the Release of `attach`.
         let word = self.word().load(Ordering::Acquire);
         matches!(word & TAG, CONT | CONT_EARS).then(|| payload(word)).flatten()
+    }
+
+    /// Whether somebody is attached, or may be.
+    pub(crate) fn is_attached(&self) -> bool {
+        // ORD: Acquire: what is attached downstream was so before.
+        let word = self.word.load(Ordering::Acquire);
+        word == BUSY || !matches!(word & TAG, EMPTY | DROPPED | KILLED)
     }
 
     /// Whether the consumer has gone.
@@ -441,6 +457,14 @@ impl<C> State<C> {
                 _ => return None,
             }
         }
+    }
+
+    /// Whether somebody may want to know that the consumer goes: see `ears`.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
+        let word = self.word().load(Ordering::Relaxed);
+        word & TAG == EMPTY && word & !TAG != 0
     }
 
     /// The consumer goes away; nobody waits.

@@ -6,10 +6,12 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
-use crate::future::walk::{Garbage, Next};
+use crate::future::walk::Walk;
 use crate::local::{self, Capture};
+use crate::panics::discard;
 
 /// An operation: from how one future ended to how the next one does.
 pub(crate) trait Then<T>: Send + 'static {
@@ -44,13 +46,16 @@ impl<T: Send + 'static> Future<T> {
     /// The future of what the operation makes of this one.
     #[inline]
     pub(crate) fn then<O: Then<T>>(self, op: O) -> Future<O::Out> {
-        match self.now() {
-            Now::Done(result) => Future::from(call(op, result)),
-            Now::Never => Future(Repr::Never),
-            Now::Pending(pending) => match local::capture().some() {
+        // Not by `now`: attaching finds out by itself whether a pending one is done.
+        if let Repr::Pending(pending) = self.0 {
+            return match local::capture().some() {
                 None => pending.then(op, ()),
                 Some(context) => pending.then(op, context),
-            },
+            };
+        }
+        match self.now() {
+            Now::Done(result) => Future::from(call(op, result)),
+            Now::Pending(_) | Now::Never => Future(Repr::Never),
         }
     }
 }
@@ -58,11 +63,14 @@ impl<T: Send + 'static> Future<T> {
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        let step = memory::allocate(Step::<T, O, C> {
-            head: Head { state: State::new(), vtable: Step::<T, O, C>::VTABLE },
-            body: Body { op: ManuallyDrop::new(op) },
-            context: ManuallyDrop::new(context),
-        });
+        if self.outcome().is_some() {
+            // Saves the node.
+            return match self.take() {
+                Ok(result) => Future::from(call(op, result)),
+                Err(_) => unreachable!("it is done"),
+            };
+        }
+        let step = Step::allocate(op, context);
         let cell = self.cell();
         match self.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
@@ -107,12 +115,28 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
         slot: offset_of!(Self, body),
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
-        told: Told::Step(Self::step),
+        step: Self::step,
+        wake: node::never,
         visit: None,
         relink: None,
         assist: None,
         kill: None,
     };
+
+    /// Writes field by field: a copy of the whole would wait for the stores.
+    #[inline]
+    fn allocate(op: O, context: C) -> NonNull<Self> {
+        let place = memory::reserve::<Self>();
+        let node = place.as_ptr();
+        let head = Head { state: State::new(), vtable: Self::VTABLE };
+        // SAFETY: just reserved, here and below.
+        unsafe { (&raw mut (*node).head).write(head) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).body).cast::<O>().write(op) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*node).context).write(ManuallyDrop::new(context)) };
+        place
+    }
 
     /// Takes the closure and the context out.
     ///
@@ -133,27 +157,23 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
         (op, unsafe { context.read() })
     }
 
-    unsafe fn step(
-        node: NonNull<Head>,
-        from: NodeRef,
-        outcome: Outcome,
-        garbage: &mut Garbage,
-    ) -> Option<Next> {
-        // SAFETY: `from` is done, and its result is this node's to take (F1).
-        let input = unsafe { from.take::<T>(outcome) };
-        // SAFETY: this was the consumer.
-        unsafe { from.consumed::<T>(garbage) };
+    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: it is done, and its result is this node's to take (F1).
+        let input = unsafe { walk.take::<T>() };
         // SAFETY: told once (F2).
         let (op, context) = unsafe { Self::dismantle(node.cast()) };
         // SAFETY: alive until it is completed.
         let killed = unsafe { node.as_ref() }.state.is_killed();
         let result = if killed {
-            crate::panics::discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Err(Failure::killed())
         } else {
             context.run(|| call(op, input))
         };
         // SAFETY: this is the producer, the closure is gone.
-        unsafe { node::conclude(NodeRef::headed(node), result) }
+        unsafe { walk.conclude(NodeRef::headed(node), result) }
     }
 }

@@ -15,7 +15,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::cell::UnsafeCell;
@@ -28,6 +28,7 @@ use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
+use crate::future::walk;
 use crate::future::{Killed, Pinned};
 use crate::panics::discard;
 
@@ -35,6 +36,9 @@ use crate::panics::discard;
 pub(crate) trait Inputs: Send + Sync {
     /// Shows the visitor the inputs that are not done.
     fn visit(&self, visitor: &mut Visitor);
+
+    /// The future that is made of them has been dropped.
+    fn abandoned(&self) {}
 }
 
 /// Somebody who goes upstream.
@@ -42,7 +46,9 @@ pub(crate) struct Visitor {
     pub(crate) errand: Errand,
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
-    todo: Vec<Arc<dyn Inputs>>,
+    todo: Vec<(Arc<dyn Inputs>, bool)>,
+    /// Whether what is upstream here takes part in a race.
+    optional: bool,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
@@ -63,21 +69,28 @@ pub(crate) struct Found {
     /// Those whose handlers are to be run.
     hearings: Vec<SeamArc<Hearing>>,
     /// Tasks that are not done.
-    pub(crate) tasks: Vec<Pinned>,
+    pub(crate) tasks: Vec<Task>,
     /// The node that was looked for.
     pub(crate) node: bool,
+}
+
+/// A task that was found.
+pub(crate) struct Task {
+    pub(crate) pinned: Pinned,
+    /// Others may do in its place: it takes part in a race.
+    pub(crate) optional: bool,
 }
 
 impl Found {
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
-        self.tasks.iter().for_each(|task| task.interrupt(signal));
+        self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
         self.hearings.iter().for_each(|hearing| hearing.run());
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
-        let killed = self.tasks.iter().map(Pinned::kill);
+        let killed = self.tasks.iter().map(|task| task.pinned.kill());
         let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
         self.hearings.iter().for_each(|hearing| hearing.run());
         running
@@ -92,16 +105,53 @@ impl fmt::Debug for Visitor {
 
 impl Visitor {
     pub(crate) fn new(errand: Errand) -> Visitor {
-        Visitor { errand, found: Found::default(), todo: Vec::new(), replaced: Vec::new() }
+        Visitor {
+            errand,
+            found: Found::default(),
+            todo: Vec::new(),
+            optional: false,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Tells who made the promise of `root` that its consumer goes.
+    ///
+    /// # Safety
+    ///
+    /// By the consumer of `root`.
+    pub(crate) unsafe fn leave(root: NodeRef) {
+        // SAFETY: the consumer keeps it alive.
+        let state = unsafe { root.state() };
+        let Some(visit) = state.visit() else { return };
+        // SAFETY: F3, F4: they stay meanwhile.
+        let hearing = visit.ears().map(|ears| unsafe { Ears::hearing(ears) });
+        state.leave(visit);
+        let inputs = hearing.and_then(|hearing| hearing.look(|heard| heard.inputs.clone()));
+        if let Some(inputs) = inputs.and_then(|inputs| inputs.upgrade()) {
+            walk::abandon(inputs);
+        }
     }
 
     /// Goes on with combinations, holding nothing, and returns.
     pub(crate) fn finish(mut self) -> Found {
-        while let Some(inputs) = self.todo.pop() {
+        while let Some((inputs, optional)) = self.todo.pop() {
+            self.optional = optional;
             inputs.visit(&mut self);
         }
         discard(self.replaced);
         self.found
+    }
+
+    /// Visits somebody who takes part in a race.
+    pub(crate) fn optionally(&mut self, visit: impl FnOnce(&mut Visitor)) {
+        let before = std::mem::replace(&mut self.optional, true);
+        visit(self);
+        self.optional = before;
+    }
+
+    /// A task is upstream.
+    pub(crate) fn found_task(&mut self, pinned: Pinned) {
+        self.found.tasks.push(Task { pinned, optional: self.optional });
     }
 
     /// Visits what is upstream of a future that is not done.
@@ -129,13 +179,15 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
+            // Of the first node only.
+            let held = held.take();
             if let Errand::Find(node) = self.errand {
                 self.found.node |= node == at;
             }
             // SAFETY: V1, V2.
             let next = match unsafe { at.vtable() } {
                 // SAFETY: as above.
-                None => unsafe { self.root(at, held.take()) },
+                None => unsafe { self.root(at, held) },
                 Some(vtable) => vtable.visit.zip(at.head()).and_then(|(visit, head)| {
                     // SAFETY: as above.
                     unsafe { visit(head, self) }
@@ -180,7 +232,8 @@ impl Visitor {
                 Errand::Interrupt(signal) => heard.hear(signal),
                 Errand::Find(_) | Errand::Gather => None,
             };
-            self.todo.extend(heard.inputs.clone());
+            let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
+            self.todo.extend(inputs.map(|inputs| (inputs, self.optional)));
             // Locked before the ears are let go, so that who takes it out of them finds out.
             (replaced, heard.forward.map(Linker::lock))
         });

@@ -1,12 +1,15 @@
 //! Blocking on a node.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::future::ears;
-use crate::future::node::{Head, NodeRef, Told, VTable};
+use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
+use crate::future::walk;
 use crate::latch::Latch;
 
 /// A waiting thread, as a node that is told: on the thread's own stack.
@@ -20,12 +23,13 @@ impl Waiting {
     const VTABLE: &'static VTable = &VTable {
         slot: 0,
         free: |_| unreachable!("lives on a stack"),
-        told: Told::Wake(|node| {
+        step: |node, _| node::never(node),
+        wake: |node| {
             // SAFETY: told by the producer, once, while the thread waits for the latch (F2).
             let latch = unsafe { &raw const (*node.cast::<Waiting>().as_ptr()).latch };
             // SAFETY: as above; the thread may go on at once (L1).
             unsafe { Latch::set(latch) };
-        }),
+        },
         visit: None,
         relink: None,
         assist: None,
@@ -33,29 +37,100 @@ impl Waiting {
     };
 }
 
-/// Blocks until the node is done, or the time has come; a worker helps meanwhile.
+/// Workers that wait for futures that were made of others. When such a future becomes another one, what is upstream
+/// of it may be a task that has not started, and nobody but them there to run it.
+static WORKERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// How many they are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whom to wake, and what he waits for.
+struct Entry {
+    waiting: NonNull<Head>,
+    node: NodeRef,
+}
+
+// SAFETY: who waits takes his entry out before he goes.
+unsafe impl Send for Entry {}
+
+/// Has workers look again what is upstream of what they wait for.
+pub(super) fn nudge() {
+    // Either who waits sees what has changed, or this sees him: the other fence is in `block`.
+    fence(Ordering::SeqCst);
+    if COUNT.load(Ordering::Relaxed) != 0 {
+        nudge_all();
+    }
+}
+
+#[cold]
+fn nudge_all() {
+    let workers = WORKERS.lock().unwrap_or_else(PoisonError::into_inner);
+    for Entry { waiting, node } in &*workers {
+        // SAFETY: its consumer waits.
+        let state = unsafe { node.state() };
+        // Detached by this, so it is this thread's to tell.
+        if state.detach(crate::future::ears::behind).is_some() {
+            // SAFETY: he cannot go before his entry is out.
+            unsafe { walk::wake(*waiting) };
+        }
+    }
+}
+
+/// Blocks until the node is done, or the time has come; a worker helps meanwhile. Or until it is nudged, if it asks for
+/// that; `ready` is asked, when it can be nudged, whether it need not block.
 ///
 /// # Safety
 ///
 /// The caller is the consumer of the node.
-pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
+pub(super) unsafe fn block(
+    node: NodeRef,
+    deadline: Option<Instant>,
+    nudged: bool,
+    ready: impl FnOnce() -> bool,
+) {
     let waiting = Waiting {
         head: Head { state: State::new(), vtable: Waiting::VTABLE },
         latch: Latch::new(host::parker()),
     };
     // Of the whole of it, not of the head alone.
     let me: NonNull<Head> = NonNull::from(&waiting).cast();
+    // Attached first: who nudges detaches.
     // SAFETY: contract.
     if unsafe { attach(node, me, Attach::Waiter) }.is_err() {
         return;
     }
     // SAFETY: the consumer keeps the node alive.
     let state = unsafe { node.state() };
-    if !host::wait(&waiting.latch, deadline) && state.detach(ears::behind).is_none() {
+    let entry = nudged.then(|| Listed::new(me, node));
+    let told = if nudged && ready() { false } else { host::wait(&waiting.latch, deadline) };
+    if !told && state.detach(ears::behind).is_none() {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }
+    drop(entry);
     let _ = &waiting.head;
+}
+
+/// An entry among the workers that wait.
+struct Listed(NonNull<Head>);
+
+impl Listed {
+    fn new(waiting: NonNull<Head>, node: NodeRef) -> Listed {
+        let mut workers = WORKERS.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Entry { waiting, node });
+        COUNT.store(workers.len(), Ordering::Relaxed);
+        drop(workers);
+        // Pairs with that in `nudge`.
+        fence(Ordering::SeqCst);
+        Listed(waiting)
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let mut workers = WORKERS.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.retain(|entry| entry.waiting != self.0);
+        COUNT.store(workers.len(), Ordering::Relaxed);
+    }
 }
 
 /// Blocks for good.
@@ -73,24 +148,33 @@ pub(super) fn idle(time: Duration) {
 
 /// How a thread waits: a worker helps meanwhile.
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod host {
-    pub(super) use crate::pool::{current_parker as parker, wait_for_future as wait};
+pub(super) mod host {
+    pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
+
+    /// Whether this thread can run tasks.
+    pub(crate) fn is_worker() -> bool {
+        crate::pool::Worker::here().is_some()
+    }
 }
 
 #[cfg(any(raddle_loom, raddle_shuttle))]
-mod host {
+pub(super) mod host {
     use std::time::Instant;
 
     use raddle_sync::parker::Parker;
 
     use crate::latch::Latch;
 
-    pub(super) fn parker() -> &'static Parker {
+    pub(crate) fn parker() -> &'static Parker {
         Box::leak(Box::default())
     }
 
+    pub(crate) fn is_worker() -> bool {
+        false
+    }
+
     /// Under a model a time limit is over at once.
-    pub(super) fn wait(latch: &Latch, deadline: Option<Instant>) -> bool {
+    pub(crate) fn wait(latch: &Latch, deadline: Option<Instant>) -> bool {
         if deadline.is_none() {
             latch.wait();
         }

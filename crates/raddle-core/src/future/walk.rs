@@ -3,27 +3,31 @@
 //!
 //! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
 //! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
-//! are nested [`DEPTH_LIMIT`] deep, further ones are queued on the thread, in order, and run when
-//! the outermost is over, or before the thread blocks ([`flush`]). So the stack is bounded whatever the
-//! graph. Calls of closures that return futures on satisfied ones count as well: that makes
+//! are nested [`DEPTH_LIMIT`] deep, further ones are put off, and run when the outermost is over, or before
+//! the thread blocks ([`flush`]). So the stack is bounded whatever the graph. What was put off runs depth first,
+//! as if it were nested: what it puts off in its turn comes before what follows it. Calls of closures that return futures on satisfied ones count as well: that makes
 //! `flat_map` recursion on constants a loop.
 //!
 //! # Invariants
 //!
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
 //!   downstream of it: see F3 in `state` and `upstream`.
-//! - **T2** A thread whose depth is 0 has an empty queue.
+//! - **T2** A thread whose depth is 0 has put nothing off.
+//! - **T3** What a thread has put off, since it began with what it is running, is run before it blocks; what is
+//!   to follow is not, because that may in its turn wait for what is running.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use crate::future::ears::Ears;
-use crate::future::node::{Head, NodeRef, Told};
+use crate::future::ears::{Ears, is_ears};
+use crate::future::failure::Failure;
+use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
+use crate::future::upstream::Inputs;
 use crate::local;
 
-/// Where a walk goes on: `from` is done and `node` takes its result.
+/// Where a walk begins: `from` is done and `node` takes its result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Next {
     pub(crate) node: NonNull<Head>,
@@ -31,9 +35,17 @@ pub(crate) struct Next {
     pub(crate) outcome: Outcome,
 }
 
+/// A walk, at a node that is done.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    from: NodeRef,
+    outcome: Outcome,
+    garbage: Garbage,
+}
+
 /// Nodes to be freed when the walk is over (T1).
 #[derive(Debug, Default)]
-pub(crate) struct Garbage {
+struct Garbage {
     first: Option<Rubbish>,
     more: Vec<Rubbish>,
 }
@@ -44,22 +56,61 @@ struct Rubbish {
     free: unsafe fn(NonNull<u8>),
 }
 
-impl Garbage {
+impl Walk {
+    /// Takes the result of the node where the walk is, for the continuation, and frees the node.
+    ///
+    /// # Safety
+    ///
+    /// Once at each node, by its continuation; it is the node of a future of `T`.
+    #[inline]
+    pub(crate) unsafe fn take<T>(&mut self) -> Result<T, Failure> {
+        // SAFETY: contract: it is done (F1).
+        let result = unsafe { self.from.take::<T>(self.outcome) };
+        // SAFETY: contract: the continuation is in the consumer's place.
+        unsafe { self.from.consumed::<T>(self) };
+        result
+    }
+
+    /// Completes a node, and goes there if somebody takes its result.
+    ///
+    /// # Safety
+    ///
+    /// As [`node::conclude`].
+    #[inline]
+    pub(crate) unsafe fn conclude<T>(
+        &mut self,
+        node: NodeRef,
+        result: Result<T, Failure>,
+    ) -> Option<NonNull<Head>> {
+        // SAFETY: contract.
+        let next = unsafe { node::conclude(node, result) }?;
+        self.from = node;
+        self.outcome = next.outcome;
+        Some(next.node)
+    }
+
+    /// Frees a node when the walk is over.
     #[inline]
     pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
         let rubbish = Rubbish { node, free };
-        if self.first.is_none() {
-            self.first = Some(rubbish);
+        if self.garbage.first.is_none() {
+            self.garbage.first = Some(rubbish);
         } else {
-            self.more.push(rubbish);
+            self.garbage.more.push(rubbish);
         }
     }
+}
 
+impl Garbage {
     /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
     /// the lock is passed before the node is freed.
     #[inline]
     fn clear(self) {
-        for Rubbish { node, free } in self.more.into_iter().rev().chain(self.first) {
+        for Rubbish { node, free } in self.more.into_iter().rev() {
+            // SAFETY: pushed by who took the result, for this moment (N3).
+            unsafe { free(node) };
+        }
+        if let Some(Rubbish { node, free }) = self.first {
             // SAFETY: pushed by who took the result, for this moment (N3).
             unsafe { free(node) };
         }
@@ -69,7 +120,8 @@ impl Garbage {
 /// What waits for the thread to be less deep.
 enum Deferred {
     Walk(Next),
-    Drop(NodeRef, unsafe fn(NodeRef)),
+    Node(NodeRef, unsafe fn(NodeRef)),
+    Abandon(Arc<dyn Inputs>),
 }
 
 impl Deferred {
@@ -77,25 +129,27 @@ impl Deferred {
         match self {
             Deferred::Walk(next) => walk(next),
             // SAFETY: by who deferred it.
-            Deferred::Drop(node, drop) => unsafe { drop(node) },
+            Deferred::Node(node, f) => unsafe { f(node) },
+            Deferred::Abandon(inputs) => inputs.abandoned(),
         }
     }
 }
 
 /// How deep walks nest.
-const DEPTH_LIMIT: usize = 16;
-/// Set in the depth while the queue is not empty.
+const DEPTH_LIMIT: usize = 32;
+/// Set in the depth while something has been put off.
 const QUEUED: usize = 1 << 31;
 
 raddle_sync::thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 raddle_sync::thread_local! {
-    static QUEUE: RefCell<VecDeque<Deferred>> = const { RefCell::new(VecDeque::new()) };
+    /// In the order in which it was put off.
+    static QUEUE: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `f` one level deeper, or `deep` if this is the limit.
-#[inline]
+#[inline(always)]
 pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
     let depth = DEPTH.with(Cell::get);
     if depth & !QUEUED >= DEPTH_LIMIT {
@@ -104,28 +158,32 @@ pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S
     DEPTH.with(|d| d.set(depth + 1));
     // Not restored by a panic: what is called here does not unwind.
     let result = f(state);
-    DEPTH.with(|d| {
+    let after = DEPTH.with(|d| {
         let after = d.get() - 1;
         d.set(after);
-        if after == QUEUED {
-            drain();
-        }
+        after
     });
+    if after == QUEUED {
+        drain();
+    }
     result
 }
 
-/// Runs what was queued, at depth 0.
+/// Runs what was put off, and what that puts off.
 #[cold]
 fn drain() {
-    DEPTH.with(|d| d.set(1));
-    while let Some(deferred) = QUEUE.with(|queue| queue.borrow_mut().pop_front()) {
+    // The first last. Not in the queue, so that a wait within does not find what is to follow (T3).
+    let mut todo = Vec::new();
+    loop {
+        QUEUE.with(|queue| todo.extend(queue.borrow_mut().drain(..).rev()));
+        DEPTH.with(|d| d.set(1));
+        let Some(deferred) = todo.pop() else { break };
         deferred.run();
     }
     DEPTH.with(|d| d.set(0));
 }
 
-/// Runs what was queued, however deep this is: before the thread blocks, which what is queued may be
-/// needed to end.
+/// Runs what was put off, however deep this is: before the thread blocks, as it may wait for just that (T3).
 pub(crate) fn flush() {
     let depth = DEPTH.with(Cell::get);
     if depth & QUEUED != 0 {
@@ -159,35 +217,39 @@ pub(crate) fn defer_walk(next: Next) {
     defer(Deferred::Walk(next));
 }
 
-/// Calls `drop` on the node: now, or soon if this is deep.
+/// Calls `f` with the node: now, or soon if this is deep.
 ///
 /// # Safety
 ///
 /// It must be sound to call it, once, on this thread at any later time, and it must not unwind.
-pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
+pub(crate) unsafe fn unless_deep(node: NodeRef, f: unsafe fn(NodeRef)) {
     nested(
         node,
         // SAFETY: contract.
-        |node| unsafe { drop(node) },
-        |node| defer(Deferred::Drop(node, drop)),
+        |node| unsafe { f(node) },
+        |node| defer(Deferred::Node(node, f)),
     );
+}
+
+/// Tells a combination that its future has been dropped: now, or soon if this is deep.
+pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
+    nested(inputs, |inputs| inputs.abandoned(), |inputs| defer(Deferred::Abandon(inputs)));
 }
 
 fn walk(next: Next) {
     local::outside(|| {
-        let mut garbage = Garbage::default();
-        let mut next = Some(next);
-        while let Some(Next { node, from, outcome }) = next {
+        let Next { mut node, from, outcome } = next;
+        let mut walk = Walk { from, outcome, garbage: Garbage::default() };
+        loop {
             // SAFETY: F2: attached nodes are alive until they are told.
-            next = match unsafe { node.as_ref() }.table().told {
-                // SAFETY: `from` is done, and this is its continuation.
-                Told::Step(step) => unsafe { step(node, from, outcome, &mut garbage) },
-                // SAFETY: as above.
-                Told::Ears => unsafe { Ears::next(node) }.map(|node| Next { node, from, outcome }),
-                Told::Wake(_) | Told::Never => unreachable!("is no continuation"),
-            };
+            let head = unsafe { node.as_ref() };
+            // SAFETY: the walk is at a node that is done, and this is its continuation.
+            match unsafe { (head.table().step)(node, &mut walk) } {
+                Some(next) => node = next,
+                None => break,
+            }
         }
-        garbage.clear();
+        walk.garbage.clear();
     });
 }
 
@@ -197,9 +259,8 @@ fn walk(next: Next) {
 ///
 /// It was attached, and found by completing (F2).
 pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
-    // SAFETY: alive until it is told.
-    if let Told::Ears = unsafe { waiter.as_ref() }.table().told {
-        // SAFETY: as above.
+    if is_ears(waiter) {
+        // SAFETY: alive until it is told.
         let next = unsafe { Ears::next(waiter) };
         // SAFETY: F4: the state does not lead to them any more.
         unsafe { Ears::free(waiter) };
@@ -209,9 +270,7 @@ pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
         }
     }
     // SAFETY: alive until it is told.
-    match unsafe { waiter.as_ref() }.table().told {
-        // SAFETY: told once.
-        Told::Wake(wake) => unsafe { wake(waiter) },
-        _ => unreachable!("is no waiter"),
-    }
+    let head = unsafe { waiter.as_ref() };
+    // SAFETY: told once.
+    unsafe { (head.table().wake)(waiter) };
 }

@@ -1,8 +1,10 @@
 //! [`Frame`]: all bindings of a context.
 
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::local::Thread;
 use crate::local::key::HOT;
 use crate::local::snapshot::{Context, Inner};
 use crate::spawn::claim::Claim;
@@ -13,56 +15,85 @@ pub(crate) struct Frame {
     /// The claim word of the running task.
     claim: *const Claim,
     hot: [*const (); HOT],
-    /// The values of the other keys, for ids from `HOT` on; null: all unbound.
-    cold: *const Cold,
-    /// Which hot slots are owned, and may be shared; the last bit says that for some cold ones.
-    owned: u32,
-    /// The snapshot of this frame, made when it is first asked for; the frame holds a share of it.
+    /// The slots of the other keys, from id `HOT` on.
+    cold: *const ColdSlot,
+    cold_len: u32,
+    /// A bit for each hot slot that is owned, and [`COLD_OWNED`], [`LENT`].
+    flags: u16,
+    /// Shares of the snapshot that the frame holds besides: taken some at a time, and handed out by `home`
+    /// without a read-modify-write each.
+    spare: Cell<u8>,
+    /// How many it took last.
+    batch: Cell<u8>,
+    /// The snapshot of this frame, made when it is first asked for; the frame holds a share of it, unless
+    /// it is `LENT`.
     snapshot: AtomicPtr<Inner>,
+    /// The thread that made the frame to run in it. Others may run forks.
+    home: Thread,
 }
 
-/// Slots of keys that came late.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Cold {
-    pub(crate) slots: Vec<ColdSlot>,
-}
+/// Room for slots of keys that came late.
+#[derive(Debug, Default)]
+pub(crate) struct Cold(Vec<ColdSlot>);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ColdSlot {
-    pub(crate) value: *const (),
-    pub(crate) owned: bool,
+    value: *const (),
+    owned: bool,
 }
 
 const UNBOUND: ColdSlot = ColdSlot { value: ptr::null(), owned: false };
-const COLD_OWNED: u32 = 1 << HOT;
+/// Some cold slot is owned.
+const COLD_OWNED: u16 = 1 << HOT;
+/// Who made the frame holds the snapshot for it.
+const LENT: u16 = COLD_OWNED << 1;
+/// How many shares a frame takes at a time, at most.
+const BATCH: u8 = 32;
 
 impl Frame {
-    pub(crate) const fn empty(claim: *const Claim) -> Frame {
+    #[inline]
+    pub(crate) fn empty(claim: *const Claim, home: Thread) -> Frame {
         Frame {
             claim,
             hot: [ptr::null(); HOT],
             cold: ptr::null(),
-            owned: 0,
+            cold_len: 0,
+            flags: 0,
+            spare: Cell::new(0),
+            batch: Cell::new(0),
             snapshot: AtomicPtr::new(ptr::null_mut()),
+            home,
         }
     }
 
-    /// A copy, with nobody's snapshot.
-    pub(crate) fn copy(&self) -> Frame {
+    /// A copy for that thread, with nobody's snapshot.
+    #[inline]
+    pub(crate) fn copy(&self, home: Thread) -> Frame {
         Frame {
             claim: self.claim,
             hot: self.hot,
             cold: self.cold,
-            owned: self.owned,
+            cold_len: self.cold_len,
+            flags: self.flags & !LENT,
+            spare: Cell::new(0),
+            batch: Cell::new(0),
             snapshot: AtomicPtr::new(ptr::null_mut()),
+            home,
         }
     }
 
-    /// A copy of the current frame.
+    /// A copy of the frame of a context word, for that thread.
+    ///
+    /// # Safety
+    ///
+    /// X1.
     #[inline]
-    pub(crate) fn copy_current() -> Frame {
-        // SAFETY: X1.
-        unsafe { Frame::of_word(super::current()) }.map_or(Frame::empty(ptr::null()), Frame::copy)
+    pub(crate) unsafe fn copy_of(word: usize, home: Thread) -> Frame {
+        // SAFETY: contract.
+        match unsafe { Frame::of_word(word) } {
+            Some(frame) => frame.copy(home),
+            None => Frame::empty(ptr::null(), home),
+        }
     }
 
     pub(crate) fn with_claim(mut self, claim: *const Claim) -> Frame {
@@ -70,6 +101,7 @@ impl Frame {
         self
     }
 
+    #[inline(always)]
     pub(crate) fn word(&self) -> usize {
         (self as *const Frame).expose_provenance()
     }
@@ -97,6 +129,14 @@ impl Frame {
         self.claim
     }
 
+    fn cold(&self) -> &[ColdSlot] {
+        if self.cold.is_null() {
+            return &[];
+        }
+        // SAFETY: X2: set together by `set_cold`, alive as the frame is.
+        unsafe { std::slice::from_raw_parts(self.cold, self.cold_len as usize) }
+    }
+
     /// The value of a key; null if it is not bound.
     #[inline(always)]
     pub(crate) fn get(&self, id: usize) -> *const () {
@@ -108,12 +148,10 @@ impl Frame {
 
     #[inline]
     fn get_cold(&self, id: usize) -> *const () {
-        // SAFETY: alive as the frame is.
-        let cold = unsafe { self.cold.as_ref() };
-        cold.and_then(|cold| cold.slots.get(id - HOT)).map_or(ptr::null(), |slot| slot.value)
+        self.cold().get(id - HOT).map_or(ptr::null(), |slot| slot.value)
     }
 
-    /// Binds a key. A cold one has `cold` filled, which must outlive the frame at its place.
+    /// Binds a key. A cold one has `cold` filled, which must outlive the frame.
     ///
     /// The snapshot that the frame had is not its own any more: only on a fresh copy.
     #[inline]
@@ -121,54 +159,100 @@ impl Frame {
         if let Some(slot) = self.hot.get_mut(id) {
             *slot = value;
             let bit = 1 << id;
-            self.owned = if owned { self.owned | bit } else { self.owned & !bit };
+            self.flags = if owned { self.flags | bit } else { self.flags & !bit };
         } else {
             self.set_cold(id, ColdSlot { value, owned }, cold);
         }
     }
 
     #[cold]
-    fn set_cold(&mut self, id: usize, slot: ColdSlot, cold: &mut Cold) {
-        if !ptr::eq(self.cold, cold) {
-            // SAFETY: alive as the frame that this was copied from.
-            if let Some(before) = unsafe { self.cold.as_ref() } {
-                cold.slots.clone_from(&before.slots);
-            }
-        }
+    #[inline(never)]
+    fn set_cold(&mut self, id: usize, slot: ColdSlot, Cold(slots): &mut Cold) {
         let index = id - HOT;
-        if cold.slots.len() <= index {
-            cold.slots.resize(index + 1, UNBOUND);
+        if !ptr::eq(self.cold, slots.as_ptr()) {
+            let before = self.cold();
+            slots.clear();
+            slots.reserve_exact(before.len().max(index + 1));
+            slots.extend_from_slice(before);
         }
-        cold.slots[index] = slot;
-        self.owned &= !COLD_OWNED;
-        if cold.slots.iter().any(|slot| slot.owned) {
-            self.owned |= COLD_OWNED;
+        if slots.len() <= index {
+            slots.resize(index + 1, UNBOUND);
         }
-        self.cold = cold;
+        slots[index] = slot;
+        self.flags &= !COLD_OWNED;
+        if slots.iter().any(|slot| slot.owned) {
+            self.flags |= COLD_OWNED;
+        }
+        self.cold = slots.as_ptr();
+        self.cold_len = u32::try_from(slots.len()).expect("ids have 32 bits");
+    }
+
+    /// All bound keys, with their values, and whether they are owned.
+    fn bound(&self) -> impl Iterator<Item = (usize, NonNull<()>, bool)> {
+        let hot = self.hot.iter().enumerate();
+        let hot = hot.map(|(id, &value)| (id, value, self.flags & (1 << id) != 0));
+        let cold = self.cold().iter().enumerate();
+        let cold = cold.map(|(index, slot)| (index + HOT, slot.value, slot.owned));
+        hot.chain(cold)
+            .filter_map(|(id, value, owned)| Some((id, NonNull::new(value.cast_mut())?, owned)))
     }
 
     /// The owned bindings, each with its key.
-    pub(crate) fn owned(&self) -> impl Iterator<Item = (usize, *const ())> {
-        let hot = self.hot.iter().enumerate().filter(|(id, _)| self.owned & (1 << id) != 0);
-        // SAFETY: alive as the frame is.
-        let cold = unsafe { self.cold.as_ref() }.into_iter().flat_map(|cold| cold.slots.iter());
-        let cold = cold.enumerate().filter(|(_, slot)| slot.owned);
-        hot.map(|(id, &value)| (id, value))
-            .chain(cold.map(|(index, slot)| (index + HOT, slot.value)))
+    pub(crate) fn owned(&self) -> impl Iterator<Item = (usize, NonNull<()>)> {
+        self.bound().filter_map(|(id, value, owned)| owned.then_some((id, value)))
+    }
+
+    /// The bindings of borrows that `other` has as well, each with its key.
+    pub(crate) fn borrowed_by_both(
+        &self,
+        other: &Frame,
+    ) -> impl Iterator<Item = (usize, NonNull<()>)> {
+        let borrowed = |frame: &Frame, id: usize| match frame.hot.get(id) {
+            Some(_) => frame.flags & (1 << id) == 0,
+            None => frame.cold().get(id - HOT).is_some_and(|slot| !slot.owned),
+        };
+        self.bound().filter_map(move |(id, value, owned)| {
+            let same = !owned && borrowed(other, id) && ptr::eq(other.get(id), value.as_ptr());
+            same.then_some((id, value))
+        })
     }
 
     /// What detached code takes along: nothing if nothing is bound that it may have.
     #[inline]
     pub(crate) fn capture(&self) -> Context {
-        if self.owned == 0 {
+        if self.flags & !LENT == 0 {
             return Context::default();
         }
         // ORD: Acquire pairs with the Release below: the snapshot is complete.
         match NonNull::new(self.snapshot.load(Ordering::Acquire)) {
-            // SAFETY: the frame holds a share of it.
-            Some(inner) => unsafe { Context::share(inner) },
+            // SAFETY: a snapshot of this frame.
+            Some(inner) => unsafe { self.share(inner) },
             None => self.capture_slowly(),
         }
+    }
+
+    /// A share of the snapshot.
+    ///
+    /// # Safety
+    ///
+    /// It must be that of this frame.
+    #[inline]
+    unsafe fn share(&self, inner: NonNull<Inner>) -> Context {
+        if !self.home.is_current() {
+            // SAFETY: the frame holds a share of it, or who made the frame does.
+            unsafe { Context::add_shares(inner, 1) };
+        } else if let Some(spare) = self.spare.get().checked_sub(1) {
+            self.spare.set(spare);
+        } else {
+            // Twice as many each time: most frames are asked once, or often.
+            let batch = self.batch.get().saturating_mul(2).clamp(1, BATCH);
+            // SAFETY: as above.
+            unsafe { Context::add_shares(inner, batch.into()) };
+            self.batch.set(batch);
+            self.spare.set(batch - 1);
+        }
+        // SAFETY: the share just added, or kept in `spare`.
+        unsafe { Context::from_raw(inner.as_ptr()) }
     }
 
     #[cold]
@@ -189,19 +273,20 @@ impl Frame {
         context
     }
 
-    /// Gives a fresh frame the snapshot that it is a copy of.
-    pub(crate) fn set_snapshot(&mut self, context: Context) {
-        *self.snapshot.get_mut() = context.into_raw();
+    /// Gives a fresh frame the snapshot that it is a copy of, which must outlive it.
+    #[inline]
+    pub(crate) fn lend_snapshot(&mut self, inner: *const Inner) {
+        *self.snapshot.get_mut() = inner.cast_mut();
+        self.flags |= LENT;
     }
 }
 
 impl Drop for Frame {
     #[inline]
     fn drop(&mut self) {
-        let snapshot = *self.snapshot.get_mut();
-        if !snapshot.is_null() {
-            // SAFETY: the frame's share.
-            drop(unsafe { Context::from_raw(snapshot) });
-        }
+        let Some(snapshot) = NonNull::new(*self.snapshot.get_mut()) else { return };
+        let own = u8::from(self.flags & LENT == 0);
+        // SAFETY: the frame's shares.
+        unsafe { Context::release(snapshot, usize::from(self.spare.get() + own)) };
     }
 }

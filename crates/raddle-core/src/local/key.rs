@@ -1,41 +1,20 @@
 //! Keys: which slot is whose.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// How many keys have slots in every frame.
 pub(crate) const HOT: usize = 8;
 
-/// What a snapshot does with the values of a key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    /// Takes a share of an owned value.
-    pub(crate) retain: unsafe fn(*const ()),
-    /// Lets go of one.
-    pub(crate) release: unsafe fn(*const ()),
-}
-
-impl Share {
-    /// Of values of type `T`, which are in an `Arc` when they are owned.
-    pub(crate) const fn of<T>() -> Share {
-        Share {
-            // SAFETY: from `Arc::into_raw`, and alive (X2).
-            retain: |value| unsafe { Arc::increment_strong_count(value.cast::<T>()) },
-            // SAFETY: as above, once for each share.
-            release: |value| unsafe { Arc::decrement_strong_count(value.cast::<T>()) },
-        }
-    }
-}
-
-/// All keys that were bound ever, by id.
-static KEYS: Mutex<Vec<Share>> = Mutex::new(Vec::new());
+/// How many keys were bound ever.
+static COUNT: Mutex<u32> = Mutex::new(0);
 
 /// The id of a key, given when it is first bound: so keys that are only read cost nothing, and the first
 /// few get the hot slots.
 #[derive(Debug)]
 pub(crate) struct KeyId(AtomicU32);
 
+/// The id of keys that were never bound: no frame has a slot for it.
 const NONE: u32 = u32::MAX;
 
 impl KeyId {
@@ -43,35 +22,32 @@ impl KeyId {
         KeyId(AtomicU32::new(NONE))
     }
 
-    /// The id, if the key was ever bound.
+    /// The id; one that no frame has a slot for if the key was never bound.
     #[inline(always)]
-    pub(crate) fn get(&self) -> Option<usize> {
+    pub(crate) fn get(&self) -> usize {
         // ORD: an id is a number; what was bound with it is ordered by how the frame got here.
-        match self.0.load(Ordering::Relaxed) {
-            NONE => None,
-            id => Some(id as usize),
-        }
+        self.0.load(Ordering::Relaxed) as usize
     }
 
     /// The id, given now if need be.
     #[inline]
-    pub(crate) fn assign(&self, share: Share) -> usize {
-        self.get().unwrap_or_else(|| self.assign_slowly(share))
+    pub(crate) fn assign(&self) -> usize {
+        match self.get() {
+            id if id == NONE as usize => self.assign_slowly(),
+            id => id,
+        }
     }
 
     #[cold]
-    fn assign_slowly(&self, share: Share) -> usize {
-        let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
-        self.get().unwrap_or_else(|| {
-            let id = keys.len();
-            keys.push(share);
-            self.0.store(u32::try_from(id).expect("fewer keys than that"), Ordering::Relaxed);
-            id
-        })
+    #[inline(never)]
+    fn assign_slowly(&self) -> usize {
+        let mut count = COUNT.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.get() == NONE as usize {
+            let id = *count;
+            assert!(id < NONE, "fewer keys than that");
+            *count += 1;
+            self.0.store(id, Ordering::Relaxed);
+        }
+        self.get()
     }
-}
-
-/// What is done with the values of a key.
-pub(crate) fn share(id: usize) -> Share {
-    KEYS.lock().unwrap_or_else(PoisonError::into_inner)[id]
 }

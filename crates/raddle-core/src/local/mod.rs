@@ -25,15 +25,23 @@
 //! - **X3** The context is changed back before what it pointed to goes. So no code of the user's, `Drop`
 //!   included, runs while the context points to what is being dropped.
 
+mod block;
+mod follow;
 mod frame;
 mod key;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod scoped;
 mod snapshot;
+#[cfg(all(feature = "tracing", not(any(raddle_loom, raddle_shuttle))))]
+pub(crate) mod tracing;
 
 use std::cell::Cell;
 use std::ptr;
 
+pub(crate) use self::follow::{Baggage, Entered, Trail};
+pub(crate) use self::follow::{active as is_followed, capture as capture_trail};
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::follow::{Follow, follow};
 pub(crate) use self::frame::Frame;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::scoped::{Binding, BindingRef, Bindings, ScopeLocal};
@@ -59,12 +67,39 @@ pub(crate) fn current() -> usize {
     }
 }
 
-#[inline]
-pub(crate) fn replace(context: usize) -> usize {
-    // SAFETY: as in `current`.
-    match unsafe { PLACE.with(Cell::get).as_ref() } {
-        Some(place) => place.replace(context),
-        None => OWN.with(|own| own.replace(context)),
+/// A thread, while it lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread(*const Cell<usize>);
+
+impl Thread {
+    const NONE: Thread = Thread(ptr::null());
+
+    #[inline(always)]
+    fn current() -> Thread {
+        Thread(OWN.with(ptr::from_ref))
+    }
+
+    #[inline(always)]
+    fn is_current(self) -> bool {
+        ptr::eq(self.0, Thread::current().0)
+    }
+}
+
+/// Where the context of this thread is, while no place is entered or left.
+#[derive(Clone, Copy)]
+struct Place(*const Cell<usize>);
+
+impl Place {
+    #[inline(always)]
+    fn here() -> Place {
+        let place = PLACE.with(Cell::get);
+        Place(if place.is_null() { OWN.with(ptr::from_ref) } else { place })
+    }
+
+    #[inline(always)]
+    fn context(&self) -> &Cell<usize> {
+        // SAFETY: as in `current`.
+        unsafe { &*self.0 }
     }
 }
 
@@ -77,43 +112,59 @@ pub(crate) fn enter(place: *const Cell<usize>) -> *const Cell<usize> {
 /// Calls `f`, which does not unwind, in no context.
 #[inline]
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    if current() == 0 {
+    if current() == 0 && !is_followed() {
         return f();
     }
-    let before = replace(0);
-    let result = f();
-    replace(before);
-    result
+    let _entered = Entered::by(|| None);
+    // SAFETY: none.
+    let _restore = unsafe { Restore::after(0) };
+    f()
 }
 
 /// What code that is attached or spawned now takes along.
 #[inline]
 pub(crate) fn capture() -> Context {
-    match current() {
+    let context = match current() {
         0 => Context::default(),
         // SAFETY: X1.
         word => unsafe { Frame::of_word(word) }.map_or_else(Context::default, Frame::capture),
-    }
+    };
+    if is_followed() { context.with_trail(capture_trail()) } else { context }
 }
 
 /// Puts a context back, also when a panic passes.
-pub(crate) struct Restore(usize);
+pub(crate) struct Restore {
+    place: Place,
+    before: usize,
+}
 
 impl Restore {
     /// Makes `context` current until this is dropped.
     ///
     /// # Safety
     ///
-    /// X1.
-    #[inline]
+    /// X1. Whatever place is entered meanwhile is left again.
+    #[inline(always)]
     pub(crate) unsafe fn after(context: usize) -> Restore {
-        Restore(replace(context))
+        // SAFETY: contract.
+        unsafe { Restore::at(Place::here(), context) }
+    }
+
+    /// The same for this thread's place.
+    ///
+    /// # Safety
+    ///
+    /// As [`Restore::after`].
+    #[inline(always)]
+    unsafe fn at(place: Place, context: usize) -> Restore {
+        let before = place.context().replace(context);
+        Restore { place, before }
     }
 }
 
 impl Drop for Restore {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        replace(self.0);
+        self.place.context().set(self.before);
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
+use crate::local::block::Block;
 use crate::local::frame::{Cold, Frame};
-use crate::local::key::{KeyId, Share};
-use crate::local::{self, Restore};
+use crate::local::key::KeyId;
+use crate::local::{self, Place, Restore, Thread};
 
 /// Declares scope locals.
 ///
@@ -65,10 +65,9 @@ impl<T: 'static> ScopeLocal<T> {
     /// A pointer to the value, null if it is unbound.
     #[inline(always)]
     fn value(&self) -> *const T {
-        let Some(id) = self.id.get() else { return std::ptr::null() };
         // SAFETY: X1.
         match unsafe { Frame::of_word(local::current()) } {
-            Some(frame) => frame.get(id).cast(),
+            Some(frame) => frame.get(self.id.get()).cast(),
             None => std::ptr::null(),
         }
     }
@@ -144,6 +143,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// let word = String::from("warp");
     /// let escaped: &String = WORD.bind_ref(&word).run(|| WORD.with(|w| w));
     /// ```
+    #[inline]
     pub fn bind_ref<'a>(&'static self, value: &'a T) -> Bindings<Unbound, Borrowed<'a, T>>
     where
         T: Sync,
@@ -166,11 +166,12 @@ impl<T: 'static> ScopeLocal<T> {
     /// ```
     #[doc(alias = "let")]
     #[doc(alias = "where")]
+    #[inline]
     pub fn bind(&'static self, value: T) -> Bindings<Unbound, Owned<T>>
     where
         T: Send + Sync,
     {
-        Bindings::new(Unbound, self, Owned(Arc::new(value)))
+        Bindings::new(Unbound, self, Owned(Block::new(value)))
     }
 }
 
@@ -198,28 +199,36 @@ pub type BindingRef<'a, T> = Bindings<Unbound, Borrowed<'a, T>>;
 pub struct Unbound;
 
 /// A value that tasks share.
-#[derive(Debug)]
-pub struct Owned<T>(Arc<T>);
+pub struct Owned<T>(Block<T>);
+
+impl<T> fmt::Debug for Owned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owned").finish_non_exhaustive()
+    }
+}
 
 /// A value that is borrowed.
 #[derive(Debug)]
 pub struct Borrowed<'a, T>(&'a T);
 
 impl<P: Bind, B: Value> Bindings<P, B> {
+    #[inline]
     fn new<T>(before: P, local: &'static ScopeLocal<T>, value: B) -> Bindings<P, B> {
-        Bindings { before, id: local.id.assign(Share::of::<T>()), value }
+        Bindings { before, id: local.id.assign(), value }
     }
 
     /// Binds a value as well, as by [`ScopeLocal::bind`]. If it is the same local, the later binding holds.
+    #[inline]
     pub fn bind_also<T: Send + Sync>(
         self,
         local: &'static ScopeLocal<T>,
         value: T,
     ) -> Bindings<Bindings<P, B>, Owned<T>> {
-        Bindings::new(self, local, Owned(Arc::new(value)))
+        Bindings::new(self, local, Owned(Block::new(value)))
     }
 
     /// Binds a reference as well, as by [`ScopeLocal::bind_ref`].
+    #[inline]
     pub fn bind_ref_also<'a, T: Sync>(
         self,
         local: &'static ScopeLocal<T>,
@@ -233,10 +242,12 @@ impl<P: Bind, B: Value> Bindings<P, B> {
     #[inline]
     pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
         let mut cold = Cold::default();
-        let mut frame = Frame::copy_current();
+        let place = Place::here();
+        // SAFETY: X1: the running code's.
+        let mut frame = unsafe { Frame::copy_of(place.context().get(), Thread::current()) };
         self.bind(&mut Target { frame: &mut frame, cold: &mut cold });
         // SAFETY: X1: dropped before the frame and the values (X3).
-        let _restore = unsafe { Restore::after(frame.word()) };
+        let _restore = unsafe { Restore::at(place, frame.word()) };
         f()
     }
 }
@@ -270,6 +281,7 @@ pub trait Value: sealed::Sealed {
 }
 
 impl Bind for Unbound {
+    #[inline(always)]
     fn bind(&self, _: &mut Target<'_>) {}
 }
 
@@ -284,14 +296,16 @@ impl<P: Bind, B: Value> Bind for Bindings<P, B> {
 impl<T> Value for Owned<T> {
     const OWNED: bool = true;
 
+    #[inline(always)]
     fn pointer(&self) -> *const () {
-        Arc::as_ptr(&self.0).cast()
+        self.0.pointer()
     }
 }
 
 impl<T> Value for Borrowed<'_, T> {
     const OWNED: bool = false;
 
+    #[inline(always)]
     fn pointer(&self) -> *const () {
         (self.0 as *const T).cast()
     }

@@ -3,75 +3,194 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::local::block;
+use crate::local::follow::{self, Entered, Trail};
 use crate::local::frame::{Cold, Frame};
-use crate::local::{Restore, key};
+use crate::local::{self, Restore, Thread};
+use crate::panics::discard;
+use crate::spawn::claim::Claim;
 
-/// A frame on the heap with a share of each value.
+/// A frame on the heap with a share of each owned value.
 #[derive(Debug)]
 pub(crate) struct Inner {
+    shares: AtomicUsize,
     frame: Frame,
-    /// What the frame's cold slots point into.
-    _cold: Box<Cold>,
+    /// Where the frame's cold slots are.
+    _cold: Cold,
+    /// What else follows tasks.
+    trail: Option<Trail>,
+    /// Whether this is what code that runs in the frame would take along: then it need not make its own.
+    lendable: bool,
 }
 
-// SAFETY: the values are `Send + Sync` (`ScopeLocal::bind`), the frame is not changed any more.
+// SAFETY: owned values are `Send + Sync` (`ScopeLocal::bind`), borrowed ones `Sync`
+// (`ScopeLocal::bind_ref`), and the frame is not changed any more.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
 impl Inner {
-    fn of_frame(frame: &Frame) -> Inner {
-        let mut cold = Box::<Cold>::default();
-        let mut copy = Frame::empty(ptr::null());
-        for (id, value) in frame.owned() {
-            // SAFETY: X2: alive, and of the key's type.
-            unsafe { (key::share(id).retain)(value) };
-            copy.set(id, value, true, &mut cold);
+    /// A share of what is owned in the frame, if any.
+    fn of_frame(frame: Option<&Frame>) -> Inner {
+        let mut cold = Cold::default();
+        let mut copy = Frame::empty(ptr::null(), Thread::NONE);
+        for (id, value) in frame.into_iter().flat_map(Frame::owned) {
+            // SAFETY: X2: owned, and alive.
+            unsafe { block::retain(value) };
+            copy.set(id, value.as_ptr().cast_const(), true, &mut cold);
         }
-        Inner { frame: copy, _cold: cold }
+        let shares = AtomicUsize::new(1);
+        Inner { shares, frame: copy, _cold: cold, trail: None, lendable: true }
+    }
+
+    /// The same, and what is borrowed in both frames.
+    fn of_both(frame: &Frame, outer: &Frame) -> Inner {
+        let mut inner = Inner::of_frame(Some(frame));
+        for (id, value) in frame.borrowed_by_both(outer) {
+            inner.frame.set(id, value.as_ptr().cast_const(), false, &mut inner._cold);
+            inner.lendable = false;
+        }
+        inner
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for (id, value) in self.frame.owned() {
-            // SAFETY: this frame's share. If its `Drop` panics, the other values are leaked.
-            unsafe { (key::share(id).release)(value) };
+        for (_, value) in self.frame.owned() {
+            // The last share may go anywhere, where nothing may unwind.
+            // SAFETY: this frame's share.
+            discard(Released(|| unsafe { block::release(value) }));
         }
     }
 }
 
+/// Calls the closure when it is dropped.
+struct Released<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Released<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// The context that detached code takes along: a share of a snapshot, or nothing.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Context(Option<Arc<Inner>>);
+#[derive(Debug, Default)]
+pub(crate) struct Context(Option<NonNull<Inner>>);
+
+// SAFETY: a share of what is `Send` and `Sync`.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Clone for Context {
+    fn clone(&self) -> Context {
+        if let Some(inner) = self.0 {
+            // SAFETY: this share.
+            unsafe { Context::add_shares(inner, 1) };
+        }
+        Context(self.0)
+    }
+}
+
+impl Drop for Context {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(inner) = self.0 {
+            // SAFETY: this share.
+            unsafe { Context::release(inner, 1) };
+        }
+    }
+}
 
 impl Context {
-    pub(crate) fn of_frame(frame: &Frame) -> Context {
-        Context(Some(Arc::new(Inner::of_frame(frame))))
+    fn new(inner: Inner) -> Context {
+        Context(Some(NonNull::from(Box::leak(Box::new(inner)))))
     }
 
+    fn inner(&self) -> Option<&Inner> {
+        // SAFETY: alive: this is a share.
+        self.0.map(|inner| unsafe { &*inner.as_ptr() })
+    }
+
+    pub(crate) fn of_frame(frame: &Frame) -> Context {
+        Context::new(Inner::of_frame(Some(frame)))
+    }
+
+    /// For a task of a scope that was opened in the context `outer`, from code in another.
+    ///
     /// # Safety
     ///
-    /// From `into_raw`, and alive.
-    #[inline]
-    pub(crate) unsafe fn share(inner: NonNull<Inner>) -> Context {
+    /// X1 for both words, for `outer` as long as the task lives.
+    pub(crate) unsafe fn within(outer: usize) -> Context {
+        // SAFETY: X1.
+        let frame = unsafe { Frame::of_word(local::current()) };
         // SAFETY: contract.
-        let share = ManuallyDrop::new(unsafe { Arc::from_raw(inner.as_ptr().cast_const()) });
-        Context(Some(Arc::clone(&share)))
+        let outer = unsafe { Frame::of_word(outer) };
+        let Some((frame, outer)) = frame.zip(outer) else { return local::capture() };
+        if frame.borrowed_by_both(outer).next().is_none() {
+            return local::capture();
+        }
+        let mut inner = Inner::of_both(frame, outer);
+        inner.trail = follow::capture();
+        Context::new(inner)
+    }
+
+    /// Adds what else follows tasks.
+    pub(crate) fn with_trail(self, trail: Option<Trail>) -> Context {
+        if trail.is_none() {
+            return self;
+        }
+        let mut inner = Inner::of_frame(self.inner().map(|inner| &inner.frame));
+        (inner.trail, inner.lendable) = (trail, false);
+        Context::new(inner)
+    }
+
+    /// Takes further shares.
+    ///
+    /// # Safety
+    ///
+    /// There is a share, and each of the new ones is used.
+    #[inline]
+    pub(crate) unsafe fn add_shares(inner: NonNull<Inner>, count: usize) {
+        // SAFETY: contract.
+        let shares = unsafe { &(*inner.as_ptr()).shares };
+        // ORD: as in `Arc`: who has a share passes it on by other means.
+        shares.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Lets go of shares.
+    ///
+    /// # Safety
+    ///
+    /// They are the caller's; without any, it may be gone.
+    #[inline]
+    pub(crate) unsafe fn release(inner: NonNull<Inner>, count: usize) {
+        if count == 0 {
+            return;
+        }
+        // SAFETY: contract.
+        let shares = unsafe { &(*inner.as_ptr()).shares };
+        // ORD: Acquire pairs with the Release of the shares that have gone. Who has all of them can be joined
+        // by nobody.
+        if shares.load(Ordering::Acquire) == count
+            || shares.fetch_sub(count, Ordering::AcqRel) == count
+        {
+            // SAFETY: nobody has a share any more.
+            drop(unsafe { Box::from_raw(inner.as_ptr()) });
+        }
     }
 
     pub(crate) fn into_raw(self) -> *mut Inner {
-        self.0.map_or(ptr::null_mut(), |inner| Arc::into_raw(inner).cast_mut())
+        ManuallyDrop::new(self).0.map_or(ptr::null_mut(), NonNull::as_ptr)
     }
 
     /// # Safety
     ///
-    /// From `into_raw`, once.
+    /// From `into_raw`, once, or a share of the caller's.
     pub(crate) unsafe fn from_raw(raw: *mut Inner) -> Context {
-        // SAFETY: contract.
-        Context((!raw.is_null()).then(|| unsafe { Arc::from_raw(raw.cast_const()) }))
+        Context(NonNull::new(raw))
     }
 
     /// Nothing, or the context if it is something.
@@ -80,20 +199,30 @@ impl Context {
         self.0.is_some().then_some(self)
     }
 
-    /// A frame for code of the task with this claim word that runs in this context.
-    pub(crate) fn frame(&self, claim: *const crate::spawn::claim::Claim) -> Frame {
-        match &self.0 {
-            None => Frame::empty(claim),
+    /// A frame for code of the task with this claim word that runs here and in this context, which must outlive
+    /// it.
+    #[inline]
+    pub(crate) fn frame(&self, claim: *const Claim) -> Frame {
+        match self.inner() {
+            None => Frame::empty(claim, Thread::current()),
             Some(inner) => {
-                let mut frame = inner.frame.copy().with_claim(claim);
-                frame.set_snapshot(self.clone());
+                let mut frame = inner.frame.copy(Thread::current()).with_claim(claim);
+                if inner.lendable {
+                    frame.lend_snapshot(inner);
+                }
                 frame
             }
         }
     }
 
+    /// Has the thread enter what else follows tasks, until the guard is dropped.
+    #[inline]
+    pub(crate) fn enter(&self) -> Entered {
+        Entered::by(|| self.inner()?.trail.as_ref())
+    }
+
     fn word(&self) -> usize {
-        self.0.as_ref().map_or(0, |inner| inner.frame.word())
+        self.inner().map_or(0, |inner| inner.frame.word())
     }
 }
 
@@ -114,6 +243,7 @@ impl Capture for () {
 impl Capture for Context {
     #[inline]
     fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _entered = self.enter();
         // SAFETY: X1: this holds it.
         let _restore = unsafe { Restore::after(self.word()) };
         f()
@@ -124,7 +254,7 @@ impl Capture for Context {
 ///
 /// Tasks inherit bindings by themselves; a snapshot is for what raddle does not start: threads, callbacks of
 /// other libraries. Clones share. Bindings by reference ([`ScopeLocal::bind_ref`](crate::ScopeLocal::bind_ref))
-/// are not in it.
+/// are not in it. What else follows tasks ([`follow`](crate::follow())) is.
 ///
 /// ```
 /// use raddle_core::{Snapshot, scope_local};
@@ -145,7 +275,7 @@ impl Snapshot {
     /// bindings; nothing if nothing is bound.
     #[doc(alias = "save")]
     pub fn capture() -> Snapshot {
-        Snapshot(super::capture())
+        Snapshot(local::capture())
     }
 
     /// Calls `f` under these bindings and no others: locals that are bound here and not in the snapshot
@@ -154,7 +284,8 @@ impl Snapshot {
     pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
         // The task remains the same.
         // SAFETY: X1.
-        let claim = unsafe { Frame::of_word(super::current()) }.map_or(ptr::null(), Frame::claim);
+        let claim = unsafe { Frame::of_word(local::current()) }.map_or(ptr::null(), Frame::claim);
+        let _entered = self.0.enter();
         let frame = self.0.frame(claim);
         // SAFETY: X1: the frame is dropped after the guard.
         let _restore = unsafe { Restore::after(frame.word()) };

@@ -1,5 +1,6 @@
 //! The bench: while a guest works, one thread of the pool sits out, so that no region is worked on by
-//! more threads than the pool has.
+//! more threads than the pool has. The reserve sits there as well: threads that play while others sleep until a
+//! future is done ([`PoolBuilder::compensate`](crate::PoolBuilder::compensate)).
 //!
 //! Guest number `g` (counted from 1) benches thread `threads - g`; the gate's lock orders guests. A
 //! thread that works when it is asked to sit out finishes its job first, helping nobody but its own.
@@ -36,11 +37,20 @@ pub(crate) struct Benches {
 }
 
 impl Benches {
-    pub(crate) fn new(threads: usize) -> Benches {
-        Benches {
-            lock: Mutex::new(()),
-            states: (0..threads).map(|_| AtomicU8::new(PLAYS)).collect(),
+    /// For so many threads that play, and so many that sit out until they are called.
+    pub(crate) fn new(threads: usize, reserve: usize) -> Benches {
+        let states = std::iter::repeat_n(PLAYS, threads).chain(std::iter::repeat_n(OUT, reserve));
+        Benches { lock: Mutex::new(()), states: states.map(AtomicU8::new).collect() }
+    }
+
+    /// How many of these threads are not `OUT`.
+    pub(crate) fn playing(&self, threads: std::ops::Range<usize>) -> usize {
+        if threads.is_empty() {
+            return 0;
         }
+        let _guard = self.lock.lock();
+        let out = |state: &&AtomicU8| state.load(Ordering::Relaxed) != OUT;
+        self.states[threads].iter().filter(out).count()
     }
 
     /// Whether a thread is to sit out: a hint, `sit_out` decides.
@@ -126,7 +136,7 @@ impl Benches {
         // If nobody searches and nobody else sleeps, then nobody has asked those who work, threads or
         // other guests, for attention on this sleeper's behalf (S1).
         let unasked = before.searching() == 0 && before.sleeping() == 0;
-        if unasked && shared.threads() > 1 && shared.look_around() {
+        if unasked && shared.crew() > 1 && shared.look_around() {
             shared.wake_one(Waker::Idle);
         }
     }

@@ -72,6 +72,7 @@ pub struct PoolBuilder {
     name: Name,
     stack_size: Option<usize>,
     keep_alive: Duration,
+    reserve: usize,
     hooks: Hooks,
 }
 
@@ -85,6 +86,7 @@ impl PoolBuilder {
             name: Name::prefix("raddle"),
             stack_size: None,
             keep_alive: KEEP_ALIVE,
+            reserve: 0,
             hooks: Hooks::default(),
         }
     }
@@ -118,6 +120,29 @@ impl PoolBuilder {
         self
     }
 
+    /// How many threads more there may be in the stead of those that wait for futures. By default none.
+    ///
+    /// A thread of the pool that waits for a future runs what the future needs of the pool and nobody has
+    /// started, then it sleeps, and the pool has one thread less to work with. Where tasks wait for what comes from
+    /// elsewhere, that may leave nobody to work. So many sleeping threads are replaced: one of these is started
+    /// when it is needed, and sits out as soon as it can when the one it replaces goes on.
+    ///
+    /// ```
+    /// use raddle_core::{Pool, Promise};
+    ///
+    /// let pool = Pool::builder().threads(1).compensate(1).build()?;
+    /// let (promise, future) = Promise::new();
+    /// let waits = pool.spawn(move || future.wait());
+    /// pool.spawn(move || promise.set(1));
+    /// assert_eq!(waits.wait()??, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "ManagedBlocker")]
+    pub fn compensate(mut self, threads: usize) -> Self {
+        self.reserve = threads;
+        self
+    }
+
     /// Called before each spawned future starts, on the thread that runs it: one of the pool, or one that
     /// waits for the future.
     ///
@@ -146,15 +171,17 @@ impl PoolBuilder {
         if asked == 0 {
             return Err(PoolBuildError::NoThreads);
         }
-        if asked > MOST_THREADS {
-            return Err(PoolBuildError::TooManyThreads { asked, most: MOST_THREADS });
+        let crew = asked.saturating_add(self.reserve);
+        if crew > MOST_THREADS {
+            return Err(PoolBuildError::TooManyThreads { asked: crew, most: MOST_THREADS });
         }
         raddle_sync::fence::init();
         let config = Config {
             threads: asked,
-            names: (0..asked).map(|index| self.name.of(index)).collect(),
+            names: (0..crew).map(|index| self.name.of(index)).collect(),
             stack_size: self.stack_size,
             keep_alive: self.keep_alive,
+            reserve: self.reserve,
             hooks: self.hooks,
         };
         let shared =

@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 use raddle_sync::sync::{Condvar, Mutex};
 
+use crate::future::Future;
 use crate::local;
 use crate::pool::shared::{Shared, Waker};
 use crate::pool::worker::{CurrentGuard, Worker};
+use crate::spawn;
 
 /// The most guests at a time, whatever the number of threads.
 const MAX_GUESTS: usize = 64;
@@ -152,7 +154,7 @@ impl Home {
         state.inside += 1;
         shared.benches.ask(shared, shared.threads() - state.working());
         drop(state);
-        let region = &shared.regions[shared.threads() + place];
+        let region = &shared.regions[shared.crew() + place];
         // The caller brings its context along.
         region.guest_arrives(local::current());
         region.owned.outer.set(Worker::hint());
@@ -162,6 +164,26 @@ impl Home {
     /// As `enter`, to run a task of the pool: not where tasks count on stacks of a size of their own.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
         self.enter_if(|state| !state.own_stacks)
+    }
+
+    /// Spawns a task on the pool, or gives the closure back if the pool has gone.
+    pub(crate) fn spawn<F, T>(self, f: F) -> Result<Future<T>, F>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        if let Some(worker) = Worker::beneath(|shared| self.is_of(shared)) {
+            return Ok(spawn::spawn_in(worker.shared(), f));
+        }
+        let state = self.gate.state.lock();
+        match state.pointer {
+            Some(pointer) if state.generation == self.generation => {
+                // SAFETY: G1: it does not close while the lock is held.
+                let shared: &Shared = unsafe { &*pointer.0 };
+                Ok(spawn::spawn_in(shared, f))
+            }
+            _ => Err(f),
+        }
     }
 
     /// Whether this is that pool.
@@ -182,7 +204,7 @@ pub(crate) struct Guest<'a> {
 
 impl Guest<'_> {
     pub(crate) fn worker(&self) -> &Worker {
-        self.shared.regions[self.shared.threads() + self.place].base()
+        self.shared.regions[self.shared.crew() + self.place].base()
     }
 }
 

@@ -10,6 +10,7 @@ use raddle_sync::{hint, strand};
 use crate::deque::{Steal, Thief};
 use crate::job::ForkHeader;
 use crate::latch;
+use crate::local::{Baggage, Entered};
 use crate::pool::region::Region;
 use crate::pool::search::Goal;
 use crate::pool::worker::Worker;
@@ -183,6 +184,7 @@ impl Region {
         let _strand = waiting.then(strand::enter_foreign);
         let no_unwinding = AbortOnUnwind;
         let _current = at.enter();
+        self.heed_followers(at);
         self.owned.depth.set(self.owned.depth.get() + usize::from(waiting));
         let searching = match work {
             Work::Fork { job, victim, index } => self.run_fork(job, victim, index, at, waiting),
@@ -212,12 +214,15 @@ impl Region {
         slot.thief.store(thief.pack(), Ordering::Relaxed);
         // SAFETY: I5: the job stays until `done` is set.
         let header = unsafe { &*job };
-        let (run, context) = (header.run, header.context.get());
+        // SAFETY: we are the thief.
+        let (context, trail) = unsafe { Baggage::open(header.context.get()) };
+        let entered = Entered::by(|| trail);
         let before = self.owned.context.replace(context);
         let served = self.owned.serving.replace((slot, victim.index));
         // SAFETY: J1: the job is ours; `at` is this worker.
-        unsafe { run(job, std::ptr::from_ref(at).cast()) };
+        unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
         header.mark_spent();
+        drop(entered);
         self.owned.serving.set(served);
         self.owned.context.set(before);
         // Before the owner goes on, so that he finds a searcher for what he forks next.

@@ -37,7 +37,7 @@ pub use self::worker::Worker;
 use crate::future::Future;
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
-use crate::local::{self, Restore};
+use crate::local::{self, Entered, Restore, Trail};
 use crate::queue::Task;
 use crate::spawn;
 
@@ -158,6 +158,7 @@ impl Pool {
             header: TaskHeader::new(Call::<F, R>::VTABLE),
             latch: Latch::new(parker::current()),
             context: local::current(),
+            trail: local::capture_trail(),
             closure: Some(f),
             result: None,
         };
@@ -217,7 +218,7 @@ fn end(shared: &Shared) {
     shared.gate.close();
     shared.terminate();
     // What no thread was there to run: the system may have refused the last one.
-    let region = &shared.regions[shared.threads()];
+    let region = &shared.regions[shared.crew()];
     region.guest_arrives(0);
     let _current = region.base().enter();
     let queued = || shared.injector.take::<1>()?.into_iter().next();
@@ -265,6 +266,14 @@ pub(crate) fn next_task_id(shared: &Shared) -> u64 {
     }
 }
 
+/// Something follows tasks from now on: see to the forks of the worker that this thread is. Others do when they
+/// turn to something else.
+pub(crate) fn heed_followers() {
+    if let Some(worker) = Worker::current() {
+        worker.region().heed_followers(worker);
+    }
+}
+
 /// What this thread parks on.
 pub(crate) fn current_parker() -> &'static Parker {
     Worker::here().map_or_else(parker::current, Region::parker)
@@ -299,6 +308,7 @@ struct Call<F, R> {
     header: TaskHeader,
     latch: Latch,
     context: usize,
+    trail: Option<Trail>,
     closure: Option<F>,
     result: Option<thread::Result<R>>,
 }
@@ -320,7 +330,11 @@ where
         let worker = unsafe { &*worker.cast::<Worker>() };
         // SAFETY: as above.
         worker.region().owned.context.set(unsafe { (*call).context });
+        // SAFETY: as above.
+        let trail = unsafe { &(*call).trail };
+        let entered = Entered::by(|| trail.as_ref());
         let result = closure.map(|f| panic::catch_unwind(AssertUnwindSafe(|| f(worker))));
+        drop(entered);
         // SAFETY: as above.
         unsafe { (*call).result = result };
         // SAFETY: as above; after this the caller goes on.

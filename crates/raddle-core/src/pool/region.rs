@@ -12,7 +12,7 @@
 //! - **R3** Beyond the head all slots are null: fresh memory is zero, and pops put null back.
 
 use std::alloc::Layout;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr::NonNull;
 
@@ -21,6 +21,7 @@ use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::processor::Elsewhere;
 
 use crate::deque::{ForkStack, MAX_SLOTS, Slot};
+use crate::local::Baggage;
 use crate::pool::shared::Shared;
 use crate::pool::worker::Worker;
 use crate::queue::Ring;
@@ -38,6 +39,9 @@ const FIRST: usize = size_of::<Region>().div_ceil(size_of::<Slot>());
 pub(crate) struct Owned {
     /// The context word of the running code: see `local`.
     pub(crate) context: Cell<usize>,
+    /// What the forks of these slots took along besides their context, if something follows tasks: oldest first.
+    /// An entry may outlast its fork, but not the next one at its slot.
+    pub(crate) baggage: RefCell<Vec<(usize, Box<Baggage>)>>,
     /// What was current on this thread before it became a guest.
     pub(crate) outer: Cell<*const Worker>,
     /// The stolen fork that runs here, innermost, and whose it is.
@@ -126,6 +130,7 @@ impl RegionBox {
             fork,
             owned: Owned {
                 context: Cell::new(0),
+                baggage: RefCell::default(),
                 outer: Cell::new(std::ptr::null()),
                 serving: Cell::new((std::ptr::null(), 0)),
                 depth: Cell::new(0),

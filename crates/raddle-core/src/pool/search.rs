@@ -29,6 +29,7 @@ use raddle_sync::{hint, thread};
 
 use crate::deque::{Popped, Slot, Thief};
 use crate::latch::{self, Latch};
+use crate::local::{self, Baggage};
 use crate::pool::hunt::stack_position;
 use crate::pool::region::Region;
 use crate::pool::shared::Waker;
@@ -76,12 +77,14 @@ impl Region {
     pub(crate) fn guest_arrives(&self, context: usize) {
         self.owned.context.set(context);
         self.owned.stack_floor.set(stack_position().saturating_sub(GUEST_STACK));
+        self.heed_followers(self.base());
         // The first fork tells sleepers.
         self.fork.request();
     }
 
     /// The guest goes; what it spawned stays.
     pub(crate) fn guest_leaves(&self) {
+        self.unload(self.base().slot());
         let left = std::iter::from_fn(|| self.ring.steal());
         if self.ring.has_work() {
             self.shared().injector.push(left);
@@ -94,6 +97,9 @@ impl Region {
     #[cold]
     #[inline(never)]
     pub(crate) fn pushed(&self, slot: &Slot) {
+        if self.fork.is_open() {
+            self.load(slot);
+        }
         self.fork.publish(slot);
         fence(Ordering::SeqCst); // S3, W1
         if self.shared().sleep.counts().need_wake() {
@@ -120,7 +126,11 @@ impl Region {
         let wanted = self.shared().sleep.counts().interested();
         let popped = self.fork.pop_slow(slot, wanted);
         self.stay_attentive();
-        popped == Popped::Owned
+        let owned = popped == Popped::Owned;
+        if owned {
+            self.unload(slot);
+        }
+        owned
     }
 
     /// After the owner has lowered `limit`: raises it again if somebody still waits for work, and
@@ -152,7 +162,47 @@ impl Region {
     /// Frees the slot of a fork whose thief is done.
     pub(crate) fn joined(&self, worker: &Worker) {
         self.fork.reset(worker.slot());
+        self.unload(worker.slot());
         self.stay_attentive();
+    }
+
+    // --- what else follows forks: see `local::follow` ---
+
+    /// From now on forks are seen to, if anything follows tasks. `head` is the first free slot.
+    pub(crate) fn heed_followers(&self, head: &Worker) {
+        if local::is_followed() && !self.fork.is_open() {
+            self.fork.stay_open(head.slot());
+        }
+    }
+
+    /// Has the fork just pushed take along what follows it. No thief has it yet.
+    fn load(&self, slot: &Slot) {
+        self.unload(slot);
+        // Should a follower fork, then not here, which would publish this fork too early.
+        let hint = Worker::hint();
+        Worker::set_hint(std::ptr::null());
+        let trail = local::capture_trail();
+        Worker::set_hint(hint);
+        let Some(trail) = trail else { return };
+        let baggage = Baggage::new(self.owned.context.get(), trail);
+        slot.fork().context.set(baggage.word());
+        self.owned.baggage.borrow_mut().push((self.fork.index_of(slot), baggage));
+    }
+
+    /// Drops what forks from this slot on took along: they are over.
+    fn unload(&self, slot: &Slot) {
+        let index = self.fork.index_of(slot);
+        let pop = |all: &mut Vec<(usize, Box<Baggage>)>| match all.last() {
+            Some((at, _)) if *at >= index => all.pop(),
+            _ => None,
+        };
+        loop {
+            // Dropped when the list is not borrowed any more: it is the followers'.
+            let over = pop(&mut self.owned.baggage.borrow_mut());
+            if over.is_none() {
+                return;
+            }
+        }
     }
 
     /// Waits on the current worker for what sets a latch. True: it is set.
@@ -212,7 +262,7 @@ impl Region {
 
     /// Whether a guest works in this thread's stead: a hint.
     pub(crate) fn is_benched(&self) -> bool {
-        self.index < self.shared().threads() && self.shared().benches.is_asked(self.index)
+        self.index < self.shared().crew() && self.shared().benches.is_asked(self.index)
     }
 
     fn is_reached(&self, goal: Goal<'_>) -> bool {
@@ -249,7 +299,7 @@ impl Region {
     /// Sleeps where whoever has work may wake this worker; or on the bench.
     fn sleep_among_others(&self, goal: Goal<'_>, searching: bool) -> Slept {
         let shared = self.shared();
-        let is_thread = self.index < shared.threads();
+        let is_thread = self.index < shared.crew();
         if is_thread && shared.benches.sit_out(self.index) {
             if searching {
                 shared.hand_on(Waker::Idle);
@@ -291,13 +341,18 @@ impl Region {
             shared.hand_on(Waker::Idle);
         }
         if self.prepare_sleep(goal) && !(at.is_some() && self.thief_has_work(goal)) {
-            let is_guest = self.index >= shared.threads();
+            let is_guest = self.index >= shared.crew();
+            let is_replaced = matches!(goal, Goal::Future(..)) && shared.config.reserve > 0;
             if is_guest {
                 shared.gate.rest(shared);
+            } else if is_replaced {
+                shared.rest();
             }
             self.park(goal);
             if is_guest {
                 shared.gate.resume(shared);
+            } else if is_replaced {
+                shared.resume();
             }
         }
         Slept::Woken { counted: false }

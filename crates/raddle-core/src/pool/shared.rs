@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) names: Vec<String>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) keep_alive: Duration,
+    /// How many threads there may be in the stead of those that wait for futures.
+    pub(crate) reserve: usize,
     pub(crate) hooks: Hooks,
 }
 
@@ -57,7 +59,9 @@ pub(crate) struct Shared {
     pub(crate) injector: Injector,
     pub(crate) gate: GateHandle,
     pub(crate) benches: Benches,
-    /// Threads first, then guests.
+    /// How many threads sleep until a future is done.
+    waiting: Mutex<usize>,
+    /// Threads first, those of the reserve last of these, then guests.
     pub(crate) regions: Box<[RegionBox]>,
     seats: Box<[Mutex<Seat>]>,
     /// The threads go once there is nothing left to do.
@@ -84,24 +88,28 @@ const ID_BLOCK: u64 = 1 << 12;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+        #[cfg(feature = "tracing")]
+        crate::local::tracing::listen();
         let threads = config.threads;
+        let crew = threads + config.reserve;
         let guests = GateHandle::guests_for(threads);
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
         let mut failed = None;
         let shared = Arc::new_cyclic(|me: &Weak<Shared>| {
-            let regions: Vec<RegionBox> = (0..threads + guests)
+            let regions: Vec<RegionBox> = (0..crew + guests)
                 .map_while(|index| {
                     RegionBox::new(index, me.as_ptr()).map_err(|error| failed = Some(error)).ok()
                 })
                 .collect();
             Shared {
                 me: me.clone(),
-                sleep: Sleep::new(threads + guests),
+                sleep: Sleep::new(crew + guests),
                 injector: Injector::new(),
                 gate: GateHandle::new(guests),
-                benches: Benches::new(threads),
+                benches: Benches::new(threads, config.reserve),
+                waiting: Mutex::new(0),
                 regions: regions.into_boxed_slice(),
-                seats: (0..threads).map(|_| Mutex::new(Seat::default())).collect(),
+                seats: (0..crew).map(|_| Mutex::new(Seat::default())).collect(),
                 terminating: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
                 oversubscribed: threads > processors,
@@ -125,6 +133,11 @@ impl Shared {
         self.config.threads
     }
 
+    /// The threads and the reserve: so many regions belong to threads of the pool.
+    pub(crate) fn crew(&self) -> usize {
+        self.config.threads + self.config.reserve
+    }
+
     // --- threads ---
 
     /// Starts the thread of a worker, which begins as a searcher; the caller has counted it.
@@ -144,7 +157,7 @@ impl Shared {
     /// Gives a claimed worker its token, or a thread if it has none. False: the system refuses one.
     fn rouse(&self, worker: usize, waker: Waker) -> bool {
         let region = &self.regions[worker];
-        if worker < self.threads() {
+        if worker < self.crew() {
             let seat = self.seats[worker].lock();
             if !seat.present {
                 drop(seat);
@@ -284,6 +297,29 @@ impl Shared {
 
     pub(crate) const ID_BLOCK: u64 = ID_BLOCK;
 
+    // --- the reserve ---
+
+    /// A thread goes to sleep until a future is done: one of the reserve may play meanwhile.
+    pub(crate) fn rest(&self) {
+        let mut waiting = self.waiting.lock();
+        *waiting += 1;
+        if *waiting <= self.config.reserve {
+            self.benches.release(self, self.threads() + *waiting - 1);
+            if self.sleep.counts().need_wake() && self.visible_work() > 0 {
+                self.wake_one(Waker::Idle);
+            }
+        }
+    }
+
+    /// It is awake again.
+    pub(crate) fn resume(&self) {
+        let mut waiting = self.waiting.lock();
+        if *waiting <= self.config.reserve {
+            self.benches.ask(self, self.threads() + *waiting - 1);
+        }
+        *waiting -= 1;
+    }
+
     // --- the end ---
 
     pub(crate) fn ended(&self) -> bool {
@@ -295,12 +331,13 @@ impl Shared {
     /// threads sleep, then no task runs that might bring work, and the threads may go.
     pub(crate) fn end_if_quiet(&self) {
         let counts = self.sleep.counts();
-        let asleep = counts.searching() == 0 && counts.sleeping() == self.threads();
+        let playing = self.threads() + self.benches.playing(self.threads()..self.crew());
+        let asleep = counts.searching() == 0 && counts.sleeping() == playing;
         // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
         if self.terminating.load(Ordering::Relaxed) && asleep && self.visible_work() == 0 {
             // ORD: Release pairs with the Acquire in `ended`.
             self.ended.store(true, Ordering::Release);
-            for region in &self.regions[..self.threads()] {
+            for region in &self.regions[..self.crew()] {
                 region.parker().unpark();
             }
         }

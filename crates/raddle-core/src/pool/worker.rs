@@ -188,7 +188,8 @@ impl Worker {
     }
 
     /// The index of this worker in its pool: its threads have the indices below
-    /// [`num_threads`](Worker::num_threads), guests those from there on.
+    /// [`num_threads`](Worker::num_threads), then come those that [`PoolBuilder::compensate`](crate::PoolBuilder::compensate)
+    /// allows, then guests.
     ///
     /// ```
     /// let pool = raddle_core::Pool::new(2)?;

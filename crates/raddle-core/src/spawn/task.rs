@@ -8,7 +8,7 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 
 use crate::future::failure::Failure;
-use crate::future::node::{self, Head, NodeRef, Slot, Told, VTable};
+use crate::future::node::{self, Head, NodeRef, Slot, VTable};
 use crate::future::state::{Outcome as Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
@@ -133,7 +133,8 @@ where
     const NODE: &'static VTable = &VTable {
         slot: offset_of!(Self, body),
         free: Self::free,
-        told: Told::Never,
+        step: |node, _| node::never(node),
+        wake: node::never,
         visit: Some(Self::visit),
         relink: None,
         assist: Some(Self::assist),
@@ -195,6 +196,7 @@ where
         // SAFETY: K1, as the closure.
         let context = unsafe { this.take_context() };
         let result = Running::scope(&region.running, Self::header_of(task), || {
+            let entered = context.enter();
             let frame = context.frame(&this.claim);
             // SAFETY: X1: this frame's, and put back before it goes.
             let restore = unsafe { Restore::after(frame.word()) };
@@ -206,6 +208,7 @@ where
                 }
             };
             drop(restore);
+            drop(entered);
             result.map_err(Failure::panicked)
         });
         discard(context);
@@ -316,7 +319,7 @@ where
     unsafe fn visit(node: NonNull<Head>, visitor: &mut Visitor) -> Option<Locked> {
         // SAFETY: V1.
         unsafe { node.cast::<Self>().as_ref() }.claim.pin();
-        visitor.found.tasks.push(Pinned { node, vtable: Self::PIN });
+        visitor.found_task(Pinned { node, vtable: Self::PIN });
         None
     }
 

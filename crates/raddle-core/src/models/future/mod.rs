@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::future::handle::{Now, Repr};
 use crate::future::ledger;
-use crate::future::node::{Head, Told, VTable, memory};
+use crate::future::memory;
+use crate::future::node::{self, Head, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 use crate::future::{Failure, FailureKind, Future, Interrupt, Promise};
@@ -200,13 +201,14 @@ impl Watcher {
     const VTABLE: &'static VTable = &VTable {
         slot: 0,
         free: |_| unreachable!("freed by who tells or detaches it"),
-        told: Told::Wake(|node| {
+        step: |node, _| node::never(node),
+        wake: |node| {
             let watcher = node.cast::<Watcher>();
             // SAFETY: told once (F2).
             unsafe { watcher.as_ref() }.told.add();
             // SAFETY: as above.
             unsafe { memory::free(watcher) };
-        }),
+        },
         visit: None,
         relink: None,
         assist: None,

@@ -1,0 +1,73 @@
+//! raddle's futures.
+
+use std::hint::black_box;
+
+use raddle::{Failure, Future, Promise};
+
+use super::{LINKS, ONE, Repeat, repeat, repeat_make};
+
+pub(super) fn operation(name: &str) -> Option<Repeat> {
+    Some(match name {
+        "newPromise" => repeat_make!(Promise::<u64>::new()),
+        "value" => repeat_make!(Future::ready(ONE)),
+        "exception" => repeat_make!(Future::<u64>::failed(std::fmt::Error)),
+        "setValue" => repeat!({
+            let (promise, future) = Promise::new();
+            promise.set(ONE);
+            take(future)
+        }),
+        "mapSatisfied" => repeat!({
+            let satisfied = black_box(Future::ready(ONE));
+            take(black_box(satisfied.map(|_| ONE)))
+        }),
+        "mapConst" => repeat!(take(Future::ready(ONE).map(|_| ONE))),
+        "mapConstN" => repeat!(take(chain(Future::ready(ONE), |f| f.map(|_| ONE)))),
+        "flatMapConst" => repeat!(take(Future::ready(ONE).flat_map(|_| Future::ready(ONE)))),
+        "flatMapConstN" => {
+            repeat!(take(chain(Future::ready(ONE), |f| f.flat_map(|_| Future::ready(ONE)))))
+        }
+        "ensureConst" => repeat!(take(Future::ready(ONE).ensure(|| ()))),
+        "ensureConstN" => repeat!(take(chain(Future::ready(ONE), |f| f.ensure(|| ())))),
+        // The future is dropped first: so its nodes go with the promise, and nobody is told.
+        "createMap" => repeat_make!({
+            let (promise, future) = Promise::<u64>::new();
+            (future.map(|_| ONE), promise)
+        }),
+        "mapPromise" => repeat!(promise(|f| f.map(|_| ONE))),
+        "mapPromiseN" | "setValueN" => repeat!(promise(|f| chain(f, |f| f.map(|_| ONE)))),
+        "flatMapPromise" => repeat!(promise(|f| f.flat_map(|_| Future::ready(ONE)))),
+        "flatMapPromiseN" => {
+            repeat!(promise(|f| chain(f, |f| f.flat_map(|_| Future::ready(ONE)))))
+        }
+        "ensurePromise" => repeat!(promise(|f| f.ensure(|| ()))),
+        "ensurePromiseN" => repeat!(promise(|f| chain(f, |f| f.ensure(|| ())))),
+        "recursiveConst" => repeat!(take(descend(LINKS))),
+        _ => return None,
+    })
+}
+
+fn take(future: Future<u64>) -> u64 {
+    future.wait().expect("no failure")
+}
+
+/// Makes a promise, derives a future, sets the promise and takes the result.
+fn promise(derive: impl FnOnce(Future<u64>) -> Future<u64>) -> u64 {
+    let (promise, future) = Promise::new();
+    let future = derive(future);
+    promise.set(ONE);
+    take(future)
+}
+
+fn chain(mut future: Future<u64>, link: impl Fn(Future<u64>) -> Future<u64>) -> Future<u64> {
+    for _ in 0..LINKS {
+        future = link(future);
+    }
+    future
+}
+
+fn descend(depth: u64) -> Future<u64> {
+    match depth {
+        0 => Future::ready(ONE),
+        _ => Future::ready(depth - 1).flat_map(descend),
+    }
+}

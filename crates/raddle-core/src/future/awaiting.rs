@@ -1,0 +1,334 @@
+//! To async Rust, and from it.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{self, Poll, Wake, Waker};
+
+use raddle_sync::sync::Mutex;
+
+use crate::future::ears::Hearing;
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now, Pending};
+use crate::future::interrupt::Interrupt;
+use crate::future::promise::Promise;
+use crate::future::upstream::{Errand, Inputs, Visitor};
+use crate::future::wait;
+use crate::future::watch::{Watch, Watched};
+use crate::local::{self, Capture, Context};
+use crate::panics::discard;
+use crate::pool::{Pool, Worker};
+
+/// A [`Future`] as async code awaits it, in any runtime. Made by `.await`.
+///
+/// Dropped before it is done, as async code cancels, it interrupts the future; to prevent that, await the
+/// [`masked`](Future::masked) future. One allocation at the first poll that finds it pending, and two more for the waker.
+pub struct Awaiting<T>(Stage<T>);
+
+enum Stage<T> {
+    Fresh(Future<T>),
+    Watched { source: Watched<T>, waker: Arc<Woken> },
+    Over,
+}
+
+/// Who is to be woken.
+struct Woken(Mutex<Option<Waker>>);
+
+impl Watch for Woken {
+    fn told(self: Arc<Self>, _: usize) {
+        let waker = self.0.lock().take();
+        if let Some(waker) = waker {
+            // The executor's code.
+            discard(panic::catch_unwind(AssertUnwindSafe(|| waker.wake())).err());
+        }
+    }
+}
+
+impl<T> IntoFuture for Future<T> {
+    type Output = Result<T, Failure>;
+    type IntoFuture = Awaiting<T>;
+
+    fn into_future(self) -> Awaiting<T> {
+        Awaiting(Stage::Fresh(self))
+    }
+}
+
+// Nothing is pinned in place.
+impl<T> Unpin for Awaiting<T> {}
+
+impl<T> std::future::Future for Awaiting<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Result<T, Failure>> {
+        match std::mem::replace(&mut self.0, Stage::Over) {
+            Stage::Fresh(future) => match future.now() {
+                Now::Done(result) => Poll::Ready(result),
+                Now::Never => {
+                    self.0 = Stage::Fresh(Future::never());
+                    Poll::Pending
+                }
+                Now::Pending(pending) => {
+                    let waker = Arc::new(Woken(Mutex::new(Some(cx.waker().clone()))));
+                    match Watched::new(pending, waker.clone(), 0) {
+                        Err(result) => Poll::Ready(result),
+                        Ok(source) => {
+                            self.0 = Stage::Watched { source, waker };
+                            Poll::Pending
+                        }
+                    }
+                }
+            },
+            Stage::Watched { source, waker } => {
+                let new = cx.waker().clone();
+                let old = waker.0.lock().replace(new);
+                drop(old);
+                // Told before the new waker was there: done by now.
+                if source.pending().outcome().is_some() {
+                    return match source.release().now() {
+                        Now::Done(result) => Poll::Ready(result),
+                        Now::Pending(_) | Now::Never => unreachable!("it is done"),
+                    };
+                }
+                self.0 = Stage::Watched { source, waker };
+                Poll::Pending
+            }
+            Stage::Over => panic!("polled after it was ready"),
+        }
+    }
+}
+
+impl<T> Drop for Awaiting<T> {
+    fn drop(&mut self) {
+        if let Stage::Watched { source, .. } = &self.0 {
+            source.pending().interrupt(&Interrupt::from("what awaited it was dropped"));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Awaiting<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Awaiting").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// The future of an async one, which the pool polls: on a thread of a pool that is its pool, from outside
+    /// the global one.
+    ///
+    /// It is polled with the scope locals of the code that called this, first as soon as a worker is free, then
+    /// whenever it was woken. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
+    /// raddle future detaches, as always. A panic in a poll makes it fail. One allocation for the async
+    /// future, and one for each poll.
+    ///
+    /// ```
+    /// use raddle_core::{Future, spawn};
+    ///
+    /// let future = Future::from_async(async {
+    ///     let word = spawn(|| "warp").await.unwrap();
+    ///     word.len()
+    /// });
+    /// assert_eq!(future.wait().unwrap(), 4);
+    /// ```
+    #[doc(alias = "spawn_async")]
+    pub fn from_async(future: impl std::future::Future<Output = T> + Send + 'static) -> Future<T> {
+        match Worker::here() {
+            Some(region) => Driven::start(region.shared().gate.home(), future),
+            None => Driven::start(Pool::global().shared().gate.home(), future),
+        }
+    }
+}
+
+impl Pool {
+    /// As [`Future::from_async`], on this pool.
+    pub fn spawn_async<T: Send + 'static>(
+        &self,
+        future: impl std::future::Future<Output = T> + Send + 'static,
+    ) -> Future<T> {
+        Driven::start(self.shared().gate.home(), future)
+    }
+}
+
+/// An async future that a pool drives.
+struct Driven<F, T> {
+    home: crate::pool::Home,
+    context: Context,
+    state: Mutex<Drive<F, T>>,
+}
+
+struct Drive<F, T> {
+    /// Away while it is polled; gone when it is over.
+    work: Option<Work<F, T>>,
+    /// The next poll, queued or running.
+    turn: Option<Pending<()>>,
+    /// It was woken since the poll began, or is to be polled at the end of it.
+    woken: bool,
+    over: bool,
+    interrupted: Option<Interrupt>,
+}
+
+struct Work<F, T> {
+    future: Pin<Box<F>>,
+    promise: Promise<T>,
+}
+
+impl<F, T> Driven<F, T>
+where
+    F: std::future::Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    fn start(home: crate::pool::Home, future: F) -> Future<T> {
+        let driven = Arc::new(Driven {
+            home,
+            context: local::capture(),
+            state: Mutex::new(Drive {
+                work: None,
+                turn: None,
+                woken: true,
+                over: false,
+                interrupted: None,
+            }),
+        });
+        let inputs: Weak<dyn Inputs> = Arc::<Self>::downgrade(&driven);
+        let (promise, result) = {
+            let driven = Arc::downgrade(&driven);
+            let handler = move |interrupt| {
+                if let Some(driven) = driven.upgrade() {
+                    driven.interrupt(interrupt);
+                }
+            };
+            Promise::with_hearing(Hearing::new(Some(Box::new(handler)), Some(inputs)))
+        };
+        let work = Work { future: Box::pin(future), promise };
+        driven.state.lock().work = Some(work);
+        driven.schedule();
+        result
+    }
+
+    /// Queues a poll if one is due and none is queued or running.
+    fn schedule(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        if state.over || state.work.is_none() || state.turn.is_some() || !state.woken {
+            return;
+        }
+        state.woken = false;
+        let this = Arc::clone(self);
+        let mut turn = Turn(Some(this));
+        match self.home.spawn(move || {
+            if let Some(driven) = turn.0.take() {
+                driven.poll()
+            }
+        }) {
+            Ok(future) => {
+                // It cannot have run: that needs the lock.
+                if let Now::Pending(turn) = future.now() {
+                    state.turn = Some(turn);
+                }
+                drop(state);
+                // Somebody who waits may have to run it.
+                wait::nudge();
+            }
+            Err(gone) => {
+                drop(state);
+                drop(gone);
+            }
+        }
+    }
+
+    fn poll(self: Arc<Self>) {
+        let Some(mut work) = self.state.lock().work.take() else { return };
+        let waker = Waker::from(Arc::clone(&self));
+        let polled = panic::catch_unwind(AssertUnwindSafe(|| {
+            self.context.run(|| work.future.as_mut().poll(&mut task::Context::from_waker(&waker)))
+        }));
+        let result = match polled {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(value)) => Some(Ok(value)),
+            Err(payload) => Some(Err(Failure::panicked(payload))),
+        };
+        let mut state = self.state.lock();
+        let result = result.or_else(|| state.interrupted.take().map(|why| Err(why.into())));
+        let turn = state.turn.take();
+        match result {
+            None => {
+                state.work = Some(work);
+                drop(state);
+                drop(turn);
+                self.schedule();
+            }
+            Some(result) => {
+                state.over = true;
+                drop(state);
+                drop(turn);
+                work.end(&self.context, result);
+            }
+        }
+    }
+
+    fn interrupt(&self, why: Interrupt) {
+        let mut state = self.state.lock();
+        if state.over {
+            return;
+        }
+        match state.work.take() {
+            // It is being polled.
+            None => state.interrupted = Some(why),
+            Some(work) => {
+                state.over = true;
+                drop(state);
+                work.end(&self.context, Err(why.into()));
+            }
+        }
+    }
+}
+
+/// A poll to be. Dropped without it, because the pool has gone or its tasks were killed, it is the end.
+struct Turn<F, T>(Option<Arc<Driven<F, T>>>)
+where
+    F: std::future::Future<Output = T> + Send + 'static,
+    T: Send + 'static;
+
+impl<F, T> Drop for Turn<F, T>
+where
+    F: std::future::Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    fn drop(&mut self) {
+        if let Some(driven) = self.0.take() {
+            driven.interrupt(Interrupt::killed());
+        }
+    }
+}
+
+impl<F, T: Send + 'static> Work<F, T> {
+    /// Drops the async future, then completes.
+    fn end(self, context: &Context, result: Result<T, Failure>) {
+        context.run(|| discard(self.future));
+        self.promise.complete(result);
+    }
+}
+
+impl<F, T> Wake for Driven<F, T>
+where
+    F: std::future::Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    fn wake(self: Arc<Self>) {
+        self.state.lock().woken = true;
+        self.schedule();
+    }
+}
+
+impl<F, T> Inputs for Driven<F, T>
+where
+    F: std::future::Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    /// Who waits may run the next poll; interrupts come by the handler.
+    fn visit(&self, visitor: &mut Visitor) {
+        if let (Errand::Gather, Some(turn)) = (&visitor.errand, &self.state.lock().turn) {
+            turn.visit(visitor);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Futures that end when another one does, or before: `within`, `interruptible` and their like.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use raddle_sync::sync::Mutex;
+
+use crate::future::ears::Hearing;
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now};
+use crate::future::interrupt::Interrupt;
+use crate::future::promise::Promise;
+use crate::future::timer::{self, Timeout};
+use crate::future::upstream::{Errand, Inputs, Visitor};
+use crate::future::watch::{Watch, Watched};
+
+/// A future, and a promise that is to end as it does, or otherwise.
+struct Detour<T>(Mutex<Option<Ways<T>>>);
+
+struct Ways<T> {
+    source: Option<Watched<T>>,
+    promise: Promise<T>,
+    timeout: Option<Timeout>,
+}
+
+impl<T: Send + 'static> Detour<T> {
+    /// The detour of a future that is not done; `prepare` is called before anybody can be told.
+    fn take(
+        future: Future<T>,
+        make: impl FnOnce(&Arc<Detour<T>>) -> (Promise<T>, Future<T>),
+        prepare: impl FnOnce(&Arc<Detour<T>>) -> Result<Option<Timeout>, Failure>,
+    ) -> Future<T> {
+        let source = match future.now() {
+            Now::Done(result) => return Future::from(result),
+            Now::Pending(pending) => Some(pending),
+            Now::Never => None,
+        };
+        let detour = Arc::new(Detour(Mutex::new(None)));
+        let (promise, future) = make(&detour);
+        // Locked, so that who comes early waits.
+        let mut place = detour.0.lock();
+        let timeout = match prepare(&detour) {
+            Ok(timeout) => timeout,
+            Err(failure) => {
+                drop(place);
+                promise.fail(failure);
+                return future;
+            }
+        };
+        match source.map(|source| Watched::new(source, detour.clone(), 0)).transpose() {
+            Ok(source) => *place = Some(Ways { source, promise, timeout }),
+            Err(result) => {
+                drop(place);
+                drop(timeout);
+                promise.complete(result);
+            }
+        }
+        future
+    }
+
+    /// The source ends otherwise: it is let go.
+    fn leave(&self, failure: Failure, interrupt: bool) {
+        let ways = self.0.lock().take();
+        let Some(ways) = ways else { return };
+        if let Some(source) = &ways.source {
+            if interrupt {
+                source.pending().interrupt(&failure.clone().into());
+            }
+        }
+        drop(ways.source);
+        ways.promise.fail(failure);
+    }
+}
+
+impl<T: Send + 'static> Watch for Detour<T> {
+    fn told(self: Arc<Self>, _: usize) {
+        let ways = self.0.lock().take();
+        let Some(ways) = ways else { return };
+        drop(ways.timeout);
+        match ways.source.map(|source| source.release().now()) {
+            Some(Now::Done(result)) => ways.promise.complete(result),
+            _ => unreachable!("told that it is done"),
+        }
+    }
+}
+
+impl<T: Send + 'static> Inputs for Detour<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        if let Some(Ways { source: Some(source), .. }) = &*self.0.lock() {
+            source.pending().visit(visitor);
+        }
+    }
+
+    fn abandoned(&self) {
+        let ways = self.0.lock().take();
+        drop(ways);
+    }
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// The result if it comes in time, otherwise the failure `TimedOut`.
+    ///
+    /// The time begins now. What produces the value is let go without a word when it is over; to have it interrupted,
+    /// see [`interrupt_after`](Future::interrupt_after). The timer is dropped when the result comes. A few allocations.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use raddle_core::{FailureKind, Future};
+    ///
+    /// let late = Future::<u32>::never().within(Duration::from_millis(1));
+    /// assert_eq!(late.wait().unwrap_err().kind(), FailureKind::TimedOut);
+    /// assert_eq!(Future::ready(1).within(Duration::ZERO).wait().unwrap(), 1);
+    /// ```
+    #[doc(alias = "orTimeout")]
+    #[doc(alias = "timeout")]
+    pub fn within(self, time: Duration) -> Future<T> {
+        self.limited(time, false)
+    }
+
+    /// As [`within`](Future::within), and when the time is over what produces the value is interrupted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use raddle_core::{FailureKind, Promise};
+    ///
+    /// let (promise, future) = Promise::<u32>::new();
+    /// let late = future.interrupt_after(Duration::from_millis(1)).wait().unwrap_err();
+    /// assert_eq!(late.kind(), FailureKind::TimedOut);
+    /// assert_eq!(promise.interrupted().unwrap().to_string(), "timed out");
+    /// ```
+    #[doc(alias = "raiseWithin")]
+    pub fn interrupt_after(self, time: Duration) -> Future<T> {
+        self.limited(time, true)
+    }
+
+    fn limited(self, time: Duration, interrupt: bool) -> Future<T> {
+        // A time beyond all clocks is no limit.
+        let Some(deadline) = Instant::now().checked_add(time) else { return self };
+        Detour::take(
+            self,
+            |detour| Promise::with_hearing(Hearing::with_inputs(Arc::downgrade(detour) as _)),
+            |detour| {
+                // The timer keeps the detour, which drops the timeout when it is over.
+                let detour = Arc::clone(detour);
+                timer::at(deadline, move || detour.leave(Failure::timed_out(), interrupt)).map(Some)
+            },
+        )
+    }
+
+    /// The same future, except that an interrupt makes it fail at once and goes no further: what produces
+    /// the value is let go.
+    ///
+    /// ```
+    /// use raddle_core::{FailureKind, Promise};
+    ///
+    /// let (promise, future) = Promise::<u32>::new();
+    /// let future = future.interruptible();
+    /// future.interrupt("enough");
+    /// assert_eq!(future.wait().unwrap_err().kind(), FailureKind::Interrupted);
+    /// assert!(promise.interrupted().is_none());
+    /// ```
+    pub fn interruptible(self) -> Future<T> {
+        Detour::take(
+            self,
+            |detour| {
+                // The handler keeps the detour, which drops the promise, and with it the handler, when it is over.
+                let deaf = Arc::new(Deaf(Arc::clone(detour)));
+                let inputs: Weak<dyn Inputs> = Arc::<Deaf<T>>::downgrade(&deaf);
+                let handler = move |interrupt: Interrupt| deaf.0.leave(interrupt.into(), false);
+                Promise::with_hearing(Hearing::new(Some(Box::new(handler)), Some(inputs)))
+            },
+            |_| Ok(None),
+        )
+    }
+}
+
+/// A detour that lets interrupts go no further.
+struct Deaf<T>(Arc<Detour<T>>);
+
+impl<T: Send + 'static> Inputs for Deaf<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        if !matches!(visitor.errand, Errand::Interrupt(_)) {
+            self.0.visit(visitor);
+        }
+    }
+
+    fn abandoned(&self) {
+        self.0.abandoned();
+    }
+}

@@ -1,0 +1,65 @@
+//! [`Future::on`]: continuations on a pool.
+
+use std::sync::{Arc, Weak};
+
+use raddle_sync::sync::Mutex;
+
+use crate::future::ears::Hearing;
+use crate::future::handle::{Future, Repr};
+use crate::future::promise::Promise;
+use crate::future::upstream::{Inputs, Visitor};
+use crate::pool::Pool;
+
+impl<T: Send + 'static> Future<T> {
+    /// The same future, except that what follows runs on the pool: closures of operations on it, and their
+    /// continuations, are called by one of the pool's workers.
+    ///
+    /// For continuations that take long, or want locks that who completes the future may hold. Interrupts pass. Where
+    /// the pool has gone, what follows runs on the thread that completes; an operation on a future that has
+    /// arrived there runs at once, as always. A task of the pool, and a few allocations more.
+    ///
+    /// ```
+    /// use raddle_core::{Pool, Promise};
+    ///
+    /// let pool = Pool::builder().threads(1).thread_name(|_| "weaver".into()).build()?;
+    /// let (promise, future) = Promise::new();
+    /// let (sender, name) = std::sync::mpsc::channel();
+    /// let sent = future.on(&pool).map(move |()| {
+    ///     sender.send(std::thread::current().name().map(str::to_owned))
+    /// });
+    /// promise.set(());
+    /// assert_eq!(name.recv()?.as_deref(), Some("weaver"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "via")]
+    #[doc(alias = "thenApplyAsync")]
+    pub fn on(self, pool: &Pool) -> Future<T> {
+        let home = pool.shared().gate.home();
+        let source = Arc::new(Source(Mutex::new(None)));
+        let inputs: Weak<dyn Inputs> = Arc::<Source>::downgrade(&source);
+        // Completed by the task, so that what follows runs there.
+        let (promise, moved) = Promise::with_hearing(Hearing::with_inputs(inputs));
+        let kept = Arc::clone(&source);
+        let left = self.map_result(move |result| {
+            drop(kept);
+            match home.spawn(move || promise.complete(result)) {
+                Ok(task) => drop(task),
+                Err(gone) => gone(),
+            }
+            Ok(())
+        });
+        *source.0.lock() = Some(left);
+        moved
+    }
+}
+
+/// What the future was before, for interrupts. It keeps itself until it is done.
+struct Source(Mutex<Option<Future<()>>>);
+
+impl Inputs for Source {
+    fn visit(&self, visitor: &mut Visitor) {
+        if let Some(Repr::Pending(pending)) = self.0.lock().as_ref().map(|future| &future.0) {
+            pending.visit(visitor);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Futures of several futures of which the first is wanted.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use raddle_sync::sync::Mutex;
+
+use crate::future::ears::Hearing;
+use crate::future::failure::{Failure, FailureKind};
+use crate::future::handle::{Future, Now};
+use crate::future::promise::Promise;
+use crate::future::upstream::{Inputs, Visitor};
+use crate::future::watch::{Watch, Watched};
+
+/// Who won a [`select`]: the result, its place in the list, and the others, in their order.
+pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
+
+/// The result of the future that is done first, be it a value or a failure.
+///
+/// The others are dropped, which leaves nothing with them. Interrupts go to all. An empty race fails with
+/// [`Empty`](FailureKind::Empty). One allocation for each future, and a few more; none if one is done.
+///
+/// ```
+/// use raddle_core::{Future, first, spawn};
+///
+/// assert_eq!(first([Future::never(), spawn(|| 2)]).wait().unwrap(), 2);
+/// assert!(first(Vec::<Future<u32>>::new()).wait().is_err());
+/// ```
+#[doc(alias = "firstCompletedOf")]
+#[doc(alias = "anyOf")]
+#[doc(alias = "race")]
+pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<T> {
+    select(futures).and_then(|(winner, ..)| winner)
+}
+
+/// The result of the future that is done first, its index, and the other futures.
+///
+/// Otherwise as [`first`].
+///
+/// ```
+/// use raddle_core::{Promise, select};
+///
+/// let ((one, a), (two, b)) = (Promise::new(), Promise::new());
+/// let race = select([a, b]);
+/// two.set("weft");
+/// let (winner, index, mut rest) = race.wait().unwrap();
+/// assert_eq!((winner.unwrap(), index, rest.len()), ("weft", 1, 1));
+/// one.set("warp");
+/// assert_eq!(rest.remove(0).wait().unwrap(), "warp");
+/// ```
+#[doc(alias = "selectIndex")]
+#[doc(alias = "collectAny")]
+pub fn select<T: Send + 'static>(
+    futures: impl IntoIterator<Item = Future<T>>,
+) -> Future<Selected<T>> {
+    let mut futures: Vec<Future<T>> = futures.into_iter().collect();
+    if futures.is_empty() {
+        return Future::failed(Failure::plain(FailureKind::Empty));
+    }
+    if let Some(index) = futures.iter().position(Future::is_done) {
+        return match futures.remove(index).now() {
+            Now::Done(winner) => Future::ready((winner, index, futures)),
+            Now::Pending(_) | Now::Never => unreachable!("it is done"),
+        };
+    }
+    Race::start(futures)
+}
+
+/// What is known of one input.
+enum Input<T> {
+    Watched(Watched<T>),
+    /// Not watched (yet), or never done.
+    Still(Future<T>),
+}
+
+impl<T> Input<T> {
+    fn release(self) -> Future<T> {
+        match self {
+            Input::Watched(watched) => watched.release(),
+            Input::Still(future) => future,
+        }
+    }
+}
+
+/// Futures of which the first is wanted.
+struct Race<T>(Mutex<State<T>>);
+
+struct State<T> {
+    inputs: Vec<Input<T>>,
+    /// Gone when it is over.
+    promise: Option<Promise<Selected<T>>>,
+}
+
+/// The end, to be brought about when nothing is locked.
+struct Over<T> {
+    promise: Promise<Selected<T>>,
+    winner: Result<T, Failure>,
+    index: usize,
+    inputs: Vec<Input<T>>,
+}
+
+impl<T: Send + 'static> Over<T> {
+    fn end(self) {
+        let rest = self.inputs.into_iter().map(Input::release).collect();
+        self.promise.set((self.winner, self.index, rest));
+    }
+}
+
+impl<T: Send + 'static> Race<T> {
+    fn start(futures: Vec<Future<T>>) -> Future<Selected<T>> {
+        let race = Arc::new(Race(Mutex::new(State { inputs: Vec::new(), promise: None })));
+        let weak = Arc::downgrade(&race);
+        let (promise, future) = Promise::with_hearing(Hearing::with_inputs(weak));
+        let mut winner = None;
+        // Locked, so that who is told finds all of them.
+        let mut state = race.0.lock();
+        for (index, future) in futures.into_iter().enumerate() {
+            let input = match future.now() {
+                Now::Never => Ok(Input::Still(Future::never())),
+                Now::Done(result) => Err(result),
+                Now::Pending(pending) if winner.is_some() => {
+                    Ok(Input::Still(Future::from_pending(pending)))
+                }
+                Now::Pending(pending) => {
+                    Watched::new(pending, race.clone(), index).map(Input::Watched)
+                }
+            };
+            match input {
+                Ok(input) => state.inputs.push(input),
+                Err(result) if winner.is_none() => winner = Some((index, result)),
+                Err(result) => state.inputs.push(Input::Still(Future::from(result))),
+            }
+        }
+        match winner {
+            None => state.promise = Some(promise),
+            Some((index, winner)) => {
+                let inputs = std::mem::take(&mut state.inputs);
+                drop(state);
+                Over { promise, winner, index, inputs }.end();
+            }
+        }
+        future
+    }
+}
+
+impl<T: Send + 'static> Watch for Race<T> {
+    fn told(self: Arc<Self>, index: usize) {
+        let (promise, mut inputs) = {
+            let mut state = self.0.lock();
+            // Gone: it is over.
+            let Some(promise) = state.promise.take() else { return };
+            (promise, std::mem::take(&mut state.inputs))
+        };
+        match inputs.remove(index).release().now() {
+            Now::Done(winner) => Over { promise, winner, index, inputs }.end(),
+            Now::Pending(_) | Now::Never => unreachable!("told that it is done"),
+        }
+    }
+}
+
+impl<T: Send + 'static> Inputs for Race<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        for input in &self.0.lock().inputs {
+            if let Input::Watched(watched) = input {
+                visitor.optionally(|visitor| watched.pending().visit(visitor));
+            }
+        }
+    }
+
+    fn abandoned(&self) {
+        let (promise, inputs) = {
+            let mut state = self.0.lock();
+            (state.promise.take(), std::mem::take(&mut state.inputs))
+        };
+        drop(inputs);
+        drop(promise);
+    }
+}
+
+/// Blocks until one of the futures is done, takes it out of the list and returns its index and result.
+///
+/// Waits as [`Future::wait`] does. Of an empty list the result is the failure `Empty`, and the index 0.
+///
+/// ```
+/// use raddle_core::{spawn, wait_any};
+///
+/// let mut futures: Vec<_> = (0..3).map(|n| spawn(move || n * 10)).collect();
+/// let mut sum = 0;
+/// while !futures.is_empty() {
+///     sum += wait_any(&mut futures).1.unwrap();
+/// }
+/// assert_eq!(sum, 30);
+/// ```
+#[doc(alias = "wait_for_any_future")]
+pub fn wait_any<T: Send + 'static>(futures: &mut Vec<Future<T>>) -> (usize, Result<T, Failure>) {
+    match select(std::mem::take(futures)).wait() {
+        Ok((winner, index, rest)) => {
+            *futures = rest;
+            (index, winner)
+        }
+        Err(failure) => (0, Err(failure)),
+    }
+}
+
+/// Blocks until all futures are done and returns their results, in order.
+///
+/// Waits as [`Future::wait`] does.
+///
+/// ```
+/// use raddle_core::{spawn, wait_all};
+///
+/// let results = wait_all(vec![spawn(|| 1), spawn(|| 2)]);
+/// assert_eq!(results.into_iter().map(Result::unwrap).sum::<i32>(), 3);
+/// ```
+#[doc(alias = "wait_for_all_futures")]
+pub fn wait_all<T>(futures: Vec<Future<T>>) -> Vec<Result<T, Failure>> {
+    futures.into_iter().map(Future::wait).collect()
+}
+
+/// The results of the futures as they come: an iterator that blocks until the next is done and gives its index in the
+/// list and its result.
+///
+/// Waits as [`Future::wait`] does. One allocation for each future that is not done.
+///
+/// ```
+/// use raddle_core::{Promise, as_completed};
+///
+/// let ((one, a), (two, b)) = (Promise::new(), Promise::new());
+/// two.set("weft");
+/// let mut results = as_completed([a, b]);
+/// assert_eq!(results.next().map(|(index, word)| (index, word.unwrap())), Some((1, "weft")));
+/// one.set("warp");
+/// assert_eq!(results.next().map(|(index, word)| (index, word.unwrap())), Some((0, "warp")));
+/// assert!(results.next().is_none());
+/// ```
+pub fn as_completed<T: Send + 'static>(
+    futures: impl IntoIterator<Item = Future<T>>,
+) -> AsCompleted<T> {
+    let arrivals = Arc::new(Arrivals(Mutex::new(Arrived {
+        inputs: Vec::new(),
+        done: VecDeque::new(),
+        awaited: None,
+    })));
+    let mut arrived = arrivals.0.lock();
+    let mut left = 0;
+    for (index, future) in futures.into_iter().enumerate() {
+        left += 1;
+        let input = match future.now() {
+            Now::Never => Some(Input::Still(Future::never())),
+            Now::Done(result) => {
+                arrived.done.push_back((index, result));
+                None
+            }
+            Now::Pending(pending) => match Watched::new(pending, arrivals.clone(), index) {
+                Ok(watched) => Some(Input::Watched(watched)),
+                Err(result) => {
+                    arrived.done.push_back((index, result));
+                    None
+                }
+            },
+        };
+        arrived.inputs.push(input);
+    }
+    drop(arrived);
+    AsCompleted { arrivals, left }
+}
+
+/// The iterator of [`as_completed`].
+pub struct AsCompleted<T> {
+    arrivals: Arc<Arrivals<T>>,
+    left: usize,
+}
+
+struct Arrivals<T>(Mutex<Arrived<T>>);
+
+struct Arrived<T> {
+    inputs: Vec<Option<Input<T>>>,
+    done: VecDeque<(usize, Result<T, Failure>)>,
+    /// Who waits for the next.
+    awaited: Option<Promise<()>>,
+}
+
+impl<T: Send + 'static> Iterator for AsCompleted<T> {
+    type Item = (usize, Result<T, Failure>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            let next = {
+                let mut arrived = self.arrivals.0.lock();
+                if let Some(result) = arrived.done.pop_front() {
+                    return Some(result);
+                }
+                let weak = Arc::downgrade(&self.arrivals);
+                let (promise, next) = Promise::with_hearing(Hearing::with_inputs(weak));
+                arrived.awaited = Some(promise);
+                next
+            };
+            if let Err(failure) = next.wait() {
+                // All that is left waits for this thread.
+                return Some((0, Err(failure)));
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T: Send + 'static> ExactSizeIterator for AsCompleted<T> {}
+
+impl<T: Send + 'static> Watch for Arrivals<T> {
+    fn told(self: Arc<Self>, index: usize) {
+        let awaited = {
+            let mut arrived = self.0.lock();
+            let input = arrived.inputs.get_mut(index).and_then(Option::take);
+            if let Some(Now::Done(result)) = input.map(|input| input.release().now()) {
+                arrived.done.push_back((index, result));
+            }
+            arrived.awaited.take()
+        };
+        if let Some(promise) = awaited {
+            promise.set(());
+        }
+    }
+}
+
+impl<T: Send + 'static> Inputs for Arrivals<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        for input in self.0.lock().inputs.iter().flatten() {
+            if let Input::Watched(watched) = input {
+                visitor.optionally(|visitor| watched.pending().visit(visitor));
+            }
+        }
+    }
+}
+
+impl<T> Drop for AsCompleted<T> {
+    fn drop(&mut self) {
+        let inputs = std::mem::take(&mut self.arrivals.0.lock().inputs);
+        drop(inputs);
+    }
+}
+
+impl<T> fmt::Debug for AsCompleted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsCompleted").field("left", &self.left).finish_non_exhaustive()
+    }
+}

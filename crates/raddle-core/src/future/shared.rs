@@ -1,0 +1,187 @@
+//! [`Shared`]: a future with several consumers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Weak};
+
+use raddle_sync::sync::Mutex;
+
+use crate::future::ears::Hearing;
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now};
+use crate::future::promise::Promise;
+use crate::future::upstream::{Inputs, Visitor};
+use crate::future::watch::{Watch, Watched};
+
+/// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
+///
+/// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is an allocation or three and a
+/// lock. One that is dropped, or loses a race, leaves nothing behind. An interrupt of any of them goes to the
+/// source.
+///
+/// ```
+/// use raddle_core::spawn;
+///
+/// let shared = spawn(|| 20).shared();
+/// let (a, b) = (shared.future().map(|n| n + 1), shared.map(|n| n + 2));
+/// assert_eq!((a.wait().unwrap(), b.wait().unwrap()), (21, 22));
+/// ```
+pub struct Shared<T>(Arc<Source<T>>);
+
+struct Source<T>(Mutex<State<T>>);
+
+enum State<T> {
+    Waiting { source: Option<Watched<T>>, consumers: BTreeMap<u64, Consumer<T>>, next: u64 },
+    Done(Result<T, Failure>),
+}
+
+struct Consumer<T> {
+    promise: Promise<T>,
+    /// Its interrupts come here.
+    _inputs: Arc<Place<T>>,
+}
+
+/// A consumer's place in the list.
+struct Place<T> {
+    source: Weak<Source<T>>,
+    key: u64,
+}
+
+impl<T: Clone + Send + 'static> Future<T> {
+    /// Makes it possible to have several consumers.
+    pub fn shared(self) -> Shared<T> {
+        let state = |source| State::Waiting { source, consumers: BTreeMap::new(), next: 0 };
+        let source = match self.now() {
+            Now::Done(result) => Source(Mutex::new(State::Done(result))),
+            Now::Never => Source(Mutex::new(state(None))),
+            Now::Pending(pending) => {
+                let source = Arc::new(Source(Mutex::new(state(None))));
+                let mut place = source.0.lock();
+                *place = match Watched::new(pending, source.clone(), 0) {
+                    Ok(watched) => state(Some(watched)),
+                    Err(result) => State::Done(result),
+                };
+                drop(place);
+                return Shared(source);
+            }
+        };
+        Shared(Arc::new(source))
+    }
+}
+
+/// A clone; if that panics, the failure.
+fn copy<T: Clone>(result: &Result<T, Failure>) -> Result<T, Failure> {
+    panic::catch_unwind(AssertUnwindSafe(|| result.clone()))
+        .unwrap_or_else(|payload| Err(Failure::panicked(payload)))
+}
+
+impl<T: Clone + Send + 'static> Shared<T> {
+    /// One more consumer's future.
+    pub fn future(&self) -> Future<T> {
+        let mut state = self.0.0.lock();
+        match &mut *state {
+            State::Done(result) => Future::from(copy(result)),
+            State::Waiting { consumers, next, .. } => {
+                let key = *next;
+                *next += 1;
+                let place = Arc::new(Place { source: Arc::downgrade(&self.0), key });
+                let weak = Arc::downgrade(&place);
+                let (promise, future) = Promise::with_hearing(Hearing::with_inputs(weak));
+                consumers.insert(key, Consumer { promise, _inputs: place });
+                future
+            }
+        }
+    }
+
+    /// Whether the result is there.
+    pub fn is_done(&self) -> bool {
+        matches!(&*self.0.0.lock(), State::Done(_))
+    }
+
+    /// Blocks until the result is there: see [`Future::wait`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn wait(self) -> Result<T, Failure> {
+        self.future().wait()
+    }
+
+    /// [`Future::map`] of one more consumer's future.
+    pub fn map<U: Send + 'static>(&self, f: impl FnOnce(T) -> U + Send + 'static) -> Future<U> {
+        self.future().map(f)
+    }
+
+    /// [`Future::flat_map`] of one more consumer's future.
+    pub fn flat_map<U: Send + 'static>(
+        &self,
+        f: impl FnOnce(T) -> Future<U> + Send + 'static,
+    ) -> Future<U> {
+        self.future().flat_map(f)
+    }
+}
+
+impl<T: Clone + Send + 'static> From<Shared<T>> for Future<T> {
+    fn from(shared: Shared<T>) -> Future<T> {
+        shared.future()
+    }
+}
+
+impl<T: Clone + Send + 'static> Watch for Source<T> {
+    fn told(self: Arc<Self>, _: usize) {
+        let source = match &mut *self.0.lock() {
+            State::Waiting { source, .. } => source.take(),
+            State::Done(_) => None,
+        };
+        let Some(Now::Done(result)) = source.map(|source| source.release().now()) else { return };
+        // Clones are made with nothing locked, so others may come meanwhile.
+        loop {
+            let consumers = {
+                let mut state = self.0.lock();
+                match &mut *state {
+                    State::Waiting { consumers, .. } if !consumers.is_empty() => {
+                        std::mem::take(consumers)
+                    }
+                    _ => {
+                        *state = State::Done(result);
+                        return;
+                    }
+                }
+            };
+            for consumer in consumers.into_values() {
+                consumer.promise.complete(copy(&result));
+            }
+        }
+    }
+}
+
+impl<T: Clone + Send + 'static> Inputs for Place<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        let Some(source) = self.source.upgrade() else { return };
+        if let State::Waiting { source: Some(source), .. } = &*source.0.lock() {
+            source.pending().visit(visitor);
+        }
+    }
+
+    fn abandoned(&self) {
+        let Some(source) = self.source.upgrade() else { return };
+        let consumer = match &mut *source.0.lock() {
+            State::Waiting { consumers, .. } => consumers.remove(&self.key),
+            State::Done(_) => None,
+        };
+        drop(consumer);
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! Attaching to a future that one keeps.
+
+use std::mem::{ManuallyDrop, offset_of};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Pending};
+use crate::future::memory;
+use crate::future::node::{self, Head, NodeRef, VTable};
+use crate::future::state::{Attach, State};
+use crate::future::then::attach;
+use crate::future::walk;
+
+/// Who is told that one of the futures that he watches is done.
+pub(crate) trait Watch: Send + Sync + 'static {
+    /// Called once for each, on the thread that completed it, holding nothing. May be late: the future may
+    /// have been taken away meanwhile.
+    fn told(self: Arc<Self>, index: usize);
+}
+
+/// A future, and the promise to be told when it is done.
+pub(crate) struct Watched<T>(Pending<T>);
+
+/// What is attached. Freed by who tells it, or by who detaches it.
+#[repr(C)]
+struct Part {
+    head: Head,
+    owner: Arc<dyn Watch>,
+    index: usize,
+}
+
+impl Part {
+    const VTABLE: &'static VTable = &VTable {
+        slot: offset_of!(Part, index),
+        free: |_| unreachable!("is freed by who tells or detaches it"),
+        step: |node, _| node::never(node),
+        wake: |node| {
+            // A combination may be what the next one watches.
+            // SAFETY: F2: told once, by who found it.
+            unsafe { walk::unless_deep(NodeRef::headed(node), Part::tell) };
+        },
+        visit: None,
+        relink: None,
+        assist: None,
+        kill: None,
+    };
+
+    /// # Safety
+    ///
+    /// A part that was found by who completed.
+    unsafe fn tell(node: NodeRef) {
+        let Some(node) = node.head() else { unreachable!("parts have a head") };
+        // SAFETY: contract.
+        let (owner, index) = unsafe { Part::dismantle(node) };
+        owner.told(index);
+    }
+
+    /// # Safety
+    ///
+    /// Not attached any more.
+    unsafe fn dismantle(node: NonNull<Head>) -> (Arc<dyn Watch>, usize) {
+        // Without the drop of its fields: `ManuallyDrop` is transparent.
+        let part = node.cast::<ManuallyDrop<Part>>();
+        let fields = part.cast::<Part>().as_ptr();
+        // SAFETY: contract.
+        let owner = unsafe { (&raw const (*fields).owner).read() };
+        // SAFETY: contract.
+        let index = unsafe { (*fields).index };
+        // SAFETY: contract; what it held has been taken out.
+        unsafe { memory::free(part) };
+        (owner, index)
+    }
+}
+
+impl<T> Watched<T> {
+    /// Has `owner` told when the future is done; gives the result if it is done already.
+    pub(crate) fn new(
+        future: Pending<T>,
+        owner: Arc<dyn Watch>,
+        index: usize,
+    ) -> Result<Watched<T>, Result<T, Failure>> {
+        let head = Head { state: State::new(), vtable: Part::VTABLE };
+        let part = memory::allocate(ManuallyDrop::new(Part { head, owner, index })).cast();
+        // SAFETY: this is the consumer.
+        match unsafe { attach(future.node(), part, Attach::Waiter) } {
+            Ok(()) => Ok(Watched(future)),
+            Err(outcome) => {
+                // SAFETY: it was not attached.
+                drop(unsafe { Part::dismantle(part) });
+                Err(future.take_done(outcome))
+            }
+        }
+    }
+
+    /// The future itself, for a look.
+    pub(crate) fn pending(&self) -> &Pending<T> {
+        &self.0
+    }
+
+    /// The future; nobody is told any more, unless that is happening right now.
+    pub(crate) fn release(self) -> Future<T> {
+        self.detach();
+        // SAFETY: read once, `self` is not dropped.
+        let pending = unsafe { std::ptr::read(&ManuallyDrop::new(self).0) };
+        Future::from_pending(pending)
+    }
+
+    fn detach(&self) {
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.0.node().state() };
+        if let Some(part) = state.detach(crate::future::ears::behind) {
+            // SAFETY: detached.
+            drop(unsafe { Part::dismantle(part) });
+        }
+    }
+}
+
+impl<T> Drop for Watched<T> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
