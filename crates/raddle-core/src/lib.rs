@@ -24,6 +24,7 @@
     allow(
         dead_code,
         unreachable_pub,
+        unused_imports,
         missing_docs,
         reason = "the models do not call everything that the pool calls, and export nothing"
     )
