@@ -105,3 +105,16 @@ fn a_promise_can_be_linked_after_its_future_was_killed_unheard() {
     source.set(1);
     assert!(signals.lock().unwrap().is_empty());
 }
+
+/// A closure that returns a future which waits for the closure's own, and was interrupted: not a hang.
+#[test]
+fn an_interrupted_future_that_becomes_one_made_of_it_ends() {
+    let place = Arc::new(Mutex::new(None::<Future<u32>>));
+    let (promise, future) = Promise::<u32>::new();
+    let own = Arc::clone(&place);
+    let derived = future.flat_map(move |_| own.lock().unwrap().take().unwrap()).map(|n| n + 1);
+    derived.interrupt("stop");
+    *place.lock().unwrap() = Some(derived);
+    promise.set(1);
+    assert!(place.lock().unwrap().is_none(), "taken by the closure");
+}
