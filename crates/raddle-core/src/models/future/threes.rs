@@ -6,6 +6,7 @@ use raddle_sync::thread;
 use shuttle::rand::{Rng, thread_rng};
 
 use crate::future::{FailureKind, Future, Killed, Promise};
+use crate::models::future::several::COMBINATIONS;
 use crate::models::future::{End, Stage, Token, Watcher, done, end, number, play};
 
 const ITERATIONS: usize = 20_000;
@@ -184,6 +185,36 @@ fn two_producers_and_a_consumer() {
         in_order(stage);
         let (called, wanted) = (stage.called.count(), u32::from(matches!(one, End::Value(_))));
         assert!(called == wanted || called == 0 && !lives, "closures called");
+    });
+}
+
+/// Two producers of a combination's inputs, and its consumer.
+#[test]
+fn two_producers_of_a_combination_and_a_consumer() {
+    check(|stage| {
+        let (combine, _) = COMBINATIONS[thread_rng().gen_range(0..COMBINATIONS.len())];
+        let hears = one_in(2);
+        let ((one, a), (two, b)) = (stage.promise(hears), stage.promise(!hears));
+        let ((first, one), (second, two)) = (produce(stage, one), produce(stage, two));
+        let others = [thread::spawn(first), thread::spawn(second)];
+        let future = combine(a, b);
+        let interrupts = thread_rng().gen_range(0..3);
+        for signal in 1..=interrupts {
+            stage.interrupt(&future, signal);
+        }
+        let ended = match thread_rng().gen_range(0..3) {
+            0 => None,
+            1 => Some(end(future.wait())),
+            _ => match future.kill() {
+                Killed::TooLate => Some(done(future)),
+                _ => None,
+            },
+        };
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(ended.is_none_or(|ended| ended == one || ended == two), "{ended:?}");
+        in_order(stage);
     });
 }
 
