@@ -367,6 +367,15 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
                 unsafe { Linked::lock(node) }.link(None);
                 return None;
             }
+            // A signal that came early would go round for ever. (Without one, those who wait for each other
+            // are out of everybody's reach.)
+            // SAFETY: this is the producer.
+            Now::Pending(pending)
+                if upstream.has_signal() && unsafe { is_upstream(target, &pending) } =>
+            {
+                drop(pending);
+                Err(Failure::cycle())
+            }
             Now::Pending(pending) => {
                 // SAFETY: this is the producer.
                 let linked =
@@ -507,22 +516,22 @@ fn attach_linker<T: Send + 'static>(
     linked
 }
 
-/// Whether a promise is upstream of a future, or its own.
+/// Whether a root or joint is upstream of a future, or its own.
 ///
 /// # Safety
 ///
-/// By the promise's producer.
-unsafe fn is_upstream<T>(root: NodeRef, pending: &Pending<T>) -> bool {
-    if pending.node() == root {
+/// By its producer.
+unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bool {
+    if pending.node() == wanted {
         return true;
     }
     // What is made of a promise's future is attached to it. So links that are made before what leads to them,
     // which cannot be compressed, are not followed to their end by each new one.
-    // SAFETY: by the promise's producer.
-    if !unsafe { root.state() }.is_attached() {
+    // SAFETY: by its producer.
+    if !unsafe { wanted.state() }.is_attached() {
         return false;
     }
-    let mut visitor = Visitor::new(Errand::Find(root));
+    let mut visitor = Visitor::new(Errand::Find(wanted));
     // SAFETY: by its consumer.
     unsafe { visitor.enter(pending.node(), pending.cell()) };
     visitor.finish().node

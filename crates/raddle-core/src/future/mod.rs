@@ -34,7 +34,6 @@
 //! | `on`        | continuations on a pool                                                     |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod all;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod awaiting;
@@ -57,11 +56,8 @@ pub(crate) mod node;
 mod on;
 mod ops;
 mod promise;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod race;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod repeat;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod shared;
 pub(crate) mod state;
 pub(crate) mod then;
@@ -70,17 +66,16 @@ mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
-#[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code))]
 mod watch;
 
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::awaiting::Awaiting;
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
 pub use self::promise::Promise;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
     all::{collect, collect_results, fold, join_all, traverse},
-    awaiting::Awaiting,
     race::{AsCompleted, Selected, as_completed, first, select, wait_all, wait_any},
     repeat::{tail_loop, times, traverse_sequentially, while_do},
     shared::Shared,

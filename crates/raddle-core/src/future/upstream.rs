@@ -287,6 +287,12 @@ impl Upstream {
         self.word().load(Ordering::Relaxed) & LINKED != 0
     }
 
+    /// Whether a signal has come through.
+    pub(crate) fn has_signal(&self) -> bool {
+        // ORD: for the producer, who links under the lock.
+        self.word().load(Ordering::Relaxed) & !FLAGS != 0
+    }
+
     /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.
     pub(crate) fn pass(&self) {
         let mut backoff = Backoff::new();

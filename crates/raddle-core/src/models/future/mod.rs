@@ -4,6 +4,7 @@
 //! |-------------|-----------------------------------------------------------------------|
 //! | `pairs`     | each thing a producer may do against each thing a consumer may do        |
 //! | `signals`   | interrupts against what moves the place where they are to go            |
+//! | `several`   | combinations against the completion of one of their inputs               |
 //! | `threes`    | three threads of the same, at random (shuttle)                        |
 //!
 //! Whatever a model makes (values, closures, handlers, signals) holds a [`Token`], and at the end as many
@@ -12,6 +13,7 @@
 
 #[cfg(raddle_loom)]
 mod pairs;
+mod several;
 #[cfg(raddle_loom)]
 mod signals;
 #[cfg(raddle_shuttle)]
@@ -56,6 +58,12 @@ impl Token {
     /// The next number, made of this one.
     fn next(self) -> Token {
         self.census.token(self.number + 1)
+    }
+}
+
+impl Clone for Token {
+    fn clone(&self) -> Token {
+        self.census.token(self.number)
     }
 }
 
