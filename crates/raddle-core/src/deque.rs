@@ -370,7 +370,11 @@ impl ForkStack {
     /// The split that makes the older half of the jobs below `head` public, and not less than
     /// `split` already does.
     fn share(&self, span: Span, split: usize, head: usize) -> usize {
-        if self.always_public() { head } else { split.max(span.tail + (head - span.tail).div_ceil(2)) }
+        if self.always_public() {
+            head
+        } else {
+            split.max(span.tail + (head - span.tail).div_ceil(2))
+        }
     }
 
     /// Whether some job is public, as far as the owner can see.

@@ -177,9 +177,7 @@ impl Entered {
     fn slowly(trail: Option<&Trail>) -> Entered {
         let state = |i: usize| trail?.0.get(i)?.as_deref();
         let enter = |(i, follower): (usize, &dyn Erased)| {
-            panic::catch_unwind(AssertUnwindSafe(|| follower.enter(state(i))))
-                .map_err(discard)
-                .ok()
+            panic::catch_unwind(AssertUnwindSafe(|| follower.enter(state(i)))).map_err(discard).ok()
         };
         Entered(followers().enumerate().filter_map(enter).collect())
     }

@@ -39,9 +39,9 @@ use std::cell::Cell;
 use std::ptr;
 
 pub(crate) use self::follow::{Baggage, Entered, Trail};
-pub(crate) use self::follow::{active as is_followed, capture as capture_trail};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::follow::{Follow, follow};
+pub(crate) use self::follow::{active as is_followed, capture as capture_trail};
 pub(crate) use self::frame::Frame;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::scoped::{Binding, BindingRef, Bindings, ScopeLocal};
