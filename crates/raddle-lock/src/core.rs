@@ -3,10 +3,10 @@
 use crate::pending;
 use crate::queue::Node;
 use crate::slot::{self, READY};
+use crate::spin::Spin;
 use crate::table;
 use crate::word::{self, FREE, LEVEL, LEVELS, MAX_OWNER, View, view};
 use raddle_sync::atomic::{AtomicU32, Ordering};
-use raddle_sync::spin::Backoff;
 use raddle_sync::strand::{self, Local};
 use raddle_sync::{const_fn, fence};
 use std::time::Instant;
@@ -81,14 +81,10 @@ impl Core {
         if me.wrapping_sub(1) >= MAX_OWNER {
             return false;
         }
-        if RE {
-            // Only here may the word be one's own, or a fat lock be as frequent as a thin one. To read
-            // the word right after a read-modify-write of it costs half as much as another, so this
-            // is not done where it cannot help.
-            let seen = self.word.load(Ordering::Relaxed);
-            if seen != FREE {
-                return self.acquire_again(seen, me, local);
-            }
+        // The look costs nothing that can be measured, and saves a read-modify-write that fails.
+        let seen = self.word.load(Ordering::Relaxed);
+        if seen != FREE {
+            return self.acquire_again::<RE>(seen, me, local);
         }
         // ORD: Acquire pairs with the Releases of `FREE` in `release` and after it: what the last holder
         // did happens before.
@@ -102,8 +98,8 @@ impl Core {
 
     /// `seen` is not free: this strand's own thin lock once more, or a fat one that nobody has.
     #[inline]
-    fn acquire_again(&self, seen: u32, me: u32, local: &Local) -> bool {
-        if seen & !(LEVELS * LEVEL) == me && seen < LEVELS * LEVEL {
+    fn acquire_again<const RE: bool>(&self, seen: u32, me: u32, local: &Local) -> bool {
+        if RE && seen & !(LEVELS * LEVEL) == me && seen < LEVELS * LEVEL {
             self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
             local.add_irregular(1);
             local.hold();
@@ -122,7 +118,7 @@ impl Core {
     #[inline(never)]
     pub(crate) fn acquire_slow(&self, reentrant: bool, patience: Patience) -> bool {
         let me = strand::token();
-        let mut backoff = Backoff::new();
+        let mut spin = Spin::default();
         let gain = loop {
             let seen = self.word.load(Ordering::Relaxed);
             match view(seen) {
@@ -145,10 +141,10 @@ impl Core {
                     let Patience::Until(deadline) = patience else {
                         return false;
                     };
-                    if !backoff.is_completed() {
-                        backoff.spin();
-                    } else if let Some(gain) = self.sleep_thin(owner, me, deadline) {
-                        break gain;
+                    if !spin.spin() {
+                        if let Some(gain) = self.sleep_thin(owner, me, deadline) {
+                            break gain;
+                        }
                     }
                 }
                 View::Fat => {

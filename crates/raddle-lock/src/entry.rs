@@ -7,15 +7,24 @@
 //! | 2 `WOKEN` | one that was in the queue is awake and tries to take the lock |
 //! | 3 `PINNED` | somebody waits for a notification |
 //! | 4 `DEAD` | the entry belongs to no lock |
+//! | 5 `HANDED` | the lock is held, by the one who is `WOKEN`, though it may not know yet |
+//! | 6 `WANT` | the one who is `WOKEN`, or else the first in the queue, has lost often enough |
+//! | 7 `LAZY` | the first in the queue has lost, and will look again by itself in a moment |
 //! | 29-26 | generation, as in the word |
 //!
 //! | state | lock | unlock |
 //! |---|---|---|
 //! | none | take it | |
 //! | `LOCKED` | spin, then into the queue | give the entry back, or keep it where the lock is hot |
-//! | `LOCKED`, `QUEUED` | the same | wake the first in the queue, or hand it the lock if that is due |
-//! | `LOCKED`, `WOKEN` | the same | just free it: somebody is awake and looks |
-//! | `QUEUED` or `WOKEN`, free | take it, ahead of the queue | |
+//! | `LOCKED`, `QUEUED` | the same | free it, then wake the first |
+//! | `LOCKED`, `QUEUED`, `LAZY` | the same | just free it |
+//! | `LOCKED`, `QUEUED`, `WANT` | the same | hand it to the first |
+//! | `LOCKED`, `WOKEN` | the same | just free it |
+//! | `LOCKED`, `WOKEN`, `WANT` | the same | hand it over, by `HANDED` |
+//! | `QUEUED` or `WOKEN`, free | take it, ahead of those who wait | |
+//!
+//! So a lock under pressure stays with whoever runs, and pays for no wake-ups, until the one that has waited
+//! longest comes awake, about ten thousand times a second, and is given it on the spot.
 //!
 //! **E1** Entries never move and are never freed: touching one is always possible, and whoever has
 //! taken one asks the word again whether it is still the lock's.
@@ -26,20 +35,42 @@
 //! holder learns of it, at the latest when its own step to a free lock fails.
 //! **E4** At most one strand is `WOKEN`. It clears the bit when it takes the lock, or goes back into the
 //! queue, ahead of all others, or gives up; each by a read-modify-write that finds the lock held, so
-//! that the holder looks after the queue.
+//! that the holder looks after the queue. While the first in the queue is `LAZY` nobody is woken, and the
+//! same goes for it: it makes itself `WOKEN` when its moment is over, or takes the lock if it gives up.
+//! `WANT` is of the strand that set it, and goes with its taking the lock or giving up.
 //! **E5** `owner`, `levels` are written by the holder only. A strand that finds its own name in `owner`
 //! holds the lock.
 
-use crate::queue::{List, Node};
-use raddle_sync::atomic::{AtomicU32, Ordering};
+use crate::queue::List;
+use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use raddle_sync::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) const LOCKED: u32 = 1;
 pub(crate) const QUEUED: u32 = 2;
 pub(crate) const WOKEN: u32 = 4;
 pub(crate) const PINNED: u32 = 8;
 pub(crate) const DEAD: u32 = 16;
+pub(crate) const HANDED: u32 = 32;
+pub(crate) const WANT: u32 = 64;
+pub(crate) const LAZY: u32 = 128;
+
+const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+/// Nanoseconds for which a lock may pass over those who wait for it, if they get no processor to ask for
+/// it themselves.
+const PATIENCE: u64 = 250_000;
+/// About how often the holder looks at the clock meanwhile, and the most unlocks in between.
+const GLANCE: u64 = 40_000;
+const HALF_GLANCE: u64 = GLANCE / 2;
+const MOST: u32 = 4096;
+
+/// Nanoseconds since some moment.
+fn clock() -> u64 {
+    raddle_sync::lazy_static! {
+        static START: Instant = Instant::now();
+    }
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// One fat lock.
 #[repr(align(128))]
@@ -53,6 +84,13 @@ pub(crate) struct Entry {
     pub(crate) restore: AtomicU32,
     /// 1: stays fat when nobody wants it, because it would soon be fat again.
     pub(crate) sticky: AtomicU32,
+    /// Unlocks to come before the holder looks at the clock again, and how many those were at first; when
+    /// it last looked, and when the lock last went to the one that had waited longest, in nanoseconds.
+    /// The holder's.
+    glance: AtomicU32,
+    stride: AtomicU32,
+    looked: AtomicU64,
+    turned: AtomicU64,
     pub(crate) index: u32,
     pub(crate) inner: Mutex<Inner>,
     /// The next free entry; guarded by the table's lock.
@@ -65,9 +103,6 @@ pub(crate) struct Inner {
     pub(crate) lock: List,
     /// Those who wait for a notification.
     pub(crate) notice: List,
-    /// From when on an unlock hands over instead of waking.
-    fair_at: Option<Instant>,
-    seed: u32,
 }
 
 impl Entry {
@@ -78,13 +113,12 @@ impl Entry {
             levels: AtomicU32::new(0),
             restore: AtomicU32::new(0),
             sticky: AtomicU32::new(0),
+            glance: AtomicU32::new(1),
+            stride: AtomicU32::new(1),
+            looked: AtomicU64::new(0),
+            turned: AtomicU64::new(0),
             index,
-            inner: Mutex::new(Inner {
-                lock: List::new(),
-                notice: List::new(),
-                fair_at: None,
-                seed: index + 1,
-            }),
+            inner: Mutex::new(Inner { lock: List::new(), notice: List::new() }),
             next_free: AtomicU32::new(0),
         }
     }
@@ -100,15 +134,50 @@ impl Entry {
         }
     }
 
+    /// Whether the unlock that asks, which would pass over those who wait, had better hand the lock over. The
+    /// clock costs as much as the lock does, so it is read about every 30 us only. Asked by the holder.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let left = self.glance.load(Ordering::Relaxed).wrapping_sub(1);
+        self.glance.store(left, Ordering::Relaxed);
+        if MODEL || left as i32 > 0 {
+            return false;
+        }
+        self.look_at_clock()
+    }
+
+    #[cold]
+    fn look_at_clock(&self) -> bool {
+        let now = clock();
+        // ORD: `Relaxed`, here and in `turn`: the lock orders its holders.
+        let since_look = now.saturating_sub(self.looked.swap(now, Ordering::Relaxed));
+        let stride = self.stride.load(Ordering::Relaxed);
+        let next = match since_look {
+            0..HALF_GLANCE => (stride * 2).min(MOST),
+            HALF_GLANCE..GLANCE => stride,
+            _ => (stride / 2).max(1),
+        };
+        self.stride.store(next, Ordering::Relaxed);
+        self.glance.store(next, Ordering::Relaxed);
+        now.saturating_sub(self.turned.load(Ordering::Relaxed)) > PATIENCE
+    }
+
+    /// Says that the one which had waited longest has got the lock. Said by the holder.
+    pub(crate) fn turn(&self) {
+        if !MODEL {
+            self.turned.store(clock(), Ordering::Relaxed);
+        }
+    }
+
     /// One attempt to take the lock whatever else there is; as the strand awake, if `woken`. The error
     /// is the state that stood in the way, which is held, or of another generation.
     pub(crate) fn take(&self, generation: u32, woken: bool) -> Result<(), u32> {
         let mut seen = self.state.load(Ordering::Relaxed);
         loop {
-            if seen & (LOCKED | DEAD | crate::word::GENERATIONS) != generation {
+            let handed = woken && seen & HANDED != 0;
+            if !handed && seen & (LOCKED | DEAD | crate::word::GENERATIONS) != generation {
                 return Err(seen);
             }
-            let taken = (seen | LOCKED) & if woken { !WOKEN } else { !0 };
+            let taken = (seen | LOCKED) & if woken { !(WOKEN | HANDED | WANT) } else { !0 };
             // ORD: Acquire pairs with the Releases in `release`: the last critical section.
             match self.state.compare_exchange_weak(
                 seen,
@@ -120,36 +189,5 @@ impl Entry {
                 Err(now) => seen = now,
             }
         }
-    }
-}
-
-impl Inner {
-    /// Whether the unlock that asks had better hand over; about every half millisecond, as in
-    /// parking_lot, at intervals that do not beat with anything.
-    pub(crate) fn fairness_is_due(&mut self) -> bool {
-        if cfg!(any(raddle_loom, raddle_shuttle)) {
-            return false; // No clock. Models ask for fairness.
-        }
-        let now = Instant::now();
-        let due = self.fair_at.is_some_and(|at| now >= at);
-        if due || self.fair_at.is_none() {
-            // xorshift (Marsaglia, "Xorshift RNGs", 2003).
-            self.seed ^= self.seed << 13;
-            self.seed ^= self.seed >> 17;
-            self.seed ^= self.seed << 5;
-            self.fair_at = Some(now + Duration::from_nanos(u64::from(self.seed % 1_000_000)));
-        }
-        due
-    }
-
-    /// For the entry's next lock.
-    pub(crate) fn reset(&mut self) {
-        debug_assert!(self.lock.is_empty() && self.notice.is_empty());
-        self.fair_at = None;
-    }
-
-    /// Puts a waiting node among those who want the lock.
-    pub(crate) fn requeue(&mut self, node: *const Node) {
-        self.lock.push_back(node);
     }
 }

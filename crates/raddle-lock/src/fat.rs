@@ -1,16 +1,20 @@
 //! Fat locks: becoming one, taking it, waiting for it, releasing it, ceasing to be one.
 
 use crate::core::{Core, Gain, Patience};
-use crate::entry::{DEAD, Entry, LOCKED, QUEUED, WOKEN};
+use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN};
 use crate::pending::{self, Guard};
 use crate::queue::{HAND_OFF, Node, WAITING, WAKE};
+use crate::spin::Spin;
 use crate::stats::{Count, count};
 use crate::table;
 use crate::word::{self, FREE, GENERATIONS, View, view};
 use raddle_sync::atomic::Ordering;
-use raddle_sync::spin::Backoff;
 use raddle_sync::strand;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long the first in the queue sleeps that has lost to those who run.
+const LAZINESS: Duration = Duration::from_micros(100);
+const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 
 impl Core {
     /// Makes a free lock a fat one that `me` holds; false if it is no longer as `seen`.
@@ -68,11 +72,7 @@ impl Core {
     /// One attempt to take a fat lock that nobody has.
     pub(crate) fn take_fat(&self, seen: u32, me: u32) -> bool {
         let entry = table::entry(seen & word::INDEX);
-        let free = seen & GENERATIONS;
-        // ORD: Acquire pairs with the Releases in `release_fat`.
-        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-        entry.state.compare_exchange(free, free | LOCKED, success, failure).is_ok()
-            && self.confirm(entry, seen, me)
+        entry.take(seen & GENERATIONS, false).is_ok() && self.confirm(entry, seen, me)
     }
 
     /// `me` has locked the entry: is it still this lock's? If not, unlocks it for those whose it is.
@@ -91,18 +91,20 @@ impl Core {
     pub(crate) fn acquire_fat(&self, seen: u32, me: u32, patience: Patience) -> Option<Gain> {
         let entry = table::entry(seen & word::INDEX);
         let generation = seen & GENERATIONS;
-        let mut backoff = Backoff::new();
+        let mut spin = Spin::default();
         loop {
-            match entry.take(generation, false) {
+            let state = match entry.take(generation, false) {
                 Ok(()) => return self.confirm(entry, seen, me).then_some(Gain::Fat),
                 Err(state) if is_stale(state, generation) => return None,
-                Err(_) => {}
-            }
+                Err(state) => state,
+            };
             match patience {
                 Patience::Try if self.word.load(Ordering::Relaxed) != seen => return None,
                 Patience::Try => return Some(Gain::Nothing),
-                Patience::Until(_) if backoff.is_completed() => break,
-                Patience::Until(_) => backoff.spin(),
+                // Where others wait, who have been there longer, a spin would only slow down the one that
+                // has the lock.
+                Patience::Until(_) if state & (QUEUED | WOKEN) == 0 && spin.spin() => {}
+                Patience::Until(_) => break,
             }
         }
         let Patience::Until(deadline) = patience else { unreachable!("returned above") };
@@ -146,39 +148,66 @@ impl Core {
         deadline: Option<Instant>,
     ) -> Gain {
         count(Count::Parks);
+        let gain = self.wait_in_queue(entry, node, me, deadline);
+        if gain == Gain::Fat {
+            entry.owner.store(me, Ordering::Relaxed); // E5
+            entry.turn();
+        }
+        gain
+    }
+
+    fn wait_in_queue(
+        &self,
+        entry: &'static Entry,
+        node: &Node,
+        me: u32,
+        deadline: Option<Instant>,
+    ) -> Gain {
+        // What this strand has set in the state: nothing, `LAZY` or `WANT`.
+        let mut mark = 0;
         loop {
-            match self.sleep(node, deadline, me) {
-                HAND_OFF => {
-                    entry.owner.store(me, Ordering::Relaxed); // E5
-                    return Gain::Fat;
-                }
-                WAKE => {
-                    let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-                    let mut backoff = Backoff::new();
-                    loop {
-                        if entry.take(generation, true).is_ok() {
-                            entry.owner.store(me, Ordering::Relaxed); // E5
-                            return Gain::Fat;
-                        }
-                        if backoff.is_completed() {
-                            break;
-                        }
-                        backoff.spin();
-                    }
-                    let mut inner = entry.inner.lock();
-                    if self.take_or(entry, generation, |state| (state | QUEUED) & !WOKEN) {
-                        entry.owner.store(me, Ordering::Relaxed); // E5
-                        return Gain::Fat;
-                    }
-                    // Back to the head of the queue; the holder will see to it (E4).
-                    node.rearm();
-                    inner.lock.push_front(node);
-                }
-                _ => {
-                    if let Some(gain) = self.give_up(entry, node, me) {
+            let lazily = (mark == LAZY).then(|| Instant::now() + LAZINESS);
+            let early = match (lazily, deadline) {
+                (Some(lazily), Some(deadline)) => Some(lazily.min(deadline)),
+                (lazily, deadline) => lazily.or(deadline),
+            };
+            match self.sleep(node, early, me) {
+                HAND_OFF => return Gain::Fat,
+                WAKE => {}
+                _ if early == deadline => {
+                    if let Some(gain) = self.give_up(entry, node, mark) {
                         return gain;
                     }
+                    continue;
                 }
+                _ if rouse(entry, node) => mark = WANT,
+                _ => continue,
+            }
+            if self.try_awake(entry, if mark == 0 { Spin::short() } else { Spin::default() }) {
+                return Gain::Fat;
+            }
+            let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+            let next = if mark == 0 && !MODEL { LAZY } else { WANT };
+            let mut inner = entry.inner.lock();
+            if self.take_or(entry, generation, |state| (state | QUEUED | next) & !WOKEN) {
+                return Gain::Fat;
+            }
+            // Back to the head of the queue; the holder will see to it (E4).
+            mark = next;
+            node.rearm();
+            inner.lock.push_front(node);
+        }
+    }
+
+    /// As the strand awake: spins for the lock.
+    fn try_awake(&self, entry: &Entry, mut spin: Spin) -> bool {
+        let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+        loop {
+            if entry.take(generation, true).is_ok() {
+                return true;
+            }
+            if !spin.spin() {
+                return false;
             }
         }
     }
@@ -200,15 +229,14 @@ impl Core {
     }
 
     /// The deadline is past. `None` if the lock has been handed over meanwhile.
-    fn give_up(&self, entry: &'static Entry, node: &Node, me: u32) -> Option<Gain> {
+    fn give_up(&self, entry: &'static Entry, node: &Node, mark: u32) -> Option<Gain> {
         let mut bucket = pending::bucket(self.address());
         let mut inner = entry.inner.lock();
         match node.signalled() {
             HAND_OFF => return None,
             WAKE => {
                 let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-                if self.take_or(entry, generation, |state| state & !WOKEN) {
-                    entry.owner.store(me, Ordering::Relaxed); // E5
+                if self.take_or(entry, generation, |state| state & !(WOKEN | WANT)) {
                     return Some(Gain::Fat);
                 }
                 return Some(Gain::Nothing); // E4
@@ -217,6 +245,17 @@ impl Core {
         }
         let removed = inner.lock.remove(node);
         debug_assert!(removed, "not signalled, so in the queue");
+        if mark != 0 {
+            entry.update(Ordering::Relaxed, |state| state & !mark);
+            // E4: nobody may have been woken because of us.
+            let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+            if mark == LAZY && entry.take(generation, false).is_ok() {
+                if inner.lock.is_empty() {
+                    entry.update(Ordering::Relaxed, |state| state & !QUEUED);
+                }
+                return Some(Gain::Fat);
+            }
+        }
         if inner.lock.is_empty() {
             entry.update(Ordering::Relaxed, |state| state & !QUEUED);
             drop(inner);
@@ -238,12 +277,18 @@ impl Core {
         let generation = seen & GENERATIONS;
         entry.owner.store(0, Ordering::Relaxed); // E5
         let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
-        let idle = if sticky { generation } else { generation | LOCKED | DEAD };
+        let locked = generation | LOCKED;
+        let idle = if sticky { generation } else { locked | DEAD };
+        let state = entry.state.load(Ordering::Relaxed);
+        // Somebody waits who is awake, or will be soon, without our help.
+        let passes = state & (WOKEN | LAZY) != 0 && state & WANT == 0 && !fair;
+        let next = if passes { state & !LOCKED } else { idle };
         // ORD: Release pairs with the Acquires that take the lock.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-        let locked = generation | LOCKED;
-        let idle = entry.state.compare_exchange(locked, idle, success, failure).is_ok()
-            || unlock(entry, generation, fair, idle);
+        let overdue = passes && entry.is_overdue();
+        let quick = (state == locked || (passes && !overdue))
+            && entry.state.compare_exchange(state, next, success, failure).is_ok();
+        let idle = if quick { !passes } else { unlock(entry, generation, fair || overdue, idle) };
         if idle && !sticky {
             self.deflate(entry);
         }
@@ -266,6 +311,19 @@ impl Core {
     }
 }
 
+/// The moment of a `LAZY` strand is over: makes it the one awake, which now wants the lock. False if it has
+/// been handed the lock meanwhile.
+fn rouse(entry: &Entry, node: &Node) -> bool {
+    let mut inner = entry.inner.lock();
+    if !inner.lock.remove(node) {
+        return false;
+    }
+    let clear = LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
+    // ORD: `Relaxed`: the holder's next step fails on it and reads it again.
+    entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN | WANT);
+    true
+}
+
 /// Whether a state says that the entry is not what the word said.
 fn is_stale(state: u32, generation: u32) -> bool {
     state & DEAD != 0 || state & GENERATIONS != generation
@@ -282,7 +340,24 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
         if is_stale(state, generation) {
             return false; // It was another's lock, which was dropped.
         }
-        if state & QUEUED == 0 || (state & WOKEN != 0 && !fair) {
+        if state & WOKEN != 0 {
+            let hand = fair || state & WANT != 0;
+            let next = if hand { (state | HANDED) & !WANT } else { state & !LOCKED };
+            if entry.state.compare_exchange(state, next, success, failure).is_ok() {
+                if hand {
+                    count(Count::HandOffs);
+                }
+                return false;
+            }
+            continue;
+        }
+        if state & LAZY != 0 && !fair {
+            if entry.state.compare_exchange(state, state & !LOCKED, success, failure).is_ok() {
+                return false;
+            }
+            continue;
+        }
+        if state & QUEUED == 0 {
             let nobody = state == generation | LOCKED;
             let next = if nobody { idle } else { state & !LOCKED };
             if entry.state.compare_exchange(state, next, success, failure).is_ok() {
@@ -295,14 +370,16 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
             entry.update(Ordering::Relaxed, |state| state & !QUEUED); // E3
             continue;
         };
-        let keep = if inner.lock.is_empty() { !QUEUED } else { !0 };
-        if fair || inner.fairness_is_due() {
-            entry.update(Ordering::Relaxed, |state| state & keep);
+        let mut clear = WANT | LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
+        // `WANT` and `LAZY` are of the first, and change under `inner` while it is in the queue.
+        if fair || entry.state.load(Ordering::Relaxed) & WANT != 0 {
+            entry.update(Ordering::Relaxed, |state| state & !clear);
             drop(inner);
             count(Count::HandOffs);
             Node::signal(first, HAND_OFF);
         } else {
-            entry.update(success, |state| (state & keep & !LOCKED) | WOKEN);
+            clear |= LOCKED;
+            entry.update(success, |state| (state & !clear) | WOKEN);
             drop(inner);
             Node::signal(first, WAKE);
         }

@@ -20,6 +20,7 @@ mod queue;
 mod raw;
 mod reentrant;
 mod slot;
+mod spin;
 mod stats;
 mod table;
 mod wait_result;

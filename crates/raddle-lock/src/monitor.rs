@@ -78,7 +78,7 @@ impl Core {
         while let Some(node) = inner.notice.pop_front() {
             // SAFETY: in a list until now, and not signalled, so alive (Q2).
             unsafe { &*node }.for_notice.set(false);
-            inner.requeue(node); // The unlock wakes it: awake now, it could only wait for that.
+            inner.lock.push_back(node); // The unlock wakes it: awake now, it could only wait for that.
             notified += 1;
             if !all {
                 break;

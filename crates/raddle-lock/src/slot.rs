@@ -208,9 +208,19 @@ fn take_note() {
     }
 }
 
-/// Called now and then by owners that release the dear way: goes back if nobody fights any more.
-#[cold]
+/// Called by owners at each release the dear way: once in a while, goes back if nobody fights any more.
 pub(crate) fn reconsider() {
+    raddle_sync::thread_local! {
+        static CALLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
+    if calls % 1024 == 1023 {
+        reconsider_now();
+    }
+}
+
+#[cold]
+fn reconsider_now() {
     if GLOBAL.mode.load(Ordering::Relaxed) != FULL || !fence::init() {
         return;
     }

@@ -100,7 +100,9 @@ pub(crate) fn give_back(entry: &'static Entry) {
     if entry.sticky.swap(0, Ordering::Relaxed) != 0 {
         TABLE.sticky.fetch_sub(1, Ordering::Relaxed);
     }
-    entry.inner.lock().reset();
+    let inner = entry.inner.lock();
+    debug_assert!(inner.lock.is_empty() && inner.notice.is_empty());
+    drop(inner);
     entry.update(Ordering::Release, |state| state & word::GENERATIONS | LOCKED | DEAD);
     let mut head = TABLE.free[strand::token() as usize % LISTS].0.lock();
     entry.next_free.store(*head, Ordering::Relaxed);

@@ -75,8 +75,10 @@ crate::lazy_static! {
 pub struct Local {
     /// The id or token; 0: none assigned yet.
     token: Cell<u32>,
-    /// What the strand holds, in pieces.
-    holds: Cell<u32>,
+    /// How many things the strand has taken, and how many it has let go. Two counts, because one that
+    /// goes up and soon down again is a longer chain of instructions, which a lock feels.
+    taken: Cell<u32>,
+    let_go: Cell<u32>,
     /// See [`Local::irregular`].
     irregular: Cell<u32>,
     /// How many foreign strands are nested on this thread.
@@ -96,7 +98,8 @@ impl Local {
     const fn new() -> Local {
         Local {
             token: Cell::new(0),
-            holds: Cell::new(0),
+            taken: Cell::new(0),
+            let_go: Cell::new(0),
             irregular: Cell::new(0),
             depth: Cell::new(0),
         }
@@ -120,19 +123,19 @@ impl Local {
     /// Says that the running strand holds one thing more, which it must not end with (I4).
     #[inline(always)]
     pub fn hold(&self) {
-        self.holds.set(self.holds.get().wrapping_add(1));
+        self.taken.set(self.taken.get().wrapping_add(1));
     }
 
     /// Takes one [`hold`](Local::hold) back.
     #[inline(always)]
     pub fn unhold(&self) {
-        self.holds.set(self.holds.get().wrapping_sub(1));
+        self.let_go.set(self.let_go.get().wrapping_add(1));
     }
 
     /// How many things the running strand holds.
     #[inline(always)]
     pub fn holds(&self) -> u32 {
-        self.holds.get()
+        self.taken.get().wrapping_sub(self.let_go.get())
     }
 
     /// A count that whoever locks keeps as he likes, with this promise: while it is zero, everything
@@ -153,7 +156,7 @@ impl Local {
     #[cold]
     fn assign(&self) -> u32 {
         let had = self.token.get();
-        if had != 0 && self.holds.get() != 0 {
+        if had != 0 && self.holds() != 0 {
             return had;
         }
         if let Some(id) = DISPENSER.take() {
@@ -181,7 +184,7 @@ impl Local {
     fn save(&self) -> Saved {
         Saved {
             token: self.token.get(),
-            holds: self.holds.get(),
+            holds: self.holds(),
             irregular: self.irregular.get(),
             depth: self.depth.get(),
         }
@@ -189,7 +192,8 @@ impl Local {
 
     fn restore(&self, saved: Saved) {
         self.token.set(saved.token);
-        self.holds.set(saved.holds);
+        self.taken.set(saved.holds);
+        self.let_go.set(0);
         self.irregular.set(saved.irregular);
         self.depth.set(saved.depth);
     }
@@ -324,7 +328,7 @@ impl ForeignStrand {
         RUNNING.with(|local| {
             if holds < 0 {
                 // It let go of what the strand beneath it had taken.
-                local.holds.set(local.holds.get().wrapping_add_signed(holds));
+                local.taken.set(local.taken.get().wrapping_add_signed(holds));
             } else if holds > 0 {
                 // It leaves things held, which may come to light on this thread later.
                 local.add_irregular(1);
