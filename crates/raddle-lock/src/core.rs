@@ -8,7 +8,7 @@ use crate::table;
 use crate::word::{self, FREE, LEVEL, LEVELS, MAX_OWNER, View, view};
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::strand::{self, Local};
-use raddle_sync::{const_fn, fence};
+use raddle_sync::{const_fn, fence, hint};
 use std::time::Instant;
 
 /// A word and its protocol; the states are in [`word`], [`slot`] and [`entry`](crate::entry).
@@ -55,7 +55,7 @@ impl Core {
     /// Takes the lock if that needs no waiting.
     #[inline]
     pub(crate) fn try_acquire<const RE: bool>(&self) -> bool {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free if strand::with_local(|local| self.acquire_now::<RE>(local)) => true,
             View::Thin { owner, .. } if !RE || owner != strand::token() => false,
@@ -82,7 +82,7 @@ impl Core {
             return false;
         }
         // The look costs nothing that can be measured, and saves a read-modify-write that fails.
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         if seen != FREE {
             return self.acquire_again::<RE>(seen, me, local);
         }
@@ -120,7 +120,7 @@ impl Core {
         let me = strand::token();
         let mut spin = Spin::default();
         let gain = loop {
-            let seen = self.word.load(Ordering::Relaxed);
+            let seen = self.word.load(Ordering::Acquire);
             match view(seen) {
                 View::Free if me <= MAX_OWNER => {
                     // ORD: as in `acquire_now`.
@@ -154,6 +154,7 @@ impl Core {
                     if let Some(gain) = self.acquire_fat(seen, me, patience) {
                         break gain;
                     }
+                    hint::spin_loop(); // Its last holder is about to change the word.
                 }
             }
         };
@@ -178,7 +179,7 @@ impl Core {
             );
             return false;
         }
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Thin { levels, .. } if levels < LEVELS => {
                 self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
@@ -232,7 +233,7 @@ impl Core {
 
     /// Whether somebody sleeps for this lock, which this strand holds.
     pub(crate) fn is_wanted(&self) -> bool {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Fat => {
                 let state = table::entry(seen & word::INDEX).state.load(Ordering::Relaxed);
@@ -250,7 +251,7 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(crate) fn release_slow(&self, fair: bool) {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free | View::Hashed => panic!("this lock is not held, so it cannot be unlocked"),
             View::Thin { levels: 1.., .. } => {
@@ -299,7 +300,7 @@ impl Core {
         if bucket.find().is_some() {
             let entry = self.adopt(&mut bucket, owner, 0);
             drop(bucket);
-            self.release_fat(entry, self.word.load(Ordering::Relaxed), fair);
+            self.release_fat(entry, self.word.load(Ordering::Acquire), fair);
         } else {
             self.word.store(FREE, Ordering::Release); // ORD: as in `release`; L1
         }
@@ -326,7 +327,7 @@ impl Core {
         owner: u32,
         f: impl FnOnce(&'static crate::entry::Entry) -> R,
     ) -> Option<R> {
-        let named = |core: &Core| match view(core.word.load(Ordering::Relaxed)) {
+        let named = |core: &Core| match view(core.word.load(Ordering::Acquire)) {
             View::Thin { owner, .. } => owner,
             _ => 0,
         };
@@ -362,7 +363,7 @@ impl Core {
     }
 
     pub(crate) fn is_locked(&self) -> bool {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free | View::Hashed => false,
             View::Thin { .. } => true,
@@ -370,7 +371,7 @@ impl Core {
                 let entry = table::entry(seen & word::INDEX);
                 entry.state.load(Ordering::Relaxed) & crate::entry::LOCKED != 0
                     // Given back between the two looks: then look again.
-                    && (self.word.load(Ordering::Relaxed) == seen || self.is_locked())
+                    && (self.word.load(Ordering::Acquire) == seen || self.is_locked())
             }
         }
     }
@@ -383,7 +384,7 @@ impl Core {
 
     /// Who holds the lock, at some moment during the call.
     pub(crate) fn holder(&self) -> Option<u32> {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free | View::Hashed => None,
             View::Thin { owner, .. } => Some(owner),

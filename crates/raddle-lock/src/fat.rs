@@ -42,7 +42,7 @@ impl Core {
 
     /// The entry of a lock that this strand holds; made, if it is thin.
     pub(crate) fn inflate_held(&self) -> &'static Entry {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         let View::Thin { owner, levels } = view(seen) else {
             return table::entry(seen & word::INDEX);
         };
@@ -99,7 +99,7 @@ impl Core {
                 Err(state) => state,
             };
             match patience {
-                Patience::Try if self.word.load(Ordering::Relaxed) != seen => return None,
+                Patience::Try if self.word.load(Ordering::Acquire) != seen => return None,
                 Patience::Try => return Some(Gain::Nothing),
                 // Where others wait, who have been there longer, a spin would only slow down the one that
                 // has the lock.
@@ -128,7 +128,7 @@ impl Core {
             }
         }
         // The holder cannot give the entry back now, so this stays true if it is (E2).
-        if self.word.load(Ordering::Relaxed) != seen {
+        if self.word.load(Ordering::Acquire) != seen {
             if inner.lock.is_empty() {
                 entry.update(Ordering::Relaxed, |state| state & !QUEUED);
             }
@@ -391,7 +391,7 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
 impl Drop for Core {
     #[inline]
     fn drop(&mut self) {
-        if self.word.load(Ordering::Relaxed) != FREE {
+        if self.word.load(Ordering::Acquire) != FREE {
             self.drop_slow();
         }
     }
@@ -403,7 +403,7 @@ impl Core {
         if cfg!(any(raddle_loom, raddle_shuttle)) && std::thread::panicking() {
             return; // The model has failed and has no statics left; let its message through.
         }
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free | View::Hashed => {}
             View::Thin { .. } => {

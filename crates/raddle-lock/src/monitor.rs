@@ -28,7 +28,7 @@ impl Core {
         entry.update(Ordering::Relaxed, |state| state | PINNED);
         drop(inner);
         let levels = entry.levels.swap(0, Ordering::Relaxed);
-        self.release_fat(entry, self.word.load(Ordering::Relaxed), false);
+        self.release_fat(entry, self.word.load(Ordering::Acquire), false);
         let notified = node.sleep_until(deadline) != WAITING || self.leave_notice(entry, &node);
         // Notified, it has become one of those who want the lock; else it has just made itself one.
         self.wait_turn(entry, &node, me, None);
@@ -68,7 +68,7 @@ impl Core {
     /// If this strand does not hold the lock.
     pub(crate) fn notify(&self, all: bool) -> usize {
         assert!(self.is_held(), "notifying on a lock that this strand does not hold");
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.load(Ordering::Acquire);
         if !word::is_fat(seen) {
             return 0; // E2: where somebody waits the lock stays fat.
         }
@@ -97,7 +97,7 @@ impl Core {
     pub(crate) fn identity_hash(&self) -> u32 {
         let me = strand::token();
         loop {
-            let seen = self.word.load(Ordering::Relaxed);
+            let seen = self.word.load(Ordering::Acquire);
             match view(seen) {
                 View::Hashed => return word::identity(seen),
                 View::Free => {
@@ -122,7 +122,7 @@ impl Core {
                     let inner = entry.inner.lock();
                     // Whoever gives the entry back changes the word under `inner`, and reads the hash
                     // there.
-                    if self.word.load(Ordering::Relaxed) == seen {
+                    if self.word.load(Ordering::Acquire) == seen {
                         let restore = restore_with_hash(entry);
                         drop(inner);
                         return word::identity(restore);

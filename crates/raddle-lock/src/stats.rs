@@ -1,7 +1,5 @@
 //! Counters of what locks do beside the fast path.
 
-use raddle_sync::atomic::{AtomicU64, Ordering};
-use raddle_sync::strand;
 
 /// What [`stats`] returns: counts over the whole process, since it started.
 ///
@@ -37,35 +35,46 @@ pub(crate) enum Count {
     Switches,
 }
 
-const COUNTERS: usize = 6;
-const SHARDS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 16 };
-
-/// One of several sets, so that processors do not fight over one cache line.
-#[repr(align(128))]
-struct Shard([AtomicU64; COUNTERS]);
-
 // Under loom a count is neither explored nor asked for.
-#[cfg(not(raddle_loom))]
-static COUNTS: [Shard; SHARDS] = [const { Shard([const { AtomicU64::new(0) }; COUNTERS]) }; SHARDS];
-
-#[cfg(not(raddle_loom))]
-pub(crate) fn count(what: Count) {
-    let shard = strand::with_local(strand::Local::token_or_zero) as usize % SHARDS;
-    COUNTS[shard].0[what as usize].fetch_add(1, Ordering::Relaxed);
-}
-
 #[cfg(raddle_loom)]
-pub(crate) fn count(_what: Count) {}
+mod counters {
+    use super::Count;
+
+    pub(crate) fn count(_what: Count) {}
+
+    pub(super) fn total(_what: Count) -> u64 {
+        0
+    }
+}
 
 #[cfg(not(raddle_loom))]
-fn total(what: Count) -> u64 {
-    COUNTS.iter().map(|shard| shard.0[what as usize].load(Ordering::Relaxed)).sum()
+mod counters {
+    use super::Count;
+    use raddle_sync::atomic::{AtomicU64, Ordering};
+    use raddle_sync::strand::{self, Local};
+
+    const COUNTERS: usize = 6;
+    const SHARDS: usize = 16;
+
+    /// One of several sets, so that processors do not fight over one cache line.
+    #[repr(align(128))]
+    struct Shard([AtomicU64; COUNTERS]);
+
+    static COUNTS: [Shard; SHARDS] =
+        [const { Shard([const { AtomicU64::new(0) }; COUNTERS]) }; SHARDS];
+
+    pub(crate) fn count(what: Count) {
+        let shard = strand::with_local(Local::token_or_zero) as usize % SHARDS;
+        COUNTS[shard].0[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn total(what: Count) -> u64 {
+        COUNTS.iter().map(|shard| shard.0[what as usize].load(Ordering::Relaxed)).sum()
+    }
 }
 
-#[cfg(raddle_loom)]
-fn total(_what: Count) -> u64 {
-    0
-}
+pub(crate) use counters::count;
+use counters::total;
 
 /// What locks have done beside the fast path, since the process started. Costs a hundred loads; the
 /// counters cost an uncontended lock nothing.

@@ -1,7 +1,7 @@
 //! Where entries live: segments that are added and never moved or freed.
 //!
 //! **T1** A segment's pointer is set once, before any index of it is given out. A word that holds an index
-//! was written, with Release, after that; whoever read the word from a lock it may touch finds the segment.
+//! was written, with Release, after that; whoever reads the word with Acquire finds the segment.
 //! **T2** An entry is in one free list, or belongs to one caller of [`take`] until it is given back.
 
 use crate::entry::{DEAD, Entry, LOCKED};
