@@ -1,6 +1,5 @@
 //! Counters of what locks do beside the fast path.
 
-
 /// What [`stats`] returns: counts over the whole process, since it started.
 ///
 /// They are read one after the other while others count, so sums may be off by what happens meanwhile.
