@@ -273,3 +273,64 @@ pub(crate) fn rejoin() {
         count(Count::Switches);
     }
 }
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::Mutex;
+    use raddle_sync::thread;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn locks_stay_right_while_the_process_changes_its_ways() {
+        let mutexes: Arc<[Mutex<u64>; 2]> = Arc::default();
+        let done = Arc::new(AtomicBool::new(false));
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let mutexes = Arc::clone(&mutexes);
+                thread::spawn(move || {
+                    for round in 0..30_000 {
+                        let mut count = mutexes[(n + round) % 2].lock();
+                        *count += 1;
+                        if round % 64 == 0 {
+                            thread::yield_now(); // so that others come to sleep
+                        }
+                    }
+                })
+            })
+            .collect();
+        let changer = {
+            let done = Arc::clone(&done);
+            thread::spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    leave();
+                    thread::yield_now();
+                    rejoin();
+                    thread::yield_now();
+                }
+            })
+        };
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        changer.join().unwrap();
+        assert_eq!(*mutexes[0].lock() + *mutexes[1].lock(), 120_000);
+        if fence::process_wide() {
+            assert!(crate::stats().switches > 0);
+        }
+    }
+
+    #[test]
+    fn a_flag_is_counted_and_taken_back() {
+        let owner = raddle_sync::strand::token();
+        drop(Mutex::new(()).lock());
+        let before = of(owner).flag.load(Ordering::Relaxed);
+        arm_quietly(owner);
+        assert_eq!(of(owner).flag.load(Ordering::Relaxed) / ONE, before / ONE + 1);
+        drop(Mutex::new(()).lock());
+        disarm(owner);
+        assert_eq!(of(owner).flag.load(Ordering::Relaxed) / ONE, before / ONE);
+    }
+}
