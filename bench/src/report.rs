@@ -311,7 +311,7 @@ mod tests {
     }
 
     fn settings(smoke: bool) -> Settings {
-        Settings { rounds: None, smoke, threads: 2, cores: 2, max: Duration::ZERO }
+        Settings { rounds: None, smoke, full: false, threads: 2, cores: 2, max: Duration::ZERO }
     }
 
     fn verdict(budget: &Budget, smoke: bool) -> Verdict {

@@ -6,6 +6,7 @@ mod handoff;
 mod idle;
 mod join;
 mod leaf;
+mod lock;
 mod oversubscribed;
 mod scaling;
 mod spawn;
@@ -18,6 +19,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("lock", lock::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),
