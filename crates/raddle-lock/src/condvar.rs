@@ -6,6 +6,8 @@
 //! **C1** The word and the queue are changed under the bucket's lock.
 //! **C2** A waiter is in the queue before it releases the mutex. A notifier that has held the mutex since
 //! then sees the word not 0; so the look at the word alone, which costs no lock, loses nobody.
+//! **C3** A notifier that holds the waiter's mutex does not wake the waiter, who could only wait for the
+//! mutex, but puts it into the mutex's queue.
 
 use crate::core::Core;
 use crate::mutex::MutexGuard;
@@ -46,9 +48,12 @@ struct Bucket(Mutex<Vec<Waiter>>);
 struct Waiter {
     address: usize,
     node: *const Node,
+    /// The mutex that it has released.
+    mutex: *const Core,
 }
 
-// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3).
+// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3). The mutex is
+// borrowed by the waiter.
 unsafe impl Send for Waiter {}
 
 const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 256 };
@@ -59,6 +64,19 @@ static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BU
 #[cfg(any(raddle_loom, raddle_shuttle))]
 raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
+}
+
+impl Waiter {
+    /// Ends the wait of one that has been taken out of its bucket.
+    fn notify(&self) {
+        // SAFETY: borrowed by the waiter, who stays until it is signalled (Q2).
+        let mutex = unsafe { &*self.mutex };
+        if mutex.is_held() {
+            mutex.queue_for(self.node); // C3
+        } else {
+            Node::signal(self.node, WAKE);
+        }
+    }
 }
 
 impl Condvar {
@@ -142,10 +160,10 @@ impl Condvar {
         let Some(at) = bucket.iter().position(|waiter| waiter.address == self.address()) else {
             return false;
         };
-        let node = bucket.remove(at).node;
+        let waiter = bucket.remove(at);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         drop(bucket);
-        Node::signal(node, WAKE);
+        waiter.notify();
         true
     }
 
@@ -156,31 +174,30 @@ impl Condvar {
             return 0;
         }
         let mut bucket = self.bucket();
-        let mut woken = Vec::new();
-        bucket.retain(|waiter| {
-            let mine = waiter.address == self.address();
-            if mine {
-                woken.push(waiter.node);
-            }
-            !mine
-        });
+        let address = self.address();
+        let (woken, others) = bucket.drain(..).partition(|waiter| waiter.address == address);
+        *bucket = others;
+        let woken: Vec<Waiter> = woken;
         self.waiting.store(0, Ordering::Relaxed); // C1
         drop(bucket);
         let count = woken.len();
-        woken.into_iter().for_each(|node| Node::signal(node, WAKE));
+        woken.iter().for_each(Waiter::notify);
         count
     }
 
     fn sleep(&self, mutex: &Core, deadline: Option<Instant>) -> WaitResult {
         let node = Node::new();
         let mut bucket = self.bucket();
-        bucket.push(Waiter { address: self.address(), node: &node });
+        bucket.push(Waiter { address: self.address(), node: &node, mutex });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(bucket);
         mutex.release();
         count(Count::Parks);
         let notified = node.sleep_until(deadline) != WAITING || !self.leave(&node);
-        mutex.acquire::<false>();
+        match node.moved.get() {
+            Some(entry) => mutex.resume(entry, &node),
+            None => mutex.acquire::<false>(),
+        }
         WaitResult::new(notified)
     }
 

@@ -1,7 +1,7 @@
 //! Waiting for notifications, and identity hashes: what else an entry is for.
 
 use crate::core::Core;
-use crate::entry::{LOCKED, PINNED, QUEUED};
+use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
 use crate::queue::{Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};
@@ -38,7 +38,7 @@ impl Core {
 
     /// The deadline of a wait is past: joins those who want the lock, unless a notification has put it
     /// there already (true).
-    fn leave_notice(&self, entry: &'static crate::entry::Entry, node: &Node) -> bool {
+    fn leave_notice(&self, entry: &'static Entry, node: &Node) -> bool {
         let mut inner = entry.inner.lock();
         if !node.for_notice.get() {
             return true;
@@ -93,6 +93,25 @@ impl Core {
         notified
     }
 
+    /// Puts a strand that waits elsewhere into this lock's queue. The caller holds the lock.
+    pub(crate) fn queue_for(&self, node: *const Node) {
+        let entry = self.inflate_held();
+        let mut inner = entry.inner.lock();
+        // SAFETY: not signalled, so alive (Q2).
+        unsafe { &*node }.moved.set(Some(entry));
+        inner.lock.push_back(node);
+        entry.update(Ordering::Relaxed, |state| state | QUEUED);
+    }
+
+    /// Takes the lock as one that [`queue_for`](Core::queue_for) has put into its queue.
+    pub(crate) fn resume(&self, entry: &'static Entry, node: &Node) {
+        self.wait_turn(entry, node, strand::token(), None);
+        strand::with_local(|local| {
+            local.hold();
+            local.add_irregular(1);
+        });
+    }
+
     /// The hash of the lock, made on the first call.
     pub(crate) fn identity_hash(&self) -> u32 {
         let me = strand::token();
@@ -134,12 +153,12 @@ impl Core {
 }
 
 /// The hash in an entry that cannot be given back now, made if there is none.
-fn hash_of(entry: &'static crate::entry::Entry) -> u32 {
+fn hash_of(entry: &'static Entry) -> u32 {
     let _inner = entry.inner.lock();
     word::identity(restore_with_hash(entry))
 }
 
-fn restore_with_hash(entry: &crate::entry::Entry) -> u32 {
+fn restore_with_hash(entry: &Entry) -> u32 {
     let restore = entry.restore.load(Ordering::Relaxed);
     if restore != FREE {
         return restore;

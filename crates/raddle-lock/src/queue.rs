@@ -5,6 +5,7 @@
 //! the node was taken out of the list, or after it took the node out itself.
 //! **Q3** Whoever signals touches the node no more afterwards; the parker it then wakes is immortal.
 
+use crate::entry::Entry;
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::parker::{self, Parker};
 use std::cell::Cell;
@@ -23,6 +24,9 @@ pub(crate) struct Node {
     next: Cell<*const Node>,
     /// Whether it waits for a notification, and not for the lock itself. Guarded as the list is (Q1).
     pub(crate) for_notice: Cell<bool>,
+    /// The entry of the lock in whose queue a notification has put it. Written before the signal, read
+    /// after it.
+    pub(crate) moved: Cell<Option<&'static Entry>>,
     signal: AtomicU32,
     parker: &'static Parker,
 }
@@ -32,6 +36,7 @@ impl Node {
         Node {
             next: Cell::new(ptr::null()),
             for_notice: Cell::new(false),
+            moved: Cell::new(None),
             signal: AtomicU32::new(WAITING),
             parker: parker::current(),
         }

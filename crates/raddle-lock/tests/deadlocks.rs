@@ -17,21 +17,22 @@ fn a_circle_of_three_is_found_and_told_once() {
     // Left to hang, so the locks must live for ever.
     let locks: &'static [Mutex<()>; 3] = Box::leak(Box::default());
     let barrier = Arc::new(Barrier::new(3));
-    for n in 0..3 {
+    for (n, mine) in locks.iter().enumerate() {
         let barrier = Arc::clone(&barrier);
+        let next = &locks[(n + 1) % 3];
         let run = move || {
-            let _mine = locks[n].lock();
+            let _mine = mine.lock();
             barrier.wait();
-            drop(locks[(n + 1) % 3].lock());
+            drop(next.lock());
         };
         thread::Builder::new().name(format!("philosopher {n}")).spawn(run).unwrap();
     }
     let deadlock = told.recv().unwrap();
     let text = deadlock.to_string();
     assert_eq!(deadlock.waits().len(), 3, "{text}");
-    for n in 0..3 {
+    for (n, lock) in locks.iter().enumerate() {
         assert!(text.contains(&format!("philosopher {n}")), "{text}");
-        let address = format!("{:#x}", std::ptr::from_ref(&locks[n]).addr());
+        let address = format!("{:#x}", std::ptr::from_ref(lock).addr());
         assert!(text.contains(&address), "{text}");
     }
     // Longer than the detector's intervals: there is nothing more to tell.
