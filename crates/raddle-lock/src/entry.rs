@@ -58,9 +58,9 @@ pub(crate) const LAZY: u32 = 128;
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 /// Nanoseconds for which a lock may pass over those who wait for it, if they get no processor to ask for
 /// it themselves.
-const PATIENCE: u64 = 250_000;
+const PATIENCE: u64 = 150_000;
 /// About how often the holder looks at the clock meanwhile, and the most unlocks in between.
-const GLANCE: u64 = 40_000;
+const GLANCE: u64 = 20_000;
 const HALF_GLANCE: u64 = GLANCE / 2;
 const MOST: u32 = 4096;
 

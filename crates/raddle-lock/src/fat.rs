@@ -13,7 +13,7 @@ use raddle_sync::strand;
 use std::time::{Duration, Instant};
 
 /// How long the first in the queue sleeps that has lost to those who run.
-const LAZINESS: Duration = Duration::from_micros(100);
+const LAZINESS: Duration = Duration::from_micros(60);
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 
 impl Core {
