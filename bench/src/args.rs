@@ -26,6 +26,10 @@ pub(crate) struct Args {
     #[arg(long)]
     smoke: bool,
 
+    /// The billion rounds of the lock table's seed program, instead of ten million
+    #[arg(long)]
+    full: bool,
+
     /// Workers where a table doesn't fix their number: handoff, oversubscribed, scaling
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
@@ -60,6 +64,7 @@ pub(crate) enum Peers {
 pub(crate) struct Settings {
     pub(crate) rounds: Option<usize>,
     pub(crate) smoke: bool,
+    pub(crate) full: bool,
     pub(crate) threads: usize,
     pub(crate) cores: usize,
     pub(crate) max: Duration,
@@ -79,6 +84,7 @@ impl Args {
         Settings {
             rounds: self.rounds.map(NonZero::get),
             smoke: self.smoke,
+            full: self.full,
             threads: self.threads.map_or(cores, NonZero::get),
             cores,
             max: Duration::from_secs_f64(self.max_seconds),

@@ -8,6 +8,7 @@ mod idle;
 mod join;
 mod leaf;
 mod local;
+mod lock;
 mod oversubscribed;
 mod scaling;
 mod spawn;
@@ -22,6 +23,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("spawn", spawn::table),
     ("local", local::table),
     ("future", future::table),
+    ("lock", lock::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),
