@@ -29,6 +29,7 @@ mod future;
 mod job;
 mod latch;
 mod queue;
+mod record;
 mod sleep;
 mod spawn;
 
@@ -45,6 +46,8 @@ mod panics;
 mod pool;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod scope;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub mod trace;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{

@@ -115,6 +115,11 @@ impl Trace {
                 });
             }
         }
+        // Numbers may come back: an event belongs to the last region of its number that was submitted
+        // before it, or to the first one if the clocks have it that none was.
+        for same in by_key.values_mut().chain(waiting.values_mut()) {
+            same.sort_by_key(|&region| regions[region].submit.tsc);
+        }
         for (number, lane) in self.lanes.iter().enumerate() {
             for event in &lane.events {
                 use EventKind::{Exec, Executed, Joined, Resolve, TouchEnd, Waited};
@@ -123,9 +128,10 @@ impl Trace {
                     Joined | TouchEnd | Waited => waiting.get(&(number, event.key())),
                     _ => None,
                 };
-                for &region in of.into_iter().flatten() {
-                    let found: &mut Found = &mut regions[region];
+                if let Some(same) = of {
                     let tsc = event.tsc;
+                    let before = same.partition_point(|&r| regions[r].submit.tsc <= tsc);
+                    let found: &mut Found = &mut regions[same[before.saturating_sub(1)]];
                     let first = |so_far: Option<u64>| Some(so_far.map_or(tsc, |t| t.min(tsc)));
                     match event.kind {
                         Exec => found.first_exec = first(found.first_exec),

@@ -211,8 +211,27 @@ pub use raddle_core::*;
 
 /// Locks of four bytes: the crate `raddle-lock`.
 pub use raddle_lock as lock;
-/// Traces, and where their time went: the crate `raddle-trace`.
-pub use raddle_trace as trace;
+/// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
+///
+/// ```
+/// use raddle::{Pool, trace, trace::TraceLevel};
+///
+/// let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
+/// {
+///     let _region = trace::region("twins");
+///     pool.run(|worker| worker.join(|_| 1, |_| 2));
+/// }
+/// let trace = pool.trace();
+/// assert_eq!(trace.phases()[0].name.as_deref(), Some("twins"));
+/// print!("{}", trace.summary());
+/// # Ok::<(), raddle::PoolBuildError>(())
+/// ```
+pub mod trace {
+    #[doc(inline)]
+    pub use raddle_core::trace::{RegionGuard, region};
+    #[doc(inline)]
+    pub use raddle_trace::*;
+}
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use raddle_trace::TraceLevel;
 use thiserror::Error;
 
 use crate::deque::Thief;
 use crate::pool::Pool;
+use crate::pool::recorder::Settings;
 use crate::pool::shared::{Config, Shared};
 use crate::spawn::{Hooks, Outcome, TaskId};
 
@@ -73,6 +75,7 @@ pub struct PoolBuilder {
     stack_size: Option<usize>,
     keep_alive: Duration,
     hooks: Hooks,
+    trace: Settings,
 }
 
 /// How long an idle thread stays unless the builder says otherwise.
@@ -86,6 +89,7 @@ impl PoolBuilder {
             stack_size: None,
             keep_alive: KEEP_ALIVE,
             hooks: Hooks::default(),
+            trace: Settings::default(),
         }
     }
 
@@ -136,6 +140,29 @@ impl PoolBuilder {
         self
     }
 
+    /// Records what the pool does, from the start: see [`Pool::trace`]. By default nothing. At level
+    /// [`Phase`](TraceLevel::Phase) that costs some 10 ns for what changes hands and nothing for the rest;
+    /// at level [`Tasks`](TraceLevel::Tasks) some 40 ns for every fork.
+    pub fn trace(mut self, level: TraceLevel) -> Self {
+        self.trace.level = level;
+        self
+    }
+
+    /// How many events each worker's ring has room for, rounded up to a power of two; by default 65,536,
+    /// which is one MiB per worker, and as much for each guest. Allocated when recording is first switched
+    /// on.
+    pub fn trace_capacity(mut self, events: usize) -> Self {
+        self.trace.capacity = events.clamp(2, 1 << 30).next_power_of_two();
+        self
+    }
+
+    /// Whether a full ring overwrites its oldest events (true, as by default) or refuses new ones. Either way
+    /// traces say how many were lost.
+    pub fn trace_overwrites(mut self, overwrites: bool) -> Self {
+        self.trace.newest = overwrites;
+        self
+    }
+
     /// Starts the threads.
     ///
     /// # Errors
@@ -156,6 +183,7 @@ impl PoolBuilder {
             stack_size: self.stack_size,
             keep_alive: self.keep_alive,
             hooks: self.hooks,
+            trace: self.trace,
         };
         let shared =
             Shared::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;

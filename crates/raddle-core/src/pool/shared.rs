@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 use raddle_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use raddle_sync::fence::light;
 use raddle_sync::sync::Mutex;
+use raddle_trace::TraceLevel;
 
 use crate::pool::bench::Benches;
 use crate::pool::gate::GateHandle;
+use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::region::RegionBox;
 use crate::queue::{Injector, Task};
 use crate::sleep::Sleep;
@@ -30,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) stack_size: Option<usize>,
     pub(crate) keep_alive: Duration,
     pub(crate) hooks: Hooks,
+    pub(crate) trace: Settings,
 }
 
 /// Whether a worker thread is there, and its handle.
@@ -57,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) injector: Injector,
     pub(crate) gate: GateHandle,
     pub(crate) benches: Benches,
+    pub(crate) recorder: Recorder,
     /// Threads first, then guests.
     pub(crate) regions: Box<[RegionBox]>,
     seats: Box<[Mutex<Seat>]>,
@@ -100,6 +104,7 @@ impl Shared {
                 injector: Injector::new(),
                 gate: GateHandle::new(guests),
                 benches: Benches::new(threads),
+                recorder: Recorder::new(config.trace),
                 regions: regions.into_boxed_slice(),
                 seats: (0..threads).map(|_| Mutex::new(Seat::default())).collect(),
                 terminating: AtomicBool::new(false),
@@ -116,6 +121,9 @@ impl Shared {
             Some(error) => Err(error),
             None => {
                 shared.gate.open(&shared);
+                if shared.config.trace.level != TraceLevel::Off {
+                    shared.set_level(shared.config.trace.level);
+                }
                 Ok(shared)
             }
         }
@@ -189,7 +197,7 @@ impl Shared {
     #[cold]
     pub(crate) fn wake_one(&self, waker: Waker) {
         let Some(worker) = self.sleep.claim() else { return };
-        if !self.rouse(worker, waker) {
+        if !self.note_wake_of(worker, || self.rouse(worker, waker)) {
             // Let it be a sleeper whose thread is there.
             self.wake_one(waker);
             self.sleep.unclaim(worker);
