@@ -92,8 +92,8 @@ pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
 }
 
 fn recording_pool(threads: usize, level: TraceLevel) -> Result<Pool, Error> {
-    // Room for a million events in all, a few at least for each.
-    let capacity = (1 << 20) / (2 * threads).max(1);
+    // Room for a million events where all lanes are busy, a few at least for each.
+    let capacity = (1 << 20) / threads.max(1);
     let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity.max(4096));
     builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
 }
