@@ -13,7 +13,7 @@ const WATCH: &str = "<script>window.faultsSoFar = [];\
     window.addEventListener('error', e => faultsSoFar.push('error: ' + e.message));\
     for (const kind of ['error', 'warn']) console[kind] = (...a) => faultsSoFar.push(kind + ': ' + a);\
     </script>";
-const REDRAWS: u32 = 20;
+const REDRAWS: u32 = 100;
 const SLOWEST: Duration = Duration::from_millis(250);
 const CHECK: &str = include_str!("page/check.js");
 
