@@ -114,8 +114,21 @@ where
             forget(restore);
             results
         }
-        None => Pool::global().run(|worker| worker.join(|_| a(), |_| b())),
+        None => join_globally(a, b),
     }
+}
+
+/// Kept out of `join`, whose fast path would otherwise make room for it.
+#[cold]
+#[inline(never)]
+fn join_globally<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    Pool::global().run(|worker| worker.join(|_| a(), |_| b()))
 }
 
 /// Where ambient code looked for the head before a fork.
