@@ -49,6 +49,10 @@ mod scope;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub mod trace;
 
+/// The rules of waking and searching, for the simulation in `bench`.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[doc(hidden)]
+pub use self::pool::policy;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
     future::failure::{Failure, FailureKind},

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::deque::Thief;
 use crate::pool::Pool;
+use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
 use crate::pool::shared::{Config, Shared};
 use crate::spawn::{Hooks, Outcome, TaskId};
@@ -76,6 +77,7 @@ pub struct PoolBuilder {
     keep_alive: Duration,
     hooks: Hooks,
     trace: Settings,
+    policy: Policy,
 }
 
 /// How long an idle thread stays unless the builder says otherwise.
@@ -90,6 +92,7 @@ impl PoolBuilder {
             keep_alive: KEEP_ALIVE,
             hooks: Hooks::default(),
             trace: Settings::default(),
+            policy: Policy::default(),
         }
     }
 
@@ -163,6 +166,13 @@ impl PoolBuilder {
         self
     }
 
+    /// When to wake whom; for measurements.
+    #[doc(hidden)]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
     /// Starts the threads.
     ///
     /// # Errors
@@ -184,6 +194,7 @@ impl PoolBuilder {
             keep_alive: self.keep_alive,
             hooks: self.hooks,
             trace: self.trace,
+            policy: self.policy,
         };
         let shared =
             Shared::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;

@@ -2,7 +2,7 @@
 //! waits for: see the table in `search`.
 
 use std::mem::forget;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use raddle_sync::atomic::{AtomicU32, Ordering, fence};
 use raddle_sync::{hint, strand};
@@ -11,6 +11,7 @@ use raddle_trace::EventKind;
 use crate::deque::{Steal, Thief};
 use crate::job::ForkHeader;
 use crate::latch;
+use crate::pool::policy::POLL;
 use crate::pool::recorder::{NOTHING, fork_key, task_key};
 use crate::pool::region::Region;
 use crate::pool::search::Goal;
@@ -26,8 +27,6 @@ pub(crate) enum Work {
 
 /// Foreign jobs nested on one stack while their hosts wait, at most.
 const MAX_DEPTH: usize = 64;
-/// How long a thief polls an owner that it has asked to share.
-const POLL: Duration = Duration::from_nanos(1500);
 /// Tasks that a worker takes from the injector at a time.
 const GRAB: usize = 32;
 /// Every so many turns the injector is looked at first, so that it does not starve.

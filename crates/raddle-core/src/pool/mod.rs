@@ -9,6 +9,7 @@
 //! | [`hunt`]   | where it finds work, and how it runs it                                |
 //! | [`gate`]   | how callers from outside come in as guests                             |
 //! | [`bench`]  | how a thread sits out while a guest works                              |
+//! | [`policy`] | when to wake whom, how many search, for how long                        |
 //! | [`recorder`]| what is recorded in traces                                            |
 //! | [`builder`]| `PoolBuilder`                                                         |
 
@@ -17,6 +18,7 @@ mod builder;
 mod gate;
 mod hunt;
 mod kill;
+pub mod policy;
 pub(crate) mod recorder;
 mod region;
 mod search;

@@ -264,7 +264,12 @@ impl Region {
             }
             self.owned.fruitless.set(true);
             match self.sleep(goal, at, searching) {
-                Slept::Woken { counted } => searching = counted,
+                Slept::Woken { counted } => {
+                    searching = counted;
+                    if searching {
+                        shared.pass_on();
+                    }
+                }
                 Slept::Left => return,
             }
             since = Instant::now();
@@ -292,8 +297,7 @@ impl Region {
 
     /// How long this search may go on.
     fn patience(&self) -> Duration {
-        let time = self.shared().spin_time();
-        if self.owned.fruitless.get() { time / 4 } else { time }
+        self.shared().patience(self.owned.fruitless.get())
     }
 
     /// Sleeps until woken.

@@ -19,6 +19,7 @@ use raddle_trace::TraceLevel;
 
 use crate::pool::bench::Benches;
 use crate::pool::gate::GateHandle;
+use crate::pool::policy::{Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::region::RegionBox;
 use crate::queue::{Injector, Task};
@@ -33,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) keep_alive: Duration,
     pub(crate) hooks: Hooks,
     pub(crate) trace: Settings,
+    pub(crate) policy: Policy,
 }
 
 /// Whether a worker thread is there, and its handle.
@@ -79,10 +81,6 @@ pub(crate) struct Shared {
     next_task_id: AtomicU64,
 }
 
-/// Wake cost before the first measurement.
-const TYPICAL_WAKE: Duration = Duration::from_micros(50);
-/// Bounds for how long a search may spin.
-const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
@@ -204,11 +202,12 @@ impl Shared {
         }
     }
 
-    /// How much work is to be seen, counted up to two.
+    /// How much work is to be seen, counted up to as many as one wakes at a time.
     pub(crate) fn visible_work(&self) -> usize {
+        let most = self.config.policy.fan_out.max(1);
         let tasks = self.injector.len();
         let regions = self.regions.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
-        (tasks + regions.take(2).count()).min(2)
+        (tasks + regions.take(most).count()).min(most)
     }
 
     /// Steps 2 to 4 of the last searcher (S1). True: there is work.
@@ -231,25 +230,36 @@ impl Shared {
         if wakes == 0 && alone && self.look_around() {
             wakes = 1;
         }
-        // Two at a time make the ramp-up a tree; few workers need none.
-        for _ in 0..wakes.min(if self.threads() > 4 { 2 } else { 1 }) {
+        self.wake_some(wakes, waker);
+    }
+
+    /// A worker that was woken sees to others first, if that is the policy.
+    pub(crate) fn pass_on(&self) {
+        if self.config.policy.who == Who::Woken && self.sleep.counts().sleeping() > 0 {
+            self.wake_some(self.visible_work(), Waker::Busy);
+        }
+    }
+
+    /// Several at a time make the ramp-up a tree.
+    fn wake_some(&self, visible: usize, waker: Waker) {
+        for _ in 0..self.config.policy.wakes(self.threads(), visible) {
             if self.sleep.counts().searching() < self.search_cap() {
                 self.wake_one(waker);
             }
         }
     }
 
-    /// The most workers that may search at a time: half of the busy ones.
+    /// The most workers that may search at a time.
     pub(crate) fn search_cap(&self) -> usize {
         let counts = self.sleep.counts();
         let idle = counts.searching() + counts.sleeping();
-        (self.threads().saturating_sub(idle) / 2).max(1)
+        self.config.policy.search_cap(self.threads(), idle)
     }
 
     /// How long a search may spin before the worker sleeps.
-    pub(crate) fn spin_time(&self) -> Duration {
+    pub(crate) fn patience(&self, fruitless: bool) -> Duration {
         let cost = Duration::from_nanos(self.wake_cost.load(Ordering::Relaxed));
-        cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1)
+        self.config.policy.patience(cost, fruitless)
     }
 
     pub(crate) fn note_wake(&self, roused_at: u64) {
