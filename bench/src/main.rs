@@ -10,6 +10,7 @@ mod args;
 mod harness;
 mod machine;
 mod peers;
+mod regions;
 mod report;
 mod tables;
 mod work;

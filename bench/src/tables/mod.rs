@@ -9,6 +9,7 @@ mod leaf;
 mod oversubscribed;
 mod scaling;
 mod spawn;
+mod wake;
 
 type Make = fn(&Settings) -> Table;
 
@@ -18,6 +19,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("wake", wake::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),

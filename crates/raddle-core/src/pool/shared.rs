@@ -72,6 +72,7 @@ pub(crate) struct Shared {
     ended: AtomicBool,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
+    processors: usize,
     /// Light fences suffice: see `raddle_sync::fence`.
     process_wide: bool,
     /// The pool's clock starts here.
@@ -108,6 +109,7 @@ impl Shared {
                 terminating: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
                 oversubscribed: threads > processors,
+                processors,
                 process_wide: raddle_sync::fence::process_wide(),
                 epoch: Instant::now(),
                 wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
@@ -156,7 +158,7 @@ impl Shared {
                 drop(seat);
                 return self.me.upgrade().is_some_and(|shared| shared.start(worker).is_ok());
             }
-            if waker == Waker::Busy && !self.oversubscribed {
+            if waker == Waker::Busy && self.awake() <= self.processors {
                 // Under the lock, so that the thread is there.
                 region.elsewhere.confine();
             }
@@ -165,6 +167,12 @@ impl Shared {
         region.roused_at.store(self.now().max(1), Ordering::Relaxed);
         region.parker().unpark();
         true
+    }
+
+    /// How many workers do not sleep, the one that was just claimed included. A guest counts as the thread that
+    /// sits out for him.
+    fn awake(&self) -> usize {
+        self.threads().saturating_sub(self.sleep.counts().sleeping())
     }
 
     /// An idle thread asks to go for good. False: it was claimed, and a token is on its way.
