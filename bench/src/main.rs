@@ -12,6 +12,7 @@ mod machine;
 mod peers;
 mod regions;
 mod report;
+mod simulate;
 mod tables;
 mod work;
 
@@ -30,6 +31,9 @@ fn main() -> io::Result<()> {
 }
 
 fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
+    if let Some(path) = &args.plot {
+        return std::fs::write(path, tables::simulate::plot());
+    }
     let settings = args.settings();
     let machine = Machine::read();
     if !args.json {

@@ -42,6 +42,8 @@ fn iterations() -> u64 {
 pub(crate) struct Region {
     epoch: Instant,
     iterations: u64,
+    /// If leaves are of random lengths.
+    seed: Option<u64>,
     /// Begin, end and thread of each leaf.
     notes: Vec<[AtomicU64; 3]>,
 }
@@ -74,11 +76,17 @@ impl Root<'_> {
 }
 
 impl Region {
+    /// As `new`, with leaves from half as long to one and a half times: random, and other ones for every seed.
+    pub(crate) fn uneven(leaves: usize, seed: u64) -> Region {
+        Region { seed: Some(seed), ..Region::new(leaves) }
+    }
+
     /// Room for so many leaves.
     pub(crate) fn new(leaves: usize) -> Region {
         Region {
             epoch: Instant::now(),
             iterations: iterations(),
+            seed: None,
             notes: (0..leaves).map(|_| Default::default()).collect(),
         }
     }
@@ -90,7 +98,13 @@ impl Region {
     fn leaf(&self, number: usize) {
         let [begin, end, thread] = &self.notes[number];
         begin.store(self.now(), Ordering::Relaxed);
-        work(self.iterations);
+        let part = self.seed.map_or(512, |seed| {
+            // SplitMix64: Steele, Lea and Flood, 2014.
+            let z = (seed + number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            256 + ((z ^ (z >> 27)) >> 11) % 513
+        });
+        work(self.iterations * part / 512);
         thread.store(thread_number(), Ordering::Relaxed);
         end.store(self.now(), Ordering::Relaxed);
     }

@@ -8,6 +8,7 @@ mod join;
 mod leaf;
 mod oversubscribed;
 mod scaling;
+pub(crate) mod simulate;
 mod spawn;
 mod wake;
 
@@ -20,6 +21,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("leaf", leaf::table),
     ("spawn", spawn::table),
     ("wake", wake::table),
+    ("simulate", simulate::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),
