@@ -25,6 +25,11 @@ enum Doing {
     /// Was woken, and will look for work.
     Wakes,
     Searches,
+    /// Has asked this worker to share, and waits for the answer, while it searches or waits for a fork.
+    Asks {
+        victim: usize,
+        waits: bool,
+    },
     /// Works, and does this next.
     Runs(Next),
     /// Waits for the fork on top of its stack.
@@ -102,7 +107,7 @@ impl<'a> Machine<'a> {
     /// Runs one region, and returns what a pool would have recorded.
     pub(crate) fn run(mut self) -> Trace {
         let costs = &self.setup.costs;
-        let latency = if self.setup.busy_loop { costs.look + costs.steal } else { self.latency() };
+        let latency = self.latency();
         let start = if self.setup.caller_works { costs.enter } else { latency };
         self.workers[0].stack.push(Item::Root);
         self.note(0, start, EventKind::Exec, Subject::Region);
@@ -156,6 +161,7 @@ impl<'a> Machine<'a> {
                 self.plan(me, self.now + late, Doing::Searches);
             }
             Doing::Searches => self.search(me),
+            Doing::Asks { victim, waits } => self.answer(me, victim, waits),
             Doing::Waits => self.wait(me),
             Doing::Sleeps | Doing::Parks => {}
         }
@@ -250,6 +256,7 @@ impl<'a> Machine<'a> {
         let mut late = 0;
         match self.workers[owner].doing {
             Doing::Waits => self.plan(owner, self.now, Doing::Waits),
+            // Or asks, and will see to it then.
             Doing::Parks => {
                 late = self.setup.costs.wake;
                 let awake = self.now + self.latency();
@@ -280,10 +287,12 @@ impl<'a> Machine<'a> {
             self.note(me, self.now, EventKind::Waited, Subject::Fork);
             return self.pop(me);
         }
-        if let Some(cost) = self.steal_from(me, thief) {
-            return self.plan_stolen(me, self.now + cost);
+        if self.workers[thief].public > 0 {
+            return self.take(me, thief, 0);
         }
-        self.workers[thief].asked = true;
+        if self.untaken(thief) > 0 {
+            return self.ask(me, thief, true);
+        }
         let patience = self.patience(me);
         if self.now - self.workers[me].since < patience {
             return self.plan(me, self.now + self.setup.costs.steal.max(200), Doing::Waits);
@@ -295,19 +304,18 @@ impl<'a> Machine<'a> {
         let count = self.setup.workers;
         let first = self.draw() as usize % count;
         let mut looked = 0;
-        for offset in 0..count {
-            let victim = (first + offset) % count;
+        let mut private = None;
+        for victim in (first..count).chain(0..first).filter(|&victim| victim != me) {
             looked += 1;
-            if victim == me {
-                continue;
+            if self.workers[victim].public > 0 {
+                return self.take(me, victim, looked * self.setup.costs.look);
             }
-            if let Some(cost) = self.steal_from(me, victim) {
-                self.searching -= 1;
-                self.workers[me].fruitless = false;
-                let at = cost + looked * self.setup.costs.look;
-                let late = self.hand_on();
-                return self.plan_stolen(me, self.now + at + late);
+            if private.is_none() && self.untaken(victim) > 0 {
+                private = Some(victim);
             }
+        }
+        if let Some(victim) = private {
+            return self.ask(me, victim, false);
         }
         let round = (looked * self.setup.costs.look).max(200);
         if self.setup.busy_loop || self.now + round - self.workers[me].since < self.patience(me) {
@@ -329,40 +337,57 @@ impl<'a> Machine<'a> {
 
     // --- taking and waking ---
 
-    /// Takes the oldest fork of `victim`, and says what that costs.
-    fn steal_from(&mut self, me: usize, victim: usize) -> Option<u64> {
-        let costs = &self.setup.costs;
-        let stack = &self.workers[victim].stack;
-        let index = stack.iter().position(|item| matches!(item, Item::Fork { thief: None, .. }))?;
-        let untaken = self.untaken(victim);
-        let cost = if self.workers[victim].public > 0 {
-            self.workers[victim].public -= 1;
-            costs.steal
-        } else {
-            // The owner publishes half at its next push or pop, or all is published in its stead.
-            let answer = self.workers[victim].due.saturating_sub(self.now);
-            let poll = policy::POLL.as_nanos() as u64;
-            let answers = answer <= poll;
-            self.workers[victim].public = if answers { untaken.div_ceil(2) } else { untaken } - 1;
-            costs.steal + if answers { answer } else { poll + costs.fence }
-        };
+    /// Takes the oldest fork of `victim`, which is public, `late` from now on.
+    fn take(&mut self, me: usize, victim: usize, late: u64) {
+        self.workers[victim].public -= 1;
         // Who takes the last public one asks for more at once.
         self.workers[victim].asked |= self.workers[victim].public == 0;
-        let Item::Fork { right, thief, .. } = &mut self.workers[victim].stack[index] else {
-            unreachable!("just found");
+        let stack = &mut self.workers[victim].stack;
+        let Some((index, right)) =
+            stack.iter_mut().enumerate().find_map(|(index, item)| match item {
+                Item::Fork { right, thief: thief @ None, .. } => {
+                    *thief = Some(me);
+                    Some((index, *right))
+                }
+                _ => None,
+            })
+        else {
+            unreachable!("what is public is there");
         };
-        *thief = Some(me);
-        let right = *right;
-        let worker = &mut self.workers[me];
-        worker.stack.push(Item::Base { owner: victim, index });
-        worker.doing = Doing::Runs(Next::Leaves(right.0, right.1));
-        Some(cost)
+        let searched = self.workers[me].stack.is_empty();
+        let mut at = self.now + late + self.setup.costs.steal;
+        if searched {
+            self.searching -= 1;
+            self.workers[me].fruitless = false;
+            at += self.hand_on();
+        }
+        self.workers[me].stack.push(Item::Base { owner: victim, index });
+        self.note(me, at, EventKind::Exec, Subject::Fork);
+        self.plan(me, at, Doing::Runs(Next::Leaves(right.0, right.1)));
     }
 
-    fn plan_stolen(&mut self, me: usize, at: u64) {
-        let doing = self.workers[me].doing;
-        self.note(me, at, EventKind::Exec, Subject::Fork);
-        self.plan(me, at, doing);
+    /// Asks for a private fork. The owner answers at its next push or pop, or is answered for.
+    fn ask(&mut self, me: usize, victim: usize, waits: bool) {
+        self.workers[victim].asked = true;
+        let poll = policy::POLL.as_nanos() as u64;
+        let answer = self.workers[victim].due.saturating_sub(self.now).saturating_add(1);
+        let time = if answer <= poll { answer } else { poll + self.setup.costs.fence };
+        self.plan(me, self.now + time, Doing::Asks { victim, waits });
+    }
+
+    fn answer(&mut self, me: usize, victim: usize, waits: bool) {
+        let doing = if waits { Doing::Waits } else { Doing::Searches };
+        self.workers[me].doing = doing;
+        if self.workers[victim].public == 0 && self.workers[victim].asked {
+            // It was silent all the while, so all that it has is made public.
+            self.workers[victim].public = self.untaken(victim);
+        }
+        // A waiter whose fork is done meanwhile has better to do.
+        let over = matches!(self.workers[me].stack.last(), Some(Item::Fork { done: true, .. }));
+        if self.workers[victim].public > 0 && !(waits && over) {
+            return self.take(me, victim, 0);
+        }
+        self.plan(me, self.now, doing);
     }
 
     /// A thief has found work: wakes others. How long that takes.
@@ -389,8 +414,10 @@ impl<'a> Machine<'a> {
     }
 
     fn wake_some(&mut self, visible: usize, mut late: u64) -> u64 {
-        for _ in 0..self.setup.policy.wakes(self.setup.workers, visible) {
-            if self.searching < self.cap() && self.sleeping > 0 {
+        let bold = self.setup.bold;
+        let wakes = self.setup.policy.wakes(self.setup.workers, visible);
+        for _ in 0..if bold { self.setup.policy.fan_out } else { wakes } {
+            if self.sleeping > 0 && (bold || self.searching < self.cap()) {
                 late += self.wake_one(late);
             }
         }

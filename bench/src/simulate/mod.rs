@@ -62,6 +62,9 @@ pub(crate) struct Setup {
     pub(crate) leaf: u64,
     /// The caller works too; otherwise it hands over and waits, as in a fork/join pool of Java.
     pub(crate) caller_works: bool,
+    /// Who finds work wakes as many as the fan-out says, however many search already and however little work
+    /// there is to be seen. Not what the pool does.
+    pub(crate) bold: bool,
     /// Nobody ever sleeps.
     pub(crate) busy_loop: bool,
 }

@@ -23,6 +23,7 @@ fn setup(workers: usize) -> Setup {
         leaves: 128,
         leaf: 10_000,
         caller_works: true,
+        bold: false,
         busy_loop: false,
     }
 }

@@ -98,7 +98,16 @@ fn here(shared: &Shared, samples: usize, seeds: u64) -> Vec<Contender> {
 }
 
 fn setup(workers: usize, policy: Policy, costs: Costs, leaves: usize, leaf: u64) -> Setup {
-    Setup { workers, policy, costs, leaves, leaf, caller_works: true, busy_loop: false }
+    Setup {
+        workers,
+        policy,
+        costs,
+        leaves,
+        leaf,
+        caller_works: true,
+        bold: false,
+        busy_loop: false,
+    }
 }
 
 /// What 32 workers woken one by one or in a tree come to, with the costs that the study gives. The work is
@@ -126,7 +135,7 @@ fn study(seeds: u64) -> Vec<Contender> {
     for (name, fan_out) in [("vanilla", 2), ("wakeup-3", 3), ("wakeup-4", 4)] {
         let policy = Policy { fan_out, ..Policy::default() };
         let setup = setup(32, policy, costs(60_000, 10_000), 512, WORK / 512);
-        row(name.into(), Setup { caller_works: false, ..setup });
+        row(name.into(), Setup { caller_works: false, bold: true, ..setup });
     }
     let loops = setup(32, Policy::default(), costs(5_000, 200), 512, WORK / 512);
     row("busy loop".into(), Setup { caller_works: false, busy_loop: true, ..loops });
@@ -140,13 +149,17 @@ fn larger(shared: &Shared, workers: usize, seeds: u64) -> Vec<Contender> {
     let section = format!("{workers} workers, 500 us of work for each");
     FAN_OUTS
         .iter()
-        .map(|&fan_out| {
+        .map(|&fan_out| (fan_out, false))
+        .chain([(2, true)])
+        .map(|(fan_out, bold)| {
             let shared = Rc::clone(shared);
-            let names = ["ramp-up", "total"].map(|part| format!("fan-out {fan_out}: {part}"));
+            let how = if bold { ", whatever is to be seen" } else { "" };
+            let names = ["ramp-up", "total"].map(|part| format!("fan-out {fan_out}{how}: {part}"));
             Contender::several(section.clone(), names.to_vec(), move || {
                 let Measured { costs, leaf, .. } = measurement(&shared, 3);
                 let policy = Policy { fan_out, ..Policy::default() };
-                let regions = regions(&setup(workers, policy, costs, 50 * workers, leaf), seeds);
+                let setup = setup(workers, policy, costs, 50 * workers, leaf);
+                let regions = regions(&Setup { bold, ..setup }, seeds);
                 [OF[1], OF[5]].iter().map(|part| vec![median(&regions, part)]).collect()
             })
         })

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Wake cost before the first measurement.
 pub const TYPICAL_WAKE: Duration = Duration::from_micros(50);
+/// The longest wake that counts in the average.
+pub const LONGEST_WAKE: Duration = Duration::from_micros(200);
 /// Bounds for how long a search may spin.
 pub const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
 /// How long a thief polls an owner that it has asked to share.

@@ -254,7 +254,7 @@ impl Region {
                 if searching {
                     continue;
                 }
-            } else if since.elapsed() < self.patience() {
+            } else if since.elapsed() < self.patience(waits) {
                 if shared.oversubscribed {
                     thread::yield_now()
                 } else {
@@ -262,7 +262,9 @@ impl Region {
                 }
                 continue;
             }
-            self.owned.fruitless.set(true);
+            if !waits {
+                self.owned.fruitless.set(true);
+            }
             match self.sleep(goal, at, searching) {
                 Slept::Woken { counted } => {
                     searching = counted;
@@ -295,9 +297,10 @@ impl Region {
         }
     }
 
-    /// How long this search may go on.
-    fn patience(&self) -> Duration {
-        self.shared().patience(self.owned.fruitless.get())
+    /// How long this search may go on. Who waits is patient each time: going to sleep costs him two heavy
+    /// fences, and his thief a wake.
+    fn patience(&self, waits: bool) -> Duration {
+        self.shared().patience(self.owned.fruitless.get() && !waits)
     }
 
     /// Sleeps until woken.

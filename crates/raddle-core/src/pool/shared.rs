@@ -19,7 +19,7 @@ use raddle_trace::TraceLevel;
 
 use crate::pool::bench::Benches;
 use crate::pool::gate::GateHandle;
-use crate::pool::policy::{Policy, TYPICAL_WAKE, Who};
+use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::region::RegionBox;
 use crate::queue::{Injector, Task};
@@ -271,7 +271,8 @@ impl Shared {
     }
 
     pub(crate) fn note_wake(&self, roused_at: u64) {
-        let took = self.now().saturating_sub(roused_at);
+        // A wake of milliseconds is of a processor that others had: it says nothing about the next.
+        let took = self.now().saturating_sub(roused_at).min(LONGEST_WAKE.as_nanos() as u64);
         let before = self.wake_cost.load(Ordering::Relaxed);
         // ORD: a statistic; a lost update does no harm.
         self.wake_cost.store(before - before / 8 + took / 8, Ordering::Relaxed);
