@@ -11,8 +11,16 @@ use crate::tables;
 #[command(name = "raddle-bench", version)]
 pub(crate) struct Args {
     /// The table to measure
-    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(names()))]
+    #[arg(
+        value_name = "TABLE",
+        value_parser = PossibleValuesParser::new(names()),
+        default_value = tables::ALL
+    )]
     pub(crate) table: String,
+
+    /// Run cold regions for so many seconds, looking for a lost wake-up, and measure nothing
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    stress: Option<f64>,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -57,6 +65,10 @@ impl Settings {
 }
 
 impl Args {
+    pub(crate) fn stress(&self) -> Option<Duration> {
+        self.stress.map(Duration::from_secs_f64)
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Settings {

@@ -13,6 +13,7 @@ mod peers;
 mod regions;
 mod report;
 mod simulate;
+mod stress;
 mod tables;
 mod work;
 
@@ -33,6 +34,9 @@ fn main() -> io::Result<()> {
 fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     if let Some(path) = &args.plot {
         return std::fs::write(path, tables::simulate::plot());
+    }
+    if let Some(time) = args.stress() {
+        return stress::run(time, out);
     }
     let settings = args.settings();
     let machine = Machine::read();

@@ -293,7 +293,7 @@ impl<'a> Machine<'a> {
         if self.untaken(thief) > 0 {
             return self.ask(me, thief, true);
         }
-        let patience = self.patience(me);
+        let patience = self.patience(me, true);
         if self.now - self.workers[me].since < patience {
             return self.plan(me, self.now + self.setup.costs.steal.max(200), Doing::Waits);
         }
@@ -318,7 +318,9 @@ impl<'a> Machine<'a> {
             return self.ask(me, victim, false);
         }
         let round = (looked * self.setup.costs.look).max(200);
-        if self.setup.busy_loop || self.now + round - self.workers[me].since < self.patience(me) {
+        if self.setup.busy_loop
+            || self.now + round - self.workers[me].since < self.patience(me, false)
+        {
             return self.plan(me, self.now + round, Doing::Searches);
         }
         self.workers[me].fruitless = true;
@@ -453,9 +455,10 @@ impl<'a> Machine<'a> {
         self.setup.policy.search_cap(self.setup.workers, self.searching + self.sleeping)
     }
 
-    fn patience(&self, me: usize) -> u64 {
+    fn patience(&self, me: usize, waits: bool) -> u64 {
         let cost = std::time::Duration::from_nanos(self.setup.costs.median_latency());
-        self.setup.policy.patience(cost, self.workers[me].fruitless).as_nanos() as u64
+        let fruitless = self.workers[me].fruitless && !waits;
+        self.setup.policy.patience(cost, fruitless).as_nanos() as u64
     }
 
     fn latency(&mut self) -> u64 {
