@@ -54,8 +54,8 @@ impl Trace {
     /// Steals, wakes and results that led from one lane to another, in no particular order. Costs a pass
     /// over all events and a search for each edge.
     pub fn edges(&self) -> Vec<Edge> {
+        let mut edges = self.wake_edges().0;
         let index = Index::new(self);
-        let mut edges = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             for (at, event) in lane.events.iter().enumerate() {
                 match event.kind {
@@ -68,13 +68,6 @@ impl Trace {
                         if victim != number && victim < self.lanes.len() {
                             let from = (victim, event.tsc);
                             edges.push(Edge::new(EdgeKind::Steal, from, (number, exec.tsc)));
-                        }
-                    }
-                    EventKind::Unpark => {
-                        let sleeper = usize::from(event.aux);
-                        if let Some(woken) = index.woken(sleeper, event.tsc) {
-                            let from = (number, event.tsc);
-                            edges.push(Edge::new(EdgeKind::Wake, from, (sleeper, woken)));
                         }
                     }
                     EventKind::Joined | EventKind::Waited if event.subject() == Subject::Fork => {
@@ -92,19 +85,38 @@ impl Trace {
         edges
     }
 
-    /// How long wakes took, and what they cost who woke.
+    /// How long wakes took, and what they cost who woke. Of several wakes of one sleeper only the first
+    /// counts: the others find it awake, or on its way.
     pub fn wakes(&self) -> Wakes {
-        let edges = self.edges();
-        let of_wakes = edges.iter().filter(|edge| edge.kind == EdgeKind::Wake);
-        let latency = of_wakes.map(|edge| self.between(edge.from.1, edge.to.1)).collect();
-        let events = self.lanes.iter().flat_map(|lane| &lane.events);
-        let unparks = events.filter(|event| event.kind == EventKind::Unpark);
-        let cost = unparks.map(|e| self.between(e.tsc, e.tsc.saturating_add(u64::from(e.task))));
+        let (edges, cost) = self.wake_edges();
+        let latency = edges.iter().map(|edge| self.between(edge.from.1, edge.to.1)).collect();
         Wakes {
             latency: sorted(latency),
-            cost: sorted(cost.collect()),
-            clamped: edges.iter().filter(|edge| edge.clamped).count(),
+            cost: sorted(cost),
+            clamped: self.edges().iter().filter(|edge| edge.clamped).count(),
         }
+    }
+
+    /// The wakes, and what each cost.
+    fn wake_edges(&self) -> (Vec<Edge>, Vec<u64>) {
+        let index = Index::new(self);
+        let mut unparks: Vec<(u64, usize, &Event)> = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let of = lane.events.iter().filter(|event| event.kind == EventKind::Unpark);
+            unparks.extend(of.map(|event| (event.tsc, number, event)));
+        }
+        unparks.sort_by_key(|unpark| unpark.0);
+        let mut last = HashMap::new();
+        let (mut edges, mut cost) = (Vec::new(), Vec::new());
+        for (tsc, number, event) in unparks {
+            let sleeper = usize::from(event.aux);
+            let Some(woken) = index.woken(sleeper, tsc) else { continue };
+            if last.insert(sleeper, woken) != Some(woken) {
+                edges.push(Edge::new(EdgeKind::Wake, (number, tsc), (sleeper, woken)));
+                cost.push(self.between(tsc, tsc.saturating_add(u64::from(event.task))));
+            }
+        }
+        (edges, cost)
     }
 }
 
@@ -202,7 +214,8 @@ mod tests {
         let mut trace =
             Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 100_000, nanos: 100_000 });
         let wake = Event { aux: 1, ..Event::new(1_000, Unpark, 700) };
-        let joins = vec![wake, fork(60_000, Join, 0), fork(62_000, Joined, 0)];
+        let again = Event { aux: 1, ..Event::new(2_000, Unpark, 30) };
+        let joins = vec![wake, again, fork(60_000, Join, 0), fork(62_000, Joined, 0)];
         trace.lanes.push(Lane::new("a", joins));
         trace.lanes.push(Lane::new(
             "b",
