@@ -9,7 +9,7 @@
 //! | the older half is published when asked      | the same                                       |
 //! | a thief's round over all workers            | [`Costs::look`] for each it looks at              |
 //! | taking a public fork                       | [`Costs::steal`]                                |
-//! | asking for a private one                   | until the owner's next push or pop, at most [`policy::POLL`] and a fence |
+//! | asking for a private one                   | until the owner's next push or pop, at most `policy::POLL` and a fence |
 //! | waking a sleeper                           | [`Costs::wake`] to the waker; the sleeper is there [`Costs::latency`] later |
 //! | the last searcher's look round             | [`Costs::fence`]                                |
 //!

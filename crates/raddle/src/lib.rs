@@ -161,6 +161,22 @@
 //! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
 //!   many as the machine has processors for this program.
 //!
+//! # Where the time went: `trace`
+//!
+//! A pool that is built with [`PoolBuilder::trace`], or told so later by [`Pool::set_trace`], records what its
+//! workers do; [`Pool::trace`] is a copy of that. [`trace`] says what can be made of it: the five phases of
+//! every region, a table, a page for a browser, JSON for Perfetto, a file.
+//!
+//! ```
+//! use raddle::{Pool, trace::TraceLevel};
+//!
+//! let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
+//! pool.run(|worker| worker.join(|_| 1, |_| 2));
+//! let phases = pool.trace().phases();
+//! println!("ramp-up took {:?} of {:?}", phases[0].ramp_up, phases[0].total);
+//! # Ok::<(), raddle::PoolBuildError>(())
+//! ```
+//!
 //! # What a panic does
 //!
 //! | where | what happens |
@@ -200,8 +216,7 @@
 //! # Not there yet
 //!
 //! What combines futures (`map`, `and_then`, `collect` and their kin), promises and interrupts; scope
-//! locals; locks that take one atomic operation a pair, re-entrant locks and condition variables; the
-//! recording of traces by a pool.
+//! locals; locks that take one atomic operation a pair, re-entrant locks and condition variables.
 
 #![forbid(unsafe_code)]
 

@@ -136,8 +136,17 @@ fn chunk(kind: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// How many files of nonsense are tried; `RADDLE_FUZZ_CASES` says otherwise.
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("RADDLE_FUZZ_CASES").ok().and_then(|text| text.parse().ok());
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases.unwrap_or(2000))
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     /// Chunks of nonsense whose checksums are right: every path of the reader, and never a panic; what is
     /// read can be analysed and shown.
