@@ -10,6 +10,7 @@ mod oversubscribed;
 mod scaling;
 pub(crate) mod simulate;
 mod spawn;
+mod trace;
 mod wake;
 
 type Make = fn(&Settings) -> Table;
@@ -22,6 +23,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("spawn", spawn::table),
     ("wake", wake::table),
     ("simulate", simulate::table),
+    ("trace", trace::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),

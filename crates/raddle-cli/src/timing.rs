@@ -20,13 +20,13 @@ pub(crate) struct Timed<T> {
     threads: usize,
     seconds: f64,
     seconds_one_thread: f64,
-    recorded: Option<Recorded>,
+    recorded: Recorded,
 }
 
 /// What a report says of the trace.
 #[derive(Debug)]
 struct Recorded {
-    written: String,
+    written: Option<String>,
     phases: Option<Phases>,
 }
 
@@ -57,22 +57,32 @@ impl<T> Timed<T> {
         report.told("seconds", self.seconds, on);
         report.told("speedup", speedup, format!("{speedup:.2}x"));
         report.datum("threads", self.threads);
-        if let Some(recorded) = &self.recorded {
-            report.fact("trace", recorded.written.as_str());
-            if let Some(phases) = &recorded.phases {
-                let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-                let parts = phases.parts().map(|(name, time)| format!("{name} {:.1}", us(time)));
-                let json: Map<String, Value> = phases
-                    .parts()
-                    .into_iter()
-                    .chain([("total", phases.total)])
-                    .map(|(name, time)| (format!("{name} us"), us(time).into()))
-                    .collect();
-                let (most, width) = (phases.peak, phases.width);
-                report.told("phases", json, format!("{} us", parts[..3].join(", ")));
-                report.told("peak", most, format!("{most} of {width} workers at once"));
-                report.told("after_the_peak", Value::Null, format!("{} us", parts[3..].join(", ")));
+        let Recorded { written, phases } = &self.recorded;
+        if let Some(written) = written {
+            report.fact("trace", written.as_str());
+        }
+        if let Some(phases) = phases {
+            let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+            let part = |index: usize| {
+                let (name, time) = phases.parts()[index];
+                format!("{name} {}", duration(time.as_secs_f64()))
+            };
+            let json: Map<String, Value> = phases
+                .parts()
+                .into_iter()
+                .chain([("total", phases.total)])
+                .map(|(name, time)| (format!("{name} us"), us(time).into()))
+                .chain([("peak".to_owned(), phases.peak.into())])
+                .collect();
+            let (most, width) = (phases.peak, phases.width);
+            report.told("phases", json, format!("{}, {}", part(0), part(1)));
+            let full = duration(phases.full_parallelism.as_secs_f64());
+            report.line("peak", format!("{most} of {width} workers at once, for {full}"));
+            let mut rest = format!("{}, {}", part(3), part(4));
+            if !phases.unattributed.is_zero() {
+                rest = format!("{rest}, {}", part(5));
             }
+            report.line("after_the_peak", rest);
         }
     }
 }
@@ -88,13 +98,13 @@ pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, Error> {
 
 /// A pool of that many threads.
 pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
-    recording_pool(threads, TraceLevel::Off)
+    recording_pool(threads, TraceLevel::Off, 0)
 }
 
-fn recording_pool(threads: usize, level: TraceLevel) -> Result<Pool, Error> {
-    // Room for a million events where all lanes are busy, a few at least for each.
-    let capacity = (1 << 20) / threads.max(1);
-    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity.max(4096));
+/// A pool that records so many events on all of its threads.
+fn recording_pool(threads: usize, level: TraceLevel, events: usize) -> Result<Pool, Error> {
+    let capacity = (events / threads.max(1)).max(4096);
+    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity);
     builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
 }
 
@@ -109,10 +119,12 @@ pub(crate) fn compare<T: Send>(
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Timed<T>, Error> {
     let Setup { threads, recording } = setup;
-    let level = recording.as_ref().map_or(TraceLevel::Off, Recording::level);
+    // For the phases that the report tells, level `Phase` costs next to nothing.
+    let level = recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
+    let keeps = recording.is_some();
     let mut trace = None;
     let mut timed = |threads: usize, level: TraceLevel| -> Result<(T, f64), Error> {
-        let pool = recording_pool(threads, level)?;
+        let pool = recording_pool(threads, level, if keeps { 1 << 20 } else { 1 << 15 })?;
         let what = count(threads, "thread");
         let progress = match steps {
             Some(steps) => Progress::bar(&what, steps),
@@ -126,7 +138,7 @@ pub(crate) fn compare<T: Send>(
         }
         Ok((value, seconds))
     };
-    let first = if threads == 1 { level } else { TraceLevel::Off };
+    let first = if threads == 1 && recording.is_some() { level } else { TraceLevel::Off };
     let (value, seconds_one_thread) = timed(1, first)?;
     let mut seconds = seconds_one_thread;
     if threads > 1 {
@@ -137,13 +149,14 @@ pub(crate) fn compare<T: Send>(
         }
         seconds = time;
     }
-    let recorded = match (recording, trace) {
-        (Some(recording), Some(trace)) => {
-            let phases = trace.phases().into_iter().max_by_key(|region| region.total);
-            Some(Recorded { written: recording.write(&trace)?, phases })
-        }
+    let phases = trace
+        .as_ref()
+        .and_then(|trace| trace.phases().into_iter().max_by_key(|region| region.total));
+    let written = match (recording, &trace) {
+        (Some(recording), Some(trace)) => Some(recording.write(trace)?),
         _ => None,
     };
+    let recorded = Recorded { written, phases };
     Ok(Timed { value, threads, seconds, seconds_one_thread, recorded })
 }
 

@@ -273,7 +273,12 @@ pub(crate) fn queue(shared: &Shared, task: Task) {
             }
             shared.announce();
         }
-        None => shared.inject([task]),
+        None => {
+            if shared.regions[0].lane.has_tasks() {
+                shared.note_here(EventKind::Fork, 0, recorder::task_key(task));
+            }
+            shared.inject([task]);
+        }
     }
 }
 
