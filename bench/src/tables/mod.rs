@@ -11,7 +11,10 @@ mod local;
 mod lock;
 mod oversubscribed;
 mod scaling;
+pub(crate) mod simulate;
 mod spawn;
+mod trace;
+mod wake;
 
 type Make = fn(&Settings) -> Table;
 
@@ -24,6 +27,9 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("local", local::table),
     ("future", future::table),
     ("lock", lock::table),
+    ("wake", wake::table),
+    ("simulate", simulate::table),
+    ("trace", trace::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),

@@ -37,6 +37,7 @@ mod latch;
 mod local;
 mod panics;
 mod queue;
+mod record;
 mod sleep;
 mod spawn;
 
@@ -49,7 +50,13 @@ mod join;
 mod pool;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod scope;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub mod trace;
 
+/// The rules of waking and searching, for the simulation in `bench`.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[doc(hidden)]
+pub use self::pool::policy;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
     future::{

@@ -213,6 +213,22 @@
 //! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
 //!   many as the machine has processors for this program.
 //!
+//! # Where the time went: `trace`
+//!
+//! A pool that is built with [`PoolBuilder::trace`], or told so later by [`Pool::set_trace`], records what its
+//! workers do; [`Pool::trace`] is a copy of that. [`trace`] says what can be made of it: the five phases of
+//! every region, a table, a page for a browser, JSON for Perfetto, a file.
+//!
+//! ```
+//! use raddle::{Pool, trace::TraceLevel};
+//!
+//! let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
+//! pool.run(|worker| worker.join(|_| 1, |_| 2));
+//! let phases = pool.trace().phases();
+//! println!("ramp-up took {:?} of {:?}", phases[0].ramp_up, phases[0].total);
+//! # Ok::<(), raddle::PoolBuildError>(())
+//! ```
+//!
 //! # What a panic does
 //!
 //! | where | what happens |
@@ -263,8 +279,27 @@ pub mod names {
 
 /// Locks of four bytes: the crate `raddle-lock`.
 pub use raddle_lock as lock;
-/// Traces, and where their time went: the crate `raddle-trace`.
-pub use raddle_trace as trace;
+/// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
+///
+/// ```
+/// use raddle::{Pool, trace, trace::TraceLevel};
+///
+/// let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
+/// {
+///     let _region = trace::region("twins");
+///     pool.run(|worker| worker.join(|_| 1, |_| 2));
+/// }
+/// let trace = pool.trace();
+/// assert_eq!(trace.phases()[0].name.as_deref(), Some("twins"));
+/// print!("{}", trace.summary());
+/// # Ok::<(), raddle::PoolBuildError>(())
+/// ```
+pub mod trace {
+    #[doc(inline)]
+    pub use raddle_core::trace::{RegionGuard, region};
+    #[doc(inline)]
+    pub use raddle_trace::*;
+}
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -12,6 +12,7 @@
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
 //! | `future`  | promises, futures, interrupts and what moves them                          |
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
+//! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
 //! | `mix`     | all of it, three threads and more (shuttle)                              |
 //!
@@ -37,6 +38,8 @@ mod latch;
 mod mix;
 #[cfg(raddle_loom)]
 mod queue;
+#[cfg(raddle_loom)]
+mod record;
 mod rig;
 #[cfg(raddle_loom)]
 mod running;

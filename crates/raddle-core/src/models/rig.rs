@@ -80,6 +80,8 @@ pub(super) struct Rig {
     pub(super) sleep: Sleep,
     pub(super) injector: Injector,
     pub(super) regions: Vec<Region>,
+    /// Every fork is recorded, or may be.
+    recorded: bool,
 }
 
 impl Rig {
@@ -89,7 +91,15 @@ impl Rig {
             sleep: Sleep::new(workers),
             injector: Injector::new(),
             regions: (0..workers).map(|_| Region::new()).collect(),
+            recorded: false,
         }
+    }
+
+    /// As while every fork is recorded; or, if not `from_the_start`, as soon as somebody says so.
+    pub(super) fn recorded(mut self, from_the_start: bool) -> Rig {
+        self.recorded = true;
+        self.regions.iter().for_each(|region| region.fork.set_recorded(from_the_start));
+        self
     }
 
     /// As where there is no process-wide fence.
@@ -136,6 +146,9 @@ impl Rig {
     }
 
     fn pushed(&self, me: usize, slot: &Slot) {
+        if self.recorded && !self.regions[me].fork.must_settle(slot) {
+            return;
+        }
         self.regions[me].fork.publish(slot);
         fence(Ordering::SeqCst);
         if self.sleep.counts().need_wake() {
@@ -156,6 +169,9 @@ impl Rig {
     }
 
     fn popped(&self, me: usize, slot: &Slot) -> bool {
+        if self.recorded && !self.regions[me].fork.must_settle(slot) {
+            return true;
+        }
         let wanted = self.sleep.counts().interested();
         let popped = self.regions[me].fork.pop_slow(slot, wanted);
         self.stay_attentive(me);
