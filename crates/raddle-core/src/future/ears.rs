@@ -42,6 +42,7 @@ static VTABLE: VTable = VTable {
     step: |ears, _| unsafe { Ears::next(ears) },
     wake: node::never,
     visit: None,
+    adapts: false,
     relink: None,
     assist: None,
     kill: None,

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome};
-use crate::future::upstream::{Errand, Visitor};
+use crate::future::upstream::{Errand, Inputs, Visitor};
 use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
@@ -250,6 +251,27 @@ impl<T> Pending<T> {
         }
     }
 
+    /// Whether nothing but adapters lies between this and the root upstream: to drop it is to drop that.
+    pub(crate) fn is_adapted(&self) -> bool {
+        // SAFETY: the consumer keeps the node alive.
+        match unsafe { self.node.vtable() } {
+            Some(vtable) => vtable.adapts,
+            None => true,
+        }
+    }
+
+    /// The combination that this is the future of, if it is one.
+    #[inline]
+    fn combination(&self) -> Option<Arc<dyn Inputs>> {
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.node.state() };
+        if self.is_adapted() && (state.is_heard() || !self.node.is_root()) {
+            // SAFETY: this is the consumer.
+            return unsafe { Visitor::combination(self.node, self.cell) };
+        }
+        None
+    }
+
     /// The result of a node that is done.
     #[inline]
     pub(crate) fn take_done(self, outcome: Outcome) -> Result<T, Failure> {
@@ -290,6 +312,7 @@ impl<T> Pending<T> {
                 return unsafe { kill(head) };
             }
         }
+        let combination = self.combination();
         let found = self.visitor(Errand::Interrupt(Interrupt::killed())).finish();
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node.state() };
@@ -301,7 +324,11 @@ impl<T> Pending<T> {
                     // SAFETY: F2: found by who completed it.
                     unsafe { walk::wake(waiter) };
                 }
-                if found.kill() { Killed::WhileRunning } else { Killed::BeforeStart }
+                let running = found.kill();
+                if let Some(inputs) = combination {
+                    walk::abandon(inputs);
+                }
+                if running { Killed::WhileRunning } else { Killed::BeforeStart }
             }
         }
     }
@@ -396,12 +423,11 @@ impl<T> Pending<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
+        if let Some(inputs) = self.combination() {
+            walk::abandon(inputs);
+        }
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node.state() };
-        if state.is_heard() && self.node.is_root() {
-            // SAFETY: this is the consumer.
-            unsafe { Visitor::leave(self.node) };
-        }
         match state.abandon() {
             Abandoned::Left => {}
             Abandoned::Done(outcome) => {

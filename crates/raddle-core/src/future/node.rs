@@ -56,6 +56,9 @@ pub(crate) struct VTable {
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
     pub(crate) visit: Option<Visit>,
+    /// Whether it is a part of a combination whose closure has no effect: when its future is dropped, what is upstream
+    /// is not wanted any more.
+    pub(crate) adapts: bool,
     /// Takes over another future in the place of the one that this node is attached to.
     pub(crate) relink: Option<Relink>,
     /// A waiting thread offers to run what has not started.
@@ -350,7 +353,7 @@ pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
         Outcome::Killed => NodeRef::free::<T>,
     };
     // SAFETY: contract: once, and whenever.
-    unsafe { walk::unless_deep(node, discard) };
+    unsafe { walk::drop_node(node, discard) };
 }
 
 unsafe fn discard_value<T>(node: NodeRef) {

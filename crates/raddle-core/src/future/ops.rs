@@ -414,6 +414,37 @@ where
     }
 }
 
+/// An operation without effect, which a combination needs.
+struct Adapt<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, F> Then<T> for Adapt<F>
+where
+    F: FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
+{
+    type Out = U;
+
+    const ADAPTS: bool = true;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
+        (self.0)(result)
+    }
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// [`map_result`](Future::map_result) by a function that has no effect. If nothing but such functions follows a
+    /// combination, dropping the future lets the combination go.
+    pub(crate) fn adapt<U: Send + 'static>(
+        self,
+        f: impl FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
+    ) -> Future<U> {
+        match &self.0 {
+            Repr::Pending(pending) if pending.is_adapted() => self.then(Adapt(f)),
+            _ => self.then(MapResult(f)),
+        }
+    }
+}
+
 struct AndThen<F>(F);
 
 impl<T: Send + 'static, U: Send + 'static, E: Into<Failure>, F> Then<T> for AndThen<F>

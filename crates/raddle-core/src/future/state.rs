@@ -11,6 +11,7 @@
 //! | `WAIT(ptr)`  | not done; `ptr` is to be told, the consumer stays              |                |
 //! | `OK`, `ERR`  | done; the slot holds the value, or the failure                | the consumer   |
 //! | `DROPPED`    | not done; the consumer has gone                               | the producer   |
+//! | `UNWANTED`   | as `DROPPED`, and it was killed before; only without ears        | the producer   |
 //! | `KILLED`     | done, by the consumer; the producer does not know yet           | who leaves last |
 //! | `GONE`       | done, killed; the producer has left                            | the consumer   |
 //!
@@ -21,7 +22,7 @@
 //!     |--complete--> OK/ERR/GONE
 //!     |--abandon---> DROPPED --complete--> (freed)
 //!     \--kill------> KILLED --complete--> GONE
-//!                          \--abandon--> DROPPED
+//!                          \--abandon--> UNWANTED, or DROPPED with ears
 //! ```
 //!
 //! The outcome is in the state, not in the slot, which is why a word-sized value needs no more than
@@ -70,6 +71,7 @@ const BUSY: usize = EMPTY | 8;
 const OK: usize = DONE;
 const ERR: usize = DONE | 8;
 const GONE: usize = DONE | 16;
+const UNWANTED: usize = DROPPED | 8;
 
 /// How a future ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,11 @@ fn word_of<C>(pointer: NonNull<C>, tag: usize) -> usize {
 #[inline]
 fn payload<C>(word: usize) -> Option<NonNull<C>> {
     NonNull::new(std::ptr::with_exposed_provenance_mut(word & !TAG))
+}
+
+/// The ears in a word whose payload is that, if there are any.
+fn ears_of<C>(word: usize) -> Option<NonNull<C>> {
+    if word == UNWANTED { None } else { payload(word) }
 }
 
 impl<C> State<C> {
@@ -254,7 +261,7 @@ impl<C> State<C> {
             // Ears are told in the place of the waiter, hand on and free themselves: see `walk::wake`.
             WAIT | WAIT_EARS => payload(word).map_or(Completed::Alone, Completed::Tell),
             _ => {
-                if let Some(ears) = payload(word) {
+                if let Some(ears) = ears_of(word) {
                     free_ears(ears);
                 }
                 Completed::Alone
@@ -268,7 +275,7 @@ impl<C> State<C> {
         // ORD: AcqRel: who frees has seen what the other did.
         let word = self.word().swap(GONE, Ordering::AcqRel);
         // The consumer does not look at ears, so they are the producer's still (F4).
-        if let Some(ears) = payload(word) {
+        if let Some(ears) = ears_of(word) {
             free_ears(ears);
         }
         word & TAG == DROPPED
@@ -294,11 +301,12 @@ impl<C> State<C> {
         self.word().load(Ordering::Acquire) & TAG == DROPPED
     }
 
-    /// Whether the consumer has killed it: what has not started need not.
+    /// Whether the consumer has killed it, and may have gone since: what has not started need not.
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         // ORD: a hint.
-        self.word().load(Ordering::Relaxed) & TAG == KILLED
+        let word = self.word().load(Ordering::Relaxed);
+        word & TAG == KILLED || word == UNWANTED
     }
 
     /// The ears, if there are any.
@@ -309,7 +317,7 @@ impl<C> State<C> {
             let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
-                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return payload(word),
+                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return ears_of(word),
                 _ => return None,
             }
         }
@@ -322,12 +330,12 @@ impl<C> State<C> {
         let word = self.word().load(Ordering::Acquire);
         let tag = match word & TAG {
             _ if word == BUSY => return false,
-            EMPTY | DROPPED | KILLED if payload::<C>(word).is_none() => word & TAG,
+            EMPTY | DROPPED | KILLED if ears_of::<C>(word).is_none() => word & TAG,
             CONT => CONT_EARS,
             WAIT => WAIT_EARS,
             _ => return false,
         };
-        if let Some(next) = payload(word) {
+        if let (CONT | WAIT, Some(next)) = (word & TAG, payload(word)) {
             between(next);
         }
         // ORD: Release pairs with the Acquire of who finds the ears.
@@ -480,6 +488,7 @@ impl<C> State<C> {
                     continue;
                 }
                 EMPTY => word | DROPPED,
+                KILLED if word == KILLED => UNWANTED,
                 KILLED => (word & !TAG) | DROPPED,
                 _ => {
                     return Abandoned::Done(Self::read(word).expect("a future has one consumer"));

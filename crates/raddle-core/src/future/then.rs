@@ -17,6 +17,9 @@ use crate::panics::discard;
 pub(crate) trait Then<T>: Send + 'static {
     type Out: Send + 'static;
 
+    /// See [`VTable::adapts`].
+    const ADAPTS: bool = false;
+
     /// May panic: that makes the next one fail.
     fn call(self, result: Result<T, Failure>) -> Result<Self::Out, Failure>;
 }
@@ -118,6 +121,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
         step: Self::step,
         wake: node::never,
         visit: None,
+        adapts: O::ADAPTS,
         relink: None,
         assist: None,
         kill: None,

@@ -28,7 +28,6 @@ use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
-use crate::future::walk;
 use crate::future::{Killed, Pinned};
 use crate::panics::discard;
 
@@ -85,15 +84,21 @@ impl Found {
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
         self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
-        self.hearings.iter().for_each(|hearing| hearing.run());
+        self.run_handlers();
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
         let killed = self.tasks.iter().map(|task| task.pinned.kill());
         let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
-        self.hearings.iter().for_each(|hearing| hearing.run());
+        self.run_handlers();
         running
+    }
+
+    fn run_handlers(self) {
+        self.hearings.iter().for_each(|hearing| hearing.run());
+        // The promise of one may be completed by now, and what its handler holds is the user's.
+        self.hearings.into_iter().for_each(discard);
     }
 }
 
@@ -114,22 +119,29 @@ impl Visitor {
         }
     }
 
-    /// Tells who made the promise of `root` that its consumer goes.
+    /// Who made the promise of `node`, or of the root that it is adapted from, and wants to know that its consumer goes.
     ///
     /// # Safety
     ///
-    /// By the consumer of `root`.
-    pub(crate) unsafe fn leave(root: NodeRef) {
+    /// By the consumer of `node`, whose cell is `cell`.
+    pub(crate) unsafe fn combination(
+        node: NodeRef,
+        cell: Option<NodeRef>,
+    ) -> Option<Arc<dyn Inputs>> {
+        let root = if node.is_root() { node } else { cell.filter(|cell| cell.is_root())? };
         // SAFETY: the consumer keeps it alive.
-        let state = unsafe { root.state() };
-        let Some(visit) = state.visit() else { return };
+        let state = unsafe { node.state() };
+        let visit = state.visit()?;
+        let ears = match node.is_root() {
+            true => visit.ears(),
+            // SAFETY: V1: the visit holds up what follows it.
+            false => unsafe { root.state() }.ears(),
+        };
         // SAFETY: F3, F4: they stay meanwhile.
-        let hearing = visit.ears().map(|ears| unsafe { Ears::hearing(ears) });
+        let hearing = ears.map(|ears| unsafe { Ears::hearing(ears) });
         state.leave(visit);
-        let inputs = hearing.and_then(|hearing| hearing.look(|heard| heard.inputs.clone()));
-        if let Some(inputs) = inputs.and_then(|inputs| inputs.upgrade()) {
-            walk::abandon(inputs);
-        }
+        let inputs = hearing?.look(|heard| heard.inputs.clone());
+        inputs.and_then(|inputs| inputs.upgrade())
     }
 
     /// Goes on with combinations, holding nothing, and returns.

@@ -31,6 +31,7 @@ impl Waiting {
             unsafe { Latch::set(latch) };
         },
         visit: None,
+        adapts: false,
         relink: None,
         assist: None,
         kill: None,

@@ -5,7 +5,7 @@
 //! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
 //! are nested [`DEPTH_LIMIT`] deep, further ones are put off, and run when the outermost is over, or before
 //! the thread blocks ([`flush`]). So the stack is bounded whatever the graph. What was put off runs depth first,
-//! as if it were nested: what it puts off in its turn comes before what follows it. Calls of closures that return futures on satisfied ones count as well: that makes
+//! as if it were nested: what it puts off in its turn comes before what follows it. Drops come first of all. Calls of closures that return futures on satisfied ones count as well: that makes
 //! `flat_map` recursion on constants a loop.
 //!
 //! # Invariants
@@ -120,16 +120,21 @@ impl Garbage {
 /// What waits for the thread to be less deep.
 enum Deferred {
     Walk(Next),
-    Node(NodeRef, unsafe fn(NodeRef)),
+    Tell(NodeRef, unsafe fn(NodeRef)),
+    Drop(NodeRef, unsafe fn(NodeRef)),
     Abandon(Arc<dyn Inputs>),
 }
 
 impl Deferred {
+    fn is_drop(&self) -> bool {
+        matches!(self, Deferred::Drop(..) | Deferred::Abandon(_))
+    }
+
     fn run(self) {
         match self {
             Deferred::Walk(next) => walk(next),
             // SAFETY: by who deferred it.
-            Deferred::Node(node, f) => unsafe { f(node) },
+            Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
             Deferred::Abandon(inputs) => inputs.abandoned(),
         }
     }
@@ -175,7 +180,13 @@ fn drain() {
     // The first last. Not in the queue, so that a wait within does not find what is to follow (T3).
     let mut todo = Vec::new();
     loop {
-        QUEUE.with(|queue| todo.extend(queue.borrow_mut().drain(..).rev()));
+        QUEUE.with(|queue| {
+            let queue = &mut *queue.borrow_mut();
+            // What is dropped, such as the result of a continuation that nobody wants, goes first: behind a loop by
+            // completions it would pile up.
+            queue.sort_by_key(|deferred| !deferred.is_drop());
+            todo.extend(queue.drain(..).rev());
+        });
         DEPTH.with(|d| d.set(1));
         let Some(deferred) = todo.pop() else { break };
         deferred.run();
@@ -217,18 +228,24 @@ pub(crate) fn defer_walk(next: Next) {
     defer(Deferred::Walk(next));
 }
 
-/// Calls `f` with the node: now, or soon if this is deep.
+/// Has `tell` called with a part of a combination: now, or soon if this is deep.
 ///
 /// # Safety
 ///
 /// It must be sound to call it, once, on this thread at any later time, and it must not unwind.
-pub(crate) unsafe fn unless_deep(node: NodeRef, f: unsafe fn(NodeRef)) {
-    nested(
-        node,
-        // SAFETY: contract.
-        |node| unsafe { f(node) },
-        |node| defer(Deferred::Node(node, f)),
-    );
+pub(crate) unsafe fn tell(node: NodeRef, tell: unsafe fn(NodeRef)) {
+    // SAFETY: contract.
+    nested(node, |node| unsafe { tell(node) }, |node| defer(Deferred::Tell(node, tell)));
+}
+
+/// Calls `drop` on the node: now, or soon if this is deep.
+///
+/// # Safety
+///
+/// As for [`tell`].
+pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
+    // SAFETY: contract.
+    nested(node, |node| unsafe { drop(node) }, |node| defer(Deferred::Drop(node, drop)));
 }
 
 /// Tells a combination that its future has been dropped: now, or soon if this is deep.

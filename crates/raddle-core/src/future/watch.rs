@@ -38,9 +38,10 @@ impl Part {
         wake: |node| {
             // A combination may be what the next one watches.
             // SAFETY: F2: told once, by who found it.
-            unsafe { walk::unless_deep(NodeRef::headed(node), Part::tell) };
+            unsafe { walk::tell(NodeRef::headed(node), Part::tell) };
         },
         visit: None,
+        adapts: false,
         relink: None,
         assist: None,
         kill: None,

@@ -6,6 +6,7 @@
 //! their slow paths, and those see to it.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -20,7 +21,8 @@ use crate::panics::discard;
 /// forked, spawned or attached, [`capture`](Follow::capture) is called where that is done, and
 /// [`enter`](Follow::enter) around the task, if it is run by other code than that which made it.
 ///
-/// Panics of these functions are reported by the panic hook and go no further.
+/// Panics of these functions are reported by the panic hook and go no further. Should they fork or spawn
+/// themselves, nothing follows those tasks.
 pub trait Follow: Send + Sync + 'static {
     /// What a task takes along.
     type State: Send + Sync + 'static;
@@ -110,6 +112,19 @@ pub fn follow(what: impl Follow) {
     panic!("raddle: no more than {MOST} things can follow tasks");
 }
 
+raddle_sync::thread_local! {
+    /// A follower is being called, which may fork and spawn itself: nothing follows that.
+    static CALLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a follower, which may panic.
+fn call<R>(f: impl FnOnce() -> R) -> Option<R> {
+    CALLING.with(|calling| calling.set(true));
+    let result = panic::catch_unwind(AssertUnwindSafe(f)).map_err(discard).ok();
+    CALLING.with(|calling| calling.set(false));
+    result
+}
+
 /// From now on tasks are asked what they take along.
 pub(crate) fn activate() {
     // ORD: who does not know that this was called before need not know it yet.
@@ -137,23 +152,24 @@ pub(crate) struct Trail(Vec<Option<State>>);
 
 /// What a task that is made now takes along. Does not unwind.
 pub(crate) fn capture() -> Option<Trail> {
-    if !active() {
+    if !active() || CALLING.with(Cell::get) {
         return None;
     }
-    let capture = |follower: &dyn Erased| {
-        panic::catch_unwind(AssertUnwindSafe(|| follower.capture())).unwrap_or_else(|payload| {
-            discard(payload);
-            None
-        })
-    };
-    let states: Vec<_> = followers().map(capture).collect();
+    let states: Vec<_> = followers().map(|follower| call(|| follower.capture())?).collect();
     states.iter().any(Option::is_some).then_some(Trail(states))
 }
 
 impl Drop for Trail {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(discard);
+        self.0.drain(..).for_each(drop_theirs);
     }
+}
+
+/// Drops what is a follower's, which may be within the call of another.
+fn drop_theirs<T>(theirs: T) {
+    let calling = CALLING.with(|calling| calling.replace(true));
+    discard(theirs);
+    CALLING.with(|c| c.set(calling));
 }
 
 impl fmt::Debug for Trail {
@@ -175,10 +191,11 @@ impl Entered {
 
     #[cold]
     fn slowly(trail: Option<&Trail>) -> Entered {
+        if CALLING.with(Cell::get) {
+            return Entered(Vec::new());
+        }
         let state = |i: usize| trail?.0.get(i)?.as_deref();
-        let enter = |(i, follower): (usize, &dyn Erased)| {
-            panic::catch_unwind(AssertUnwindSafe(|| follower.enter(state(i)))).map_err(discard).ok()
-        };
+        let enter = |(i, follower): (usize, &dyn Erased)| call(|| follower.enter(state(i)));
         Entered(followers().enumerate().filter_map(enter).collect())
     }
 }
@@ -187,7 +204,7 @@ impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
         while let Some(guard) = self.0.pop() {
-            discard(guard);
+            drop_theirs(guard);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod chains;
 mod drops;
-// mod interrupts;
+mod interrupts;
 mod memory;
 // mod races;
 // mod semantics;

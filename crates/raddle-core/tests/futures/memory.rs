@@ -80,7 +80,8 @@ fn a_recursion_on_promises_completed_by_another_thread() {
     });
 }
 
-/// The inner future is older than the outer one, and its promise is completed here.
+/// Completed before `flat_map` has returned, so that a turn runs within the one before: the stack is bounded, and
+/// memory comes back when it is over. (It is not constant: the outer futures are linked last.)
 #[test]
 fn a_recursion_on_promises_completed_by_the_same_thread() {
     fn down(n: usize) -> Future<usize> {
@@ -93,7 +94,9 @@ fn a_recursion_on_promises_completed_by_the_same_thread() {
         next
     }
     let account = Account::open();
-    constant(account, || assert_eq!(down(TEN_MILLION).wait().unwrap(), 0));
+    let before = account.live();
+    on_small_stack(|| assert_eq!(down(scaled(1_000_000)).wait().unwrap(), 0));
+    assert!(account.live() - before < SLACK);
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn a_recursion_on_linked_promises() {
     constant(account, || {
         let (promise, future) = Promise::new();
         let last = future.map(|n| n + 1);
-        down(1_000_000, promise);
+        down(scaled(2_000_000), promise);
         assert_eq!(last.wait().unwrap(), 8);
     });
 }
@@ -313,26 +316,5 @@ fn kills_leave_nothing() {
         let one = shared.future();
         one.kill();
         drop(one);
-    });
-}
-
-/// A future that is never done holds no memory once nobody has it.
-#[test]
-fn futures_that_became_never_leave_nothing() {
-    let account = Account::open();
-    on_small_stack(move || {
-        let one = || {
-            let (promise, future) = Promise::new();
-            let never = future.flat_map(|()| Future::<u32>::never()).map(|n| n + 1);
-            promise.set(());
-            drop(never);
-            let (promise, future) = Promise::<u32>::new();
-            promise.link(Future::never());
-            drop(future);
-        };
-        (0..1_000).for_each(|_| one());
-        let before = account.live();
-        (0..10_000).for_each(|_| one());
-        assert_eq!(account.live(), before);
     });
 }
