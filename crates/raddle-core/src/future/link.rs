@@ -367,19 +367,22 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
                 unsafe { Linked::lock(node) }.link(None);
                 return None;
             }
-            // A signal that came early would go round for ever. (Without one, those who wait for each other
-            // are out of everybody's reach.)
-            // SAFETY: this is the producer.
-            Now::Pending(pending)
-                if upstream.has_signal() && unsafe { is_upstream(target, &pending) } =>
-            {
-                drop(pending);
-                Err(Failure::cycle())
-            }
             Now::Pending(pending) => {
+                // A signal that came early would go round for ever. (Without one, those who wait for each
+                // other are out of everybody's reach.)
                 // SAFETY: this is the producer.
-                let linked =
-                    unsafe { pending.become_of(target, |to, cell| Linked::link(node, to, cell)) };
+                let cycle = upstream.has_signal() && unsafe { is_upstream(target, &pending) };
+                let linked = if cycle {
+                    drop(pending);
+                    Err(Err(Failure::cycle()))
+                } else {
+                    let link = |to, cell| {
+                        // SAFETY: by the consumer of `to`, as this is the producer.
+                        unsafe { Linked::link(node, to, cell) }
+                    };
+                    // SAFETY: this is the producer.
+                    unsafe { pending.become_of(target, link) }
+                };
                 match linked {
                     Ok(()) => return None,
                     Err(result) => result,
