@@ -55,8 +55,10 @@ impl<T> Block<T> {
         // SAFETY: fresh memory for a value.
         unsafe { place.write(value) };
         let header = Header { shares: AtomicUsize::new(1), free: Self::free };
-        // SAFETY: B1: fresh memory, aligned as the value's offset is a multiple of the header's alignment.
-        unsafe { header_of(place.cast()).write(header) };
+        // SAFETY: B1: within the room.
+        let above = unsafe { header_of(place.cast()) };
+        // SAFETY: fresh memory, aligned as the value's offset is a multiple of the header's alignment.
+        unsafe { above.write(header) };
         Block { value: place, _value: PhantomData }
     }
 

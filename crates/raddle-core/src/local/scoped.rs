@@ -136,12 +136,79 @@ impl<T: 'static> ScopeLocal<T> {
     /// assert_eq!(a + b, 8);
     /// ```
     ///
-    /// What is borrowed cannot leave the call:
+    /// What is borrowed cannot leave the call, neither by what [`with`](ScopeLocal::with) returns
     ///
     /// ```compile_fail
     /// raddle_core::scope_local! { static WORD: String; }
     /// let word = String::from("warp");
     /// let escaped: &String = WORD.bind_ref(&word).run(|| WORD.with(|w| w));
+    /// ```
+    ///
+    /// nor by what it stores elsewhere
+    ///
+    /// ```compile_fail,E0521
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// let mut escaped: Option<&String> = None;
+    /// WORD.try_with(|w| escaped = Some(w));
+    /// ```
+    ///
+    /// nor with a spawned task
+    ///
+    /// ```compile_fail,E0521
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// WORD.with(|w| raddle_core::spawn(move || w.len()));
+    /// ```
+    ///
+    /// nor with a continuation
+    ///
+    /// ```compile_fail,E0521
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// let (_promise, future) = raddle_core::Promise::<()>::new();
+    /// WORD.with(|w| future.map(move |()| w.len()));
+    /// ```
+    ///
+    /// nor with a thread
+    ///
+    /// ```compile_fail,E0521
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// WORD.with(|w| std::thread::spawn(move || w.len()));
+    /// ```
+    ///
+    /// nor with a task of a scope that is wider than the call.
+    ///
+    /// ```compile_fail,E0521
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle_core::scope(|s| WORD.with(|w| s.spawn(move |_| println!("{w}"))));
+    /// ```
+    ///
+    /// Nor can the value go, move or change while it is bound:
+    ///
+    /// ```compile_fail,E0597
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// let bindings = {
+    ///     let word = String::from("warp");
+    ///     WORD.bind_ref(&word)
+    /// };
+    /// bindings.run(|| WORD.get());
+    /// ```
+    ///
+    /// ```compile_fail,E0505
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// let word = String::from("warp");
+    /// WORD.bind_ref(&word).run(|| drop(word));
+    /// ```
+    ///
+    /// ```compile_fail,E0502
+    /// raddle_core::scope_local! { static WORD: String; }
+    /// let mut word = String::from("warp");
+    /// WORD.bind_ref(&word).run(|| word.push('s'));
+    /// ```
+    ///
+    /// Forks on other threads read it, so it must be `Sync`:
+    ///
+    /// ```compile_fail,E0277
+    /// raddle_core::scope_local! { static COUNT: std::cell::Cell<u32>; }
+    /// COUNT.bind_ref(&std::cell::Cell::new(1)).run(|| ());
     /// ```
     #[inline]
     pub fn bind_ref<'a>(&'static self, value: &'a T) -> Bindings<Unbound, Borrowed<'a, T>>
@@ -163,6 +230,28 @@ impl<T: 'static> ScopeLocal<T> {
     ///     format!("{} {}", USER.get().unwrap(), ATTEMPT.get().unwrap())
     /// });
     /// assert_eq!(text, "ada 2");
+    /// ```
+    ///
+    /// Tasks on other threads share it, and the last of them drops it, so it must be `Sync` and `Send`:
+    ///
+    /// ```compile_fail,E0277
+    /// raddle_core::scope_local! { static COUNT: std::cell::Cell<u32>; }
+    /// COUNT.bind(std::cell::Cell::new(1)).run(|| ());
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// raddle_core::scope_local! { static GUARD: std::sync::MutexGuard<'static, u32>; }
+    /// static LOCK: std::sync::Mutex<u32> = std::sync::Mutex::new(1);
+    /// GUARD.bind(LOCK.lock().unwrap()).run(|| ());
+    /// ```
+    ///
+    /// And as a task may live as long as it likes, it cannot hold a borrow; [`bind_ref`](ScopeLocal::bind_ref) is
+    /// for those.
+    ///
+    /// ```compile_fail,E0597
+    /// raddle_core::scope_local! { static WORD: &'static str; }
+    /// let word = String::from("warp");
+    /// WORD.bind(&word).run(|| ());
     /// ```
     #[doc(alias = "let")]
     #[doc(alias = "where")]
