@@ -137,6 +137,32 @@ fn a_hash_asked_for_while_the_lock_is_held_stays() {
 }
 
 #[test]
+fn a_hot_lock_that_stays_fat_excludes_and_wakes() {
+    model(2, || {
+        let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(0)));
+        shared.0.identity_hash();
+        (0..5).for_each(|_| drop(shared.0.lock()));
+        assert!(shared.0.is_fat());
+        let add = |shared: &(ObjectHeader, UnsafeCell<i32>)| {
+            let _guard = shared.0.lock();
+            // SAFETY: under the lock.
+            shared.1.with_mut(|n| unsafe { *n += 1 });
+        };
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            add(&other);
+            add(&other);
+        });
+        add(&shared);
+        add(&shared);
+        thread.join().unwrap();
+        // SAFETY: the other thread is done.
+        assert_eq!(shared.1.with(|n| unsafe { *n }), 4);
+        assert!(!shared.0.is_locked());
+    });
+}
+
+#[test]
 fn a_notification_reaches_the_one_that_waits() {
     model(2, || {
         let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(false)));
