@@ -263,6 +263,9 @@ impl Core {
                 let entry = table::entry(seen & word::INDEX);
                 strand::with_local(|local| local.add_irregular(u32::MAX));
                 match entry.levels.load(Ordering::Relaxed) {
+                    0 if entry.clean.load(Ordering::Relaxed) != 0
+                        && !fair
+                        && self.release_clean(entry, seen) => {}
                     0 => self.release_fat(entry, seen, fair),
                     levels => entry.levels.store(levels - 1, Ordering::Relaxed), // E5
                 }

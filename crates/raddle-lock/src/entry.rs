@@ -38,9 +38,14 @@
 //! that the holder looks after the queue. While the first in the queue is `LAZY` nobody is woken, and the
 //! same goes for it: it makes itself `WOKEN` when its moment is over, or takes the lock if it gives up.
 //! `WANT` is of the strand that set it, and goes with its taking the lock or giving up.
+//! **E6** A *clean* hold, one of a sticky entry that began with no other bit set, ends with a plain store as
+//! that of a thin lock does: its state is the holder's alone. Whoever wants to change it flags the holder
+//! first (L2), notes that in `armed`, and finds under `inner` that the holder is the same; that holder's
+//! release will find the flag, and take it away.
 //! **E5** `owner`, `levels` are written by the holder only. A strand that finds its own name in `owner`
 //! holds the lock.
 
+use crate::fat::Armed;
 use crate::queue::List;
 use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use raddle_sync::sync::Mutex;
@@ -82,6 +87,10 @@ pub(crate) struct Entry {
     pub(crate) levels: AtomicU32,
     /// The word to go back to: free, or hashed. Guarded by `inner` while the entry is alive.
     pub(crate) restore: AtomicU32,
+    /// 1: the hold is clean (E6). The holder's.
+    pub(crate) clean: AtomicU32,
+    /// The holder that somebody has flagged for this entry, or 0; guarded by `inner`.
+    pub(crate) armed: AtomicU32,
     /// 1: stays fat when nobody wants it, because it would soon be fat again.
     pub(crate) sticky: AtomicU32,
     /// Unlocks to come before the holder looks at the clock again, and how many those were at first; when
@@ -112,6 +121,8 @@ impl Entry {
             owner: AtomicU32::new(0),
             levels: AtomicU32::new(0),
             restore: AtomicU32::new(0),
+            clean: AtomicU32::new(0),
+            armed: AtomicU32::new(0),
             sticky: AtomicU32::new(0),
             glance: AtomicU32::new(1),
             stride: AtomicU32::new(1),
@@ -166,6 +177,24 @@ impl Entry {
         if !MODEL {
             self.turned.store(clock(), Ordering::Relaxed);
         }
+    }
+
+    /// Whether the state of this sticky entry, found locked under `inner`, may be changed by others than its
+    /// holder: its hold did not begin clean, or its holder is flagged (E6).
+    pub(crate) fn is_fair_game(&self, armed: &mut Armed) -> bool {
+        // ORD: Acquire pairs with the Releases that free the lock: `owner` is not older than that.
+        let state = self.state.load(Ordering::Acquire);
+        if state & (QUEUED | WOKEN | LAZY | PINNED) != 0 {
+            return true;
+        }
+        let holder = armed.holder();
+        if holder == 0 || self.owner.load(Ordering::Relaxed) != holder {
+            return false;
+        }
+        if self.armed.swap(holder, Ordering::Relaxed) == 0 {
+            armed.leave();
+        }
+        true
     }
 
     /// One attempt to take the lock whatever else there is; as the strand awake, if `woken`. The error

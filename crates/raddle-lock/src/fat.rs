@@ -4,12 +4,13 @@ use crate::core::{Core, Gain, Patience};
 use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN};
 use crate::pending::{self, Guard};
 use crate::queue::{HAND_OFF, Node, WAITING, WAKE};
+use crate::slot::{self, READY};
 use crate::spin::Spin;
 use crate::stats::{Count, count};
 use crate::table;
 use crate::word::{self, FREE, GENERATIONS, View, view};
 use raddle_sync::atomic::Ordering;
-use raddle_sync::strand;
+use raddle_sync::{fence, hint, strand};
 use std::time::{Duration, Instant};
 
 /// How long the first in the queue sleeps that has lost to those who run.
@@ -50,7 +51,7 @@ impl Core {
         if bucket.find().is_none() {
             // Nobody has flagged the owner for this lock; `adopt` takes the flag away.
             bucket.leave(table::take(), owner);
-            crate::slot::arm_quietly(owner);
+            slot::arm_quietly(owner);
         }
         let entry = self.adopt(&mut bucket, owner, levels);
         strand::with_local(|local| local.add_irregular(1));
@@ -70,9 +71,46 @@ impl Core {
     }
 
     /// One attempt to take a fat lock that nobody has.
+    #[inline(never)] // The fast path of a thin lock is shorter without it.
     pub(crate) fn take_fat(&self, seen: u32, me: u32) -> bool {
         let entry = table::entry(seen & word::INDEX);
-        entry.take(seen & GENERATIONS, false).is_ok() && self.confirm(entry, seen, me)
+        let free = seen & GENERATIONS;
+        if entry.state.load(Ordering::Relaxed) != free {
+            return entry.take(free, false).is_ok() && self.confirm(entry, seen, me);
+        }
+        // ORD: Acquire pairs with the Releases that free the lock.
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        if entry.state.compare_exchange(free, free | LOCKED, success, failure).is_err()
+            || !self.confirm(entry, seen, me)
+        {
+            return false;
+        }
+        // E6. Those without an id have no slot to be flagged.
+        if me <= word::MAX_OWNER && entry.sticky.load(Ordering::Relaxed) != 0 {
+            entry.clean.store(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Ends a clean hold, if nobody has flagged its holder; else it is no longer clean.
+    #[inline]
+    pub(crate) fn release_clean(&self, entry: &Entry, seen: u32) -> bool {
+        let owner = entry.owner.load(Ordering::Relaxed);
+        let slot = slot::of(owner);
+        slot.releasing.store(1, Ordering::Relaxed);
+        fence::light(); // ORD: Dekker with `slot::arm` (L2)
+        entry.clean.store(0, Ordering::Relaxed);
+        let free = slot.flag.load(Ordering::Relaxed) == READY;
+        if free {
+            entry.owner.store(0, Ordering::Relaxed); // E5
+            // ORD: Release pairs with the Acquires that take the lock.
+            entry.state.store(seen & GENERATIONS, Ordering::Release); // E6
+        }
+        slot.releasing.store(0, Ordering::Release); // ORD: as in `Core::release`
+        if !free && slot.flag.load(Ordering::Relaxed) & READY == 0 {
+            slot::prepare(owner);
+        }
+        free
     }
 
     /// `me` has locked the entry: is it still this lock's? If not, unlocks it for those whose it is.
@@ -109,6 +147,8 @@ impl Core {
         }
         let Patience::Until(deadline) = patience else { unreachable!("returned above") };
         let node = Node::new();
+        let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
+        let mut armed = Armed::new(if sticky { entry.owner.load(Ordering::Relaxed) } else { 0 });
         let mut inner = entry.inner.lock();
         loop {
             match entry.take(generation, false) {
@@ -117,6 +157,11 @@ impl Core {
                     return self.confirm(entry, seen, me).then_some(Gain::Fat);
                 }
                 Err(state) if is_stale(state, generation) => return None,
+                Err(_) if sticky && !entry.is_fair_game(&mut armed) => {
+                    drop(inner);
+                    hint::spin_loop();
+                    return None;
+                }
                 Err(state) => {
                     // ORD: `Relaxed`: under `inner`, as is whoever acts on the bit (E3).
                     let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -136,6 +181,7 @@ impl Core {
         }
         inner.lock.push_back(&node);
         drop(inner);
+        drop(armed);
         Some(self.wait_turn(entry, &node, me, deadline))
     }
 
@@ -279,6 +325,15 @@ impl Core {
         let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
         let locked = generation | LOCKED;
         let idle = if sticky { generation } else { locked | DEAD };
+        if sticky {
+            entry.clean.store(0, Ordering::Relaxed);
+            let inner = entry.inner.lock();
+            let armed = entry.armed.swap(0, Ordering::Relaxed);
+            drop(inner);
+            if armed != 0 {
+                slot::disarm(armed); // E6
+            }
+        }
         let state = entry.state.load(Ordering::Relaxed);
         // Somebody waits who is awake, or will be soon, without our help.
         let passes = state & (WOKEN | LAZY) != 0 && state & WANT == 0 && !fair;
@@ -322,6 +377,38 @@ fn rouse(entry: &Entry, node: &Node) -> bool {
     // ORD: `Relaxed`: the holder's next step fails on it and reads it again.
     entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN | WANT);
     true
+}
+
+/// A flag on the holder of a sticky entry, taken back unless the entry keeps it.
+pub(crate) struct Armed(u32);
+
+impl Armed {
+    /// Flags `holder`, if it can be: 0 is nobody, and strands without an id have no slot.
+    fn new(holder: u32) -> Armed {
+        if !(1..=word::MAX_OWNER).contains(&holder) {
+            return Armed(0);
+        }
+        slot::arm(holder);
+        Armed(holder)
+    }
+
+    /// Whom it flags, or 0.
+    pub(crate) fn holder(&self) -> u32 {
+        self.0
+    }
+
+    /// Leaves the flag to the entry.
+    pub(crate) fn leave(&mut self) {
+        self.0 = 0;
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        if self.0 != 0 {
+            slot::disarm(self.0);
+        }
+    }
 }
 
 /// Whether a state says that the entry is not what the word said.

@@ -22,6 +22,7 @@ impl Core {
         let entry = self.inflate_held();
         let node = Node::new();
         node.for_notice.set(true);
+        entry.clean.store(0, Ordering::Relaxed); // E6
         let mut inner = entry.inner.lock();
         inner.notice.push_back(&node);
         // ORD: `Relaxed`: our own release below comes later (E2: now the entry stays).
@@ -75,6 +76,7 @@ impl Core {
         let entry = table::entry(seen & word::INDEX);
         let mut inner = entry.inner.lock();
         let mut notified = 0;
+        entry.clean.store(0, Ordering::Relaxed); // E6
         while let Some(node) = inner.notice.pop_front() {
             // SAFETY: in a list until now, and not signalled, so alive (Q2).
             unsafe { &*node }.for_notice.set(false);
@@ -99,6 +101,7 @@ impl Core {
         let mut inner = entry.inner.lock();
         // SAFETY: not signalled, so alive (Q2).
         unsafe { &*node }.moved.set(Some(entry));
+        entry.clean.store(0, Ordering::Relaxed); // E6
         inner.lock.push_back(node);
         entry.update(Ordering::Relaxed, |state| state | QUEUED);
     }

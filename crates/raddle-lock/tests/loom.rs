@@ -70,6 +70,29 @@ fn a_deflating_lock_is_not_lost_to_one_that_has_seen_it_fat() {
 }
 
 #[test]
+fn a_straggler_does_not_take_the_next_lock_of_an_entry_for_its_own() {
+    model(2, || {
+        // Both hashed, so that each lock takes an entry, the same one. The first gives it back; the second
+        // has been locked so often that it keeps it, unlocked and there for a straggler to take.
+        let headers = Arc::new([ObjectHeader::new(), ObjectHeader::new()]);
+        let inside = Arc::new([UnsafeCell::new(()), UnsafeCell::new(())]);
+        headers.iter().for_each(|header| _ = header.identity_hash());
+        (0..3).for_each(|_| drop(headers[1].lock()));
+        let use_one = |headers: &[ObjectHeader; 2], inside: &[UnsafeCell<()>; 2], n: usize| {
+            let _guard = headers[n].lock();
+            inside[n].with_mut(|_| ());
+        };
+        let (h, i) = (Arc::clone(&headers), Arc::clone(&inside));
+        let thread = thread::spawn(move || use_one(&h, &i, 0));
+        use_one(&headers, &inside, 0);
+        use_one(&headers, &inside, 1);
+        thread.join().unwrap();
+        assert!(headers.iter().all(|header| !header.is_locked()));
+        assert!(!headers[0].is_fat());
+    });
+}
+
+#[test]
 fn a_failed_attempt_leaves_no_trace() {
     model(3, || {
         let mutex = Arc::new(Mutex::new(0));
@@ -133,6 +156,32 @@ fn a_hash_asked_for_while_the_lock_is_held_stays() {
         assert_eq!(thread.join().unwrap(), mine);
         assert_eq!(header.identity_hash(), mine);
         assert!(!header.is_locked() && !header.is_fat());
+    });
+}
+
+#[test]
+fn a_hot_lock_that_stays_fat_excludes_and_wakes() {
+    model(2, || {
+        let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(0)));
+        shared.0.identity_hash();
+        (0..5).for_each(|_| drop(shared.0.lock()));
+        assert!(shared.0.is_fat());
+        let add = |shared: &(ObjectHeader, UnsafeCell<i32>)| {
+            let _guard = shared.0.lock();
+            // SAFETY: under the lock.
+            shared.1.with_mut(|n| unsafe { *n += 1 });
+        };
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            add(&other);
+            add(&other);
+        });
+        add(&shared);
+        add(&shared);
+        thread.join().unwrap();
+        // SAFETY: the other thread is done.
+        assert_eq!(shared.1.with(|n| unsafe { *n }), 4);
+        assert!(!shared.0.is_locked());
     });
 }
 
