@@ -115,7 +115,7 @@ fn setup(workers: usize, policy: Policy, costs: Costs, leaves: usize, leaf: u64)
 fn study(seeds: u64) -> Vec<Contender> {
     const WORK: u64 = 32 * 65_000;
     let costs = |latency: u64, wake: u64| Costs {
-        enter: latency,
+        enter: 300,
         leave: 10_000,
         fork: 20,
         look: 10,
