@@ -51,8 +51,8 @@ struct Measured {
 
 pub(crate) fn table(settings: &Settings) -> Table {
     let shared = Shared::default();
-    let samples = settings.size(60, 3);
-    let seeds = settings.size(60, 2);
+    let samples = settings.size(200, 3);
+    let seeds = settings.size(400, 2);
     let group = |contenders| Group { unit: "us", references: &[], ceiling: None, contenders };
     let largest = settings.size(1024, 32);
     let sizes: Vec<usize> =
@@ -115,7 +115,7 @@ fn setup(workers: usize, policy: Policy, costs: Costs, leaves: usize, leaf: u64)
 fn study(seeds: u64) -> Vec<Contender> {
     const WORK: u64 = 32 * 65_000;
     let costs = |latency: u64, wake: u64| Costs {
-        enter: latency,
+        enter: 300,
         leave: 10_000,
         fork: 20,
         look: 10,
@@ -189,7 +189,7 @@ fn measurement(shared: &Shared, samples: usize) -> Measured {
         fork: 3,
         look: 20,
         steal: steal_time(&trace),
-        fence: fence_time(),
+        fence: fence_in(&trace).unwrap_or_else(fence_time),
         wake: wakes.cost.get(wakes.cost.len() / 2).copied().unwrap_or(0),
         latency: latencies(&trace),
     };
@@ -233,6 +233,21 @@ fn steal_time(trace: &Trace) -> u64 {
     }
     // The look that found it is about as long as what follows it.
     (2.0 * crate::harness::median(&times)).max(50.0) as u64
+}
+
+/// What the heavy fence costs, seen from asks that the owner had to be answered for; none if there were none.
+fn fence_in(trace: &Trace) -> Option<u64> {
+    let poll = raddle::policy::POLL.as_nanos() as u64;
+    let mut times = Vec::new();
+    for lane in &trace.lanes {
+        for pair in lane.events.windows(2) {
+            let took = trace.nanos(pair[1].tsc).saturating_sub(trace.nanos(pair[0].tsc));
+            if pair[0].kind == EventKind::Ask && pair[1].kind == EventKind::Steal && took > poll {
+                times.push((took - poll) as f64);
+            }
+        }
+    }
+    (!times.is_empty()).then(|| crate::harness::median(&times) as u64)
 }
 
 /// What the heavy fence costs while another processor runs this program.

@@ -82,6 +82,8 @@ pub(crate) const MAX_SLOTS: usize = 1 << INDEX_BITS;
 /// How many private jobs an escalating thief looks at, at most.
 const ESCALATION_SCAN: usize = 64;
 
+/// In place of a job: the owner waits for its thief.
+const WAITING: usize = 1;
 /// Nobody has finished the stolen job of this slot, and its owner is awake.
 pub(crate) const PENDING: u32 = 0;
 /// The stolen job of this slot is finished.
@@ -128,10 +130,17 @@ impl Slot {
         unsafe { &*job }
     }
 
+    /// Whether the owner of this slot, whose fork was stolen, waits for the thief by now: a hint for the thief.
+    pub(crate) fn is_awaited(&self) -> bool {
+        // ORD: a hint.
+        self.job.load(Ordering::Relaxed).addr() == WAITING
+    }
+
     /// Marks the slot of a stolen fork as below the head while its owner waits for the thief.
     pub(crate) fn mark_waiting(&self) {
-        // ORD: read by the owner only; `tail` is above this slot (I6), so thieves don't look.
-        self.job.store(std::ptr::without_provenance_mut(1), Ordering::Relaxed);
+        // ORD: read by the owner, and by its thief as a hint; `tail` is above this slot (I6), so nobody takes
+        // it for a job.
+        self.job.store(std::ptr::without_provenance_mut(WAITING), Ordering::Relaxed);
     }
 }
 

@@ -179,7 +179,8 @@ impl Region {
     #[cold]
     #[inline(never)]
     pub(crate) fn regained(&self, slot: &Slot) -> bool {
-        let wanted = self.shared().sleep.counts().interested();
+        // Who waits for this very job is no searcher, and helps all the same.
+        let wanted = self.shared().sleep.counts().interested() || self.is_awaited();
         let popped = self.fork.pop_slow(slot, wanted);
         self.stay_attentive();
         let owned = popped == Popped::Owned;
@@ -187,6 +188,13 @@ impl Region {
             self.unload(slot);
         }
         owned
+    }
+
+    /// Whether the fork that runs here was stolen from somebody who waits for it: a hint.
+    fn is_awaited(&self) -> bool {
+        let (slot, _) = self.owned.serving.get();
+        // SAFETY: slots live as long as the pool (R1).
+        unsafe { slot.as_ref() }.is_some_and(Slot::is_awaited)
     }
 
     /// After the owner has lowered `limit`: raises it again if somebody still waits for work, and
