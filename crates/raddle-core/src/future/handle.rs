@@ -217,7 +217,7 @@ impl<T> Future<T> {
     pub fn masked(self) -> Future<T> {
         match self.0 {
             Repr::Pending(mut pending) => {
-                pending.cell = None;
+                pending.cell = pending.cell.map(NodeRef::deaf);
                 Future(Repr::Pending(pending))
             }
             done => Future(done),
@@ -400,7 +400,8 @@ impl<T> Pending<T> {
     fn assist_upstream(&self, waiter: Waiter) -> Assist {
         let mut help = Assist::Go;
         loop {
-            let tasks = self.visitor(Errand::Gather).finish().tasks;
+            let found = self.visitor(Errand::Gather).finish();
+            let (tasks, opaque) = (found.tasks, found.opaque);
             let mut ran = false;
             for task in tasks {
                 match task.pinned.assist(waiter) {
@@ -412,6 +413,8 @@ impl<T> Pending<T> {
                     return Assist::Ran;
                 }
             }
+            // What it is may be what this worker has spawned.
+            ran |= opaque && !ran && wait::host::run_own_task();
             // What has been run may have brought new ones.
             if !ran {
                 return help;

@@ -114,7 +114,8 @@ impl Linked {
         // SAFETY: V2.
         let early = unsafe { Self::early(over) };
         // What was masked stays so.
-        let seen = cell.filter(|_| locked.cell().is_some());
+        let masked = locked.cell().is_none_or(NodeRef::is_deaf);
+        let seen = if masked { cell.map(NodeRef::deaf) } else { cell };
         // SAFETY: contract.
         unsafe { Self::attach(locked, node, to, seen, cell.zip(early)) }
     }

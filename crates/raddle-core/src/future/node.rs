@@ -93,6 +93,8 @@ pub(crate) struct NodeRef(NonNull<u8>);
 
 /// Marks roots; nodes are 8-aligned.
 const ROOT: usize = 1;
+/// Marks cells that interrupts do not come to, though others do who go upstream (see `upstream`).
+const DEAF: usize = 2;
 
 impl NodeRef {
     pub(crate) fn root<T>(root: NonNull<Root<T>>) -> NodeRef {
@@ -111,15 +113,33 @@ impl NodeRef {
     /// The node's address, without the mark.
     #[inline]
     fn start(self) -> NonNull<u8> {
-        let start = self.0.as_ptr().map_addr(|addr| addr & !ROOT);
-        // SAFETY: nodes are not at the address 0 or 1.
+        let start = self.0.as_ptr().map_addr(|addr| addr & !(ROOT | DEAF));
+        // SAFETY: nodes are not at the addresses 0 to 3.
         unsafe { NonNull::new_unchecked(start) }
     }
 
     /// The node, if it has a head.
     #[inline]
     pub(crate) fn head(self) -> Option<NonNull<Head>> {
-        (!self.is_root()).then(|| self.0.cast())
+        (!self.is_root()).then(|| self.start().cast())
+    }
+
+    /// The cell, for all but interrupts.
+    pub(crate) fn deaf(self) -> NodeRef {
+        NodeRef(self.0.map_addr(|addr| addr | DEAF))
+    }
+
+    pub(crate) fn is_deaf(self) -> bool {
+        self.0.addr().get() & DEAF != 0
+    }
+
+    /// The node of a cell, whether deaf or not.
+    pub(crate) fn node(self) -> NodeRef {
+        if self.is_root() {
+            NodeRef(self.start().map_addr(|addr| addr | ROOT))
+        } else {
+            NodeRef(self.start())
+        }
     }
 
     /// The state of the node.
@@ -186,7 +206,7 @@ impl NodeRef {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
             // SAFETY: contract.
-            Some(vtable) => unsafe { (vtable.free)(self.0.cast()) },
+            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
             // SAFETY: contract.
             None => unsafe { Root::<T>::free(self.start()) },
         }
@@ -212,7 +232,7 @@ impl NodeRef {
                 });
             }
             // SAFETY: contract.
-            Some(vtable) => unsafe { (vtable.free)(self.0.cast()) },
+            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
         }
     }
 }

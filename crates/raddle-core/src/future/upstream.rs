@@ -2,7 +2,8 @@
 //!
 //! Nodes point downstream only. A handle knows, besides its own node, the nearest node above it
 //! that interrupts go through: its *cell*. That is the root of a promise, a spawned task, or a node
-//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for.
+//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for. A cell is *deaf* if the
+//! future is masked: interrupts end there, other visitors go on.
 //!
 //! # Invariants
 //!
@@ -71,6 +72,8 @@ pub(crate) struct Found {
     pub(crate) tasks: Vec<Task>,
     /// The node that was looked for.
     pub(crate) node: bool,
+    /// There is something upstream that waits for tasks without saying for which.
+    pub(crate) opaque: bool,
 }
 
 /// A task that was found.
@@ -128,7 +131,10 @@ impl Visitor {
         node: NodeRef,
         cell: Option<NodeRef>,
     ) -> Option<Arc<dyn Inputs>> {
-        let root = if node.is_root() { node } else { cell.filter(|cell| cell.is_root())? };
+        let root = if node.is_root() { node } else { cell?.node() };
+        if !root.is_root() {
+            return None;
+        }
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let visit = state.visit()?;
@@ -176,7 +182,7 @@ impl Visitor {
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let Some(mut visit) = state.visit() else { return };
-        let held = (node == cell && node.is_root()).then_some(&mut visit);
+        let held = (node == cell.node() && node.is_root()).then_some(&mut visit);
         // SAFETY: V1.
         unsafe { self.go(cell, held) };
         state.leave(visit);
@@ -191,6 +197,10 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
+            if at.is_deaf() && matches!(self.errand, Errand::Interrupt(_)) {
+                return;
+            }
+            at = at.node();
             // Of the first node only.
             let held = held.take();
             if let Errand::Find(node) = self.errand {

@@ -152,6 +152,8 @@ pub(super) fn idle(time: Duration) {
 pub(super) mod host {
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
 
+    pub(crate) use crate::pool::run_own_task;
+
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
         crate::pool::Worker::here().is_some()
@@ -171,6 +173,10 @@ pub(super) mod host {
     }
 
     pub(crate) fn is_worker() -> bool {
+        false
+    }
+
+    pub(crate) fn run_own_task() -> bool {
         false
     }
 

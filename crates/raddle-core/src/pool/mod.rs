@@ -31,6 +31,7 @@ use std::thread;
 use std::time::Instant;
 
 use raddle_sync::parker::{self, Parker};
+use raddle_sync::strand;
 use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName};
@@ -302,6 +303,16 @@ pub(crate) fn heed_followers() {
     if let Some(worker) = Worker::current() {
         worker.region().heed_followers(worker);
     }
+}
+
+/// Runs the task that this worker has queued last, if there is one.
+pub(crate) fn run_own_task() -> bool {
+    let Some(worker) = Worker::current() else { return false };
+    let Some(task) = worker.region().ring.pop() else { return false };
+    // Another strand of work than the one that waits.
+    let _strand = strand::enter_foreign();
+    worker.region().run_task(task, worker);
+    true
 }
 
 /// What this thread parks on.
