@@ -113,6 +113,10 @@ enum Run {
 /// A panic that is meant to be.
 struct Deliberate;
 
+fn deliberate() {
+    panic::resume_unwind(Box::new(Deliberate));
+}
+
 /// Reads all keys: through the locals, or what they should be.
 fn read_all(env: &Env, run: Run) -> u64 {
     let mut sum = 17_u64;
@@ -270,9 +274,9 @@ fn troubled(r: &mut Random, depth: u32, env: Env, run: Run) {
         }
         return;
     }
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
+    let panicked: std::thread::Result<()> = catch_unwind(AssertUnwindSafe(|| {
         bind(r, env, run, |env| {
-            join(|| panic::resume_unwind(Box::new(Deliberate)), || tree(inner, depth - 1, env, run))
+            join(deliberate, || tree(inner, depth - 1, env, run));
         })
     }));
     let Err(payload) = panicked else { panic!("went on after a panic") };

@@ -303,16 +303,15 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     #[inline]
     fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
         let place = memory::reserve::<Self>();
-        let node = place.as_ptr();
         let head = Head { state: State::new(), vtable: Self::VTABLE };
         // SAFETY: just reserved, here and below.
-        unsafe { (&raw mut (*node).head).write(head) };
+        unsafe { node::put(place, offset_of!(Self, head), head) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*node).upstream).write(Upstream::new(upstream)) };
+        unsafe { node::put(place, offset_of!(Self, upstream), Upstream::new(upstream)) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*node).body).cast::<O>().write(op) };
+        unsafe { node::put(place, offset_of!(Self, body), op) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*node).context).write(ManuallyDrop::new(context)) };
+        unsafe { node::put(place, offset_of!(Self, context), context) };
         place.cast()
     }
 

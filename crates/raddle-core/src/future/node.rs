@@ -260,6 +260,19 @@ impl<T> Root<T> {
     }
 }
 
+/// Writes a field of a node in the making: a copy of the whole would wait for the stores of its parts.
+///
+/// # Safety
+///
+/// The field lies at this offset, and nobody else knows the node.
+#[inline(always)]
+pub(crate) unsafe fn put<N, V>(node: NonNull<N>, offset: usize, field: V) {
+    // SAFETY: contract.
+    let place = unsafe { node.byte_add(offset) }.cast::<V>();
+    // SAFETY: contract.
+    unsafe { place.write(field) };
+}
+
 /// The place of a result: a word at least.
 #[repr(C)]
 pub(crate) union Slot<T> {

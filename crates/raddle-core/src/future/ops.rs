@@ -296,7 +296,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "attempt")]
     #[inline]
     pub fn lift(self) -> Future<Result<T, Failure>> {
-        self.then(MapResult(|result| Ok(result)))
+        self.then(MapResult(Ok))
     }
 
     /// Calls `f` with the value, for its effect; the result stays.

@@ -131,14 +131,13 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
     #[inline]
     fn allocate(op: O, context: C) -> NonNull<Self> {
         let place = memory::reserve::<Self>();
-        let node = place.as_ptr();
         let head = Head { state: State::new(), vtable: Self::VTABLE };
         // SAFETY: just reserved, here and below.
-        unsafe { (&raw mut (*node).head).write(head) };
+        unsafe { node::put(place, offset_of!(Self, head), head) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*node).body).cast::<O>().write(op) };
+        unsafe { node::put(place, offset_of!(Self, body), op) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*node).context).write(ManuallyDrop::new(context)) };
+        unsafe { node::put(place, offset_of!(Self, context), context) };
         place
     }
 

@@ -65,7 +65,9 @@ impl Part {
         let part = node.cast::<ManuallyDrop<Part>>();
         let fields = part.cast::<Part>().as_ptr();
         // SAFETY: contract.
-        let owner = unsafe { (&raw const (*fields).owner).read() };
+        let owner = unsafe { &raw const (*fields).owner };
+        // SAFETY: contract.
+        let owner = unsafe { owner.read() };
         // SAFETY: contract.
         let index = unsafe { (*fields).index };
         // SAFETY: contract; what it held has been taken out.

@@ -21,7 +21,7 @@ type Op = fn(Future<u32>) -> Future<u32>;
 
 const OPS: &[(&str, Op)] = &[
     ("map", |f| f.map(|n| n)),
-    ("and_then", |f| f.and_then(|n| Ok::<_, Failure>(n))),
+    ("and_then", |f| f.and_then(Ok::<_, Failure>)),
     ("flat_map", |f| f.flat_map(Future::ready)),
     ("flatten", |f| f.map(Future::ready).flatten()),
     ("filter", |f| f.filter(|_| true)),

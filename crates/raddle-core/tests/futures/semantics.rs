@@ -97,7 +97,7 @@ fn panics_in_the_closures_of_joins_are_failures() {
     let panicked = future().zip_with(future(), |_, _| -> u32 { blow() }).wait();
     assert_eq!(kind(panicked), FailureKind::Panicked);
     assert_eq!(kind(times(2, || -> Future<u32> { blow() }).wait()), FailureKind::Panicked);
-    assert_eq!(kind(while_do(|| blow(), || Future::ready(1)).wait()), FailureKind::Panicked);
+    assert_eq!(kind(while_do(blow, || Future::ready(1)).wait()), FailureKind::Panicked);
     let each = traverse_sequentially([1], |_| -> Future<u32> { blow() });
     assert_eq!(kind(each.wait()), FailureKind::Panicked);
 }
