@@ -86,14 +86,6 @@ const WAITS: &[(&str, Wait)] = &[
     ("traverse_sequentially", || {
         traverse_sequentially(0..10, |_| spawn(|| 1_u64)).wait().unwrap().len() as u64 / 10
     }),
-    ("from_async", || Future::from_async(async { spawn(|| 1).await.unwrap() }).wait().unwrap()),
-    ("from_async, twice", || {
-        let both = async {
-            let one = spawn(|| 1).await.unwrap();
-            one * spawn(|| 1).map(|n| n).await.unwrap()
-        };
-        Future::from_async(both).map(|n| n).wait().unwrap()
-    }),
     ("a wait within a wait", || {
         spawn(|| spawn(|| spawn(|| 1).wait().unwrap()).map(|n| n).wait().unwrap())
             .map(|n| n)
