@@ -7,7 +7,6 @@ mod chains;
 mod drops;
 mod interrupts;
 mod memory;
-// mod races;
 mod semantics;
 mod stack;
 mod support;
