@@ -221,6 +221,7 @@ impl Watcher {
         relink: None,
         assist: None,
         kill: None,
+        adapts: false,
     };
 
     /// False: the future is done.

@@ -324,7 +324,7 @@ fn heard_the_kill(stage: &Stage, _: End) {
 
 #[test]
 fn a_completion_against_a_kill() {
-    race(3, |future, _| killed(future), same, heard_the_kill);
+    race(2, |future, _| killed(future), same, heard_the_kill);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn a_completion_against_a_kill_of_a_map() {
 #[test]
 fn a_completion_against_a_kill_of_a_flat_map() {
     race_for_a_value(
-        2,
+        1,
         |future, stage| {
             let (inner, pending) = stage.promise(false);
             let left = killed(future.flat_map(stage.to(pending)));

@@ -98,7 +98,7 @@ fn a_completion_against_an_interrupt_of_a_combination() {
 #[test]
 fn a_completion_against_a_kill_of_a_combination() {
     race(
-        2,
+        1,
         |_, future| match future.kill() {
             Killed::TooLate => Some(future),
             _ => None,
