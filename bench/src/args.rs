@@ -11,8 +11,16 @@ use crate::{futures::Subject, tables};
 #[command(name = "raddle-bench", version)]
 pub(crate) struct Args {
     /// The table to measure
-    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(names()))]
+    #[arg(
+        value_name = "TABLE",
+        value_parser = PossibleValuesParser::new(names()),
+        default_value = tables::ALL
+    )]
     pub(crate) table: String,
+
+    /// Run cold regions for so many seconds, looking for a lost wake-up, and measure nothing
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    stress: Option<f64>,
 
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -25,6 +33,10 @@ pub(crate) struct Args {
     /// Tiny sizes, a second or so per table: does everything still work?
     #[arg(long)]
     smoke: bool,
+
+    /// The billion rounds of the lock table's seed program, instead of ten million
+    #[arg(long)]
+    full: bool,
 
     /// Workers where a table doesn't fix their number: handoff, oversubscribed, scaling
     #[arg(long, value_name = "N")]
@@ -41,6 +53,9 @@ pub(crate) struct Args {
     /// Measure one row of `future` in this process: RUNTIME/OPERATION
     #[arg(long, hide = true, value_parser = subject)]
     pub(crate) row: Option<Subject>,
+    /// Write a picture of the simulated ramp-up to this file, and measure nothing else
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<std::path::PathBuf>,
 
     /// Start no further round of a table after this long
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
@@ -60,6 +75,7 @@ pub(crate) enum Peers {
 pub(crate) struct Settings {
     pub(crate) rounds: Option<usize>,
     pub(crate) smoke: bool,
+    pub(crate) full: bool,
     pub(crate) threads: usize,
     pub(crate) cores: usize,
     pub(crate) max: Duration,
@@ -74,11 +90,16 @@ impl Settings {
 }
 
 impl Args {
+    pub(crate) fn stress(&self) -> Option<Duration> {
+        self.stress.map(Duration::from_secs_f64)
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Settings {
             rounds: self.rounds.map(NonZero::get),
             smoke: self.smoke,
+            full: self.full,
             threads: self.threads.map_or(cores, NonZero::get),
             cores,
             max: Duration::from_secs_f64(self.max_seconds),

@@ -167,12 +167,12 @@ impl Act {
                 })
             }),
             Act::Miss(depth) => bound(depth, || repeat(times, || read_or_one(&UNBOUND))),
-            Act::BindGet => repeat(times, || {
-                KEYS[0].bind(black_box(1)).run(|| KEYS[0].with(|one| *one))
-            }),
-            Act::BindRefGet => repeat(times, || {
-                KEYS[0].bind_ref(black_box(&1)).run(|| KEYS[0].with(|one| *one))
-            }),
+            Act::BindGet => {
+                repeat(times, || KEYS[0].bind(black_box(1)).run(|| KEYS[0].with(|one| *one)))
+            }
+            Act::BindRefGet => {
+                repeat(times, || KEYS[0].bind_ref(black_box(&1)).run(|| KEYS[0].with(|one| *one)))
+            }
             Act::TaskBindGet => {
                 repeat(times, || PER_TASK.sync_scope(black_box(1), || PER_TASK.with(|one| *one)))
             }

@@ -15,7 +15,10 @@ mod jvm;
 mod locals;
 mod machine;
 mod peers;
+mod regions;
 mod report;
+mod simulate;
+mod stress;
 mod tables;
 mod work;
 
@@ -34,6 +37,12 @@ fn main() -> io::Result<()> {
 }
 
 fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
+    if let Some(path) = &args.plot {
+        return std::fs::write(path, tables::simulate::plot());
+    }
+    if let Some(time) = args.stress() {
+        return stress::run(time, out);
+    }
     let settings = args.settings();
     if let Some(subject) = args.row {
         return Ok(serde_json::to_writer(out, &subject.measure(&settings))?);

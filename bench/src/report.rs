@@ -363,7 +363,7 @@ mod tests {
 
     fn settings(smoke: bool) -> Settings {
         let (max, peers) = (Duration::ZERO, Peers::None);
-        Settings { rounds: None, smoke, threads: 2, cores: 2, max, peers }
+        Settings { rounds: None, smoke, full: false, threads: 2, cores: 2, max, peers }
     }
 
     fn verdict(budget: &Budget, smoke: bool) -> Verdict {

@@ -3,6 +3,7 @@
 //! Each step is also a command of its own, `cargo xtask loom` say. The checks that need a tool beyond
 //! the Rust toolchain, `asan` and `valgrind`, are commands only.
 
+mod page;
 mod sanitize;
 mod steps;
 

@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::sanitize;
+use crate::{page, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,6 +38,7 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
     Step { name: "loom", what: "small models, explored systematically", run: loom },
     Step { name: "shuttle", what: "larger models, at random", run: shuttle },
+    Step { name: "page", what: "pages of traces in a headless browser", run: page::page },
     Step { name: "bench", what: "every benchmark runs, briefly", run: bench },
 ];
 

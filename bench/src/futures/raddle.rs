@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use raddle::{Failure, Future, Promise};
+use raddle::{Future, Promise};
 
 use super::{LINKS, ONE, Repeat, repeat, repeat_make};
 

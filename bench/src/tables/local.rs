@@ -130,10 +130,7 @@ pub(crate) fn table(settings: &Settings) -> Table {
         _ => Jvm::find(settings).map(Rc::new),
     };
     let jvm = jvm.as_ref();
-    let sizes = [
-        (Shape::Join, settings.size(37, 20)),
-        (Shape::Counted, settings.size(27, 12)),
-    ];
+    let sizes = [(Shape::Join, settings.size(37, 20)), (Shape::Counted, settings.size(27, 12))];
     let mut groups = Vec::new();
     let mut budgets = Vec::new();
     for (shape, n) in sizes {

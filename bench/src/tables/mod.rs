@@ -8,9 +8,13 @@ mod idle;
 mod join;
 mod leaf;
 mod local;
+mod lock;
 mod oversubscribed;
 mod scaling;
+pub(crate) mod simulate;
 mod spawn;
+mod trace;
+mod wake;
 
 type Make = fn(&Settings) -> Table;
 
@@ -22,6 +26,10 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("spawn", spawn::table),
     ("local", local::table),
     ("future", future::table),
+    ("lock", lock::table),
+    ("wake", wake::table),
+    ("simulate", simulate::table),
+    ("trace", trace::table),
     ("idle", idle::table),
     ("oversubscribed", oversubscribed::table),
     ("scaling", scaling::table),

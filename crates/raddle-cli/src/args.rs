@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::cluster::{Init, Options};
 use crate::error::Error;
 use crate::table::Label;
+use crate::trace::Level;
 
 /// Measures this machine, or does parallel work on your data
 #[derive(Debug, Parser)]
@@ -35,6 +36,22 @@ pub(crate) struct Common {
     /// Print one JSON object instead of text
     #[arg(long, global = true, display_order = 101)]
     pub(crate) json: bool,
+    /// Record the run on all threads in a file, for `raddle trace`
+    #[arg(long, global = true, value_name = "FILE", display_order = 102)]
+    pub(crate) trace: Option<PathBuf>,
+    /// How much --trace records
+    #[arg(long, global = true, value_enum, value_name = "LEVEL", display_order = 103)]
+    pub(crate) trace_level: Option<Level>,
+}
+
+impl Common {
+    /// Nothing is recorded here, and whoever wants it to be is told why.
+    pub(crate) fn refuse_recording(&self, why: &str) -> Result<(), Error> {
+        match (&self.trace, self.trace_level) {
+            (None, None) => Ok(()),
+            _ => Err(Error::usage(format!("--trace is for `raddle run`: {why}"))),
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,6 +63,38 @@ pub(crate) enum Command {
     /// the speed-up. Reading and writing files is not timed.
     #[command(subcommand, verbatim_doc_comment)]
     Run(Workload),
+    /// Show what was recorded
+    #[command(subcommand)]
+    Trace(TraceCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Print a table: regions and their phases, workers, wakes, advice
+    Summary(ShownArgs),
+    /// Draw it as one page for a browser, with nothing else needed
+    Html(DrawnArgs),
+    /// Write it as JSON for Perfetto (ui.perfetto.dev)
+    Chrome(DrawnArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShownArgs {
+    /// What `raddle run --trace FILE` or `Trace::save` has written
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Show what comes before the damage if the file is cut short or damaged
+    #[arg(long)]
+    pub(crate) damaged: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DrawnArgs {
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
+    /// Where to write it [- is standard output]
+    #[arg(long, short, value_name = "OUT", default_value = "-")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

@@ -17,6 +17,7 @@ mod report;
 
 mod table;
 mod timing;
+mod trace;
 mod workload;
 
 use std::process::ExitCode;
@@ -35,8 +36,15 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
-        None => measure::run(cli.quick, &cli.common),
+        None => {
+            cli.common.refuse_recording("measuring is not recorded")?;
+            measure::run(cli.quick, &cli.common)
+        }
         Some(_) if cli.quick => Err(Error::usage("--quick is for measuring, without a command")),
         Some(Command::Run(workload)) => workload::run(workload, &cli.common),
+        Some(Command::Trace(command)) => {
+            cli.common.refuse_recording("there is no run to record")?;
+            trace::run(command)
+        }
     }
 }

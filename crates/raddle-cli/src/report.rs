@@ -19,7 +19,8 @@ pub(crate) struct Report {
 #[derive(Debug)]
 struct Fact {
     name: &'static str,
-    value: Value,
+    /// None: for people alone.
+    value: Option<Value>,
     /// How people read it; what the title says already is not said again.
     text: Option<String>,
 }
@@ -36,19 +37,24 @@ impl Report {
 
     /// A fact for programs alone.
     pub(crate) fn datum(&mut self, name: &'static str, value: impl Into<Value>) {
-        self.facts.push(Fact { name, value: value.into(), text: None });
+        self.facts.push(Fact { name, value: Some(value.into()), text: None });
     }
 
     /// A fact whose value speaks for itself.
     pub(crate) fn fact(&mut self, name: &'static str, value: impl Into<Value>) {
         let value = value.into();
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        self.facts.push(Fact { name, value, text: Some(text) });
+        self.facts.push(Fact { name, value: Some(value), text: Some(text) });
     }
 
     /// A fact that people read in other words than programs.
     pub(crate) fn told(&mut self, name: &'static str, value: impl Into<Value>, text: String) {
-        self.facts.push(Fact { name, value: value.into(), text: Some(text) });
+        self.facts.push(Fact { name, value: Some(value.into()), text: Some(text) });
+    }
+
+    /// A fact for people alone, who read what programs have in another.
+    pub(crate) fn line(&mut self, name: &'static str, text: String) {
+        self.facts.push(Fact { name, value: None, text: Some(text) });
     }
 
     pub(crate) fn remark(&mut self, remark: impl Into<String>) {
@@ -85,7 +91,8 @@ impl Report {
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.facts.iter().map(|fact| (fact.name, &fact.value)))
+        let facts = self.facts.iter();
+        serializer.collect_map(facts.filter_map(|fact| Some((fact.name, fact.value.as_ref()?))))
     }
 }
 

@@ -1,13 +1,17 @@
 //! Runs work twice, on one thread and on all of them, and holds the results against each other.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use raddle::trace::{Phases, TraceLevel};
 use raddle::{Pool, Worker};
+use serde_json::{Map, Value};
 
+use crate::args::Common;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::report::{Report, count, duration};
+use crate::trace::Recording;
 
 /// What came out, and how long it took.
 #[derive(Debug)]
@@ -16,6 +20,28 @@ pub(crate) struct Timed<T> {
     threads: usize,
     seconds: f64,
     seconds_one_thread: f64,
+    recorded: Recorded,
+}
+
+/// What a report says of the trace.
+#[derive(Debug)]
+struct Recorded {
+    written: Option<String>,
+    phases: Option<Phases>,
+}
+
+/// How a workload is to be run.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    threads: usize,
+    recording: Option<Recording>,
+}
+
+impl Setup {
+    pub(crate) fn new(common: &Common) -> Result<Setup, Error> {
+        let recording = Recording::prepare(common.trace.as_ref(), common.trace_level)?;
+        Ok(Setup { threads: threads(common.threads)?, recording })
+    }
 }
 
 impl<T> Timed<T> {
@@ -31,6 +57,33 @@ impl<T> Timed<T> {
         report.told("seconds", self.seconds, on);
         report.told("speedup", speedup, format!("{speedup:.2}x"));
         report.datum("threads", self.threads);
+        let Recorded { written, phases } = &self.recorded;
+        if let Some(written) = written {
+            report.fact("trace", written.as_str());
+        }
+        if let Some(phases) = phases {
+            let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+            let part = |index: usize| {
+                let (name, time) = phases.parts()[index];
+                format!("{name} {}", duration(time.as_secs_f64()))
+            };
+            let json: Map<String, Value> = phases
+                .parts()
+                .into_iter()
+                .chain([("total", phases.total)])
+                .map(|(name, time)| (format!("{name} us"), us(time).into()))
+                .chain([("peak".to_owned(), phases.peak.into())])
+                .collect();
+            let (most, width) = (phases.peak, phases.width);
+            report.told("phases", json, format!("{}, {}", part(0), part(1)));
+            let full = duration(phases.full_parallelism.as_secs_f64());
+            report.line("peak", format!("{most} of {width} workers at once, for {full}"));
+            let mut rest = format!("{}, {}", part(3), part(4));
+            if !phases.unattributed.is_zero() {
+                rest = format!("{rest}, {}", part(5));
+            }
+            report.line("after_the_peak", rest);
+        }
     }
 }
 
@@ -45,7 +98,14 @@ pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, Error> {
 
 /// A pool of that many threads.
 pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
-    Pool::new(threads).map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+    recording_pool(threads, TraceLevel::Off, 0)
+}
+
+/// A pool that records so many events on all of its threads.
+fn recording_pool(threads: usize, level: TraceLevel, events: usize) -> Result<Pool, Error> {
+    let capacity = (events / threads.max(1)).max(4096);
+    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity);
+    builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
 }
 
 /// Does the work on one thread, then on `threads`, and insists that the results are the same.
@@ -53,13 +113,18 @@ pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
 /// With one thread there is nothing to compare with, and the work is done once. `steps` is how
 /// often the work says [`Progress::step`], if it can be known.
 pub(crate) fn compare<T: Send>(
-    threads: usize,
+    setup: Setup,
     steps: Option<u64>,
     work: impl Fn(&Worker, &Progress) -> T + Sync,
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Timed<T>, Error> {
-    let timed = |threads: usize| -> Result<(T, f64), Error> {
-        let pool = pool(threads)?;
+    let Setup { threads, recording } = setup;
+    // For the phases that the report tells, level `Phase` costs next to nothing.
+    let level = recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
+    let keeps = recording.is_some();
+    let mut trace = None;
+    let mut timed = |threads: usize, level: TraceLevel| -> Result<(T, f64), Error> {
+        let pool = recording_pool(threads, level, if keeps { 1 << 20 } else { 1 << 15 })?;
         let what = count(threads, "thread");
         let progress = match steps {
             Some(steps) => Progress::bar(&what, steps),
@@ -67,19 +132,32 @@ pub(crate) fn compare<T: Send>(
         };
         let start = Instant::now();
         let value = pool.run(|worker| work(worker, &progress));
-        Ok((value, start.elapsed().as_secs_f64()))
+        let seconds = start.elapsed().as_secs_f64();
+        if level != TraceLevel::Off {
+            trace = Some(pool.trace());
+        }
+        Ok((value, seconds))
     };
-    let (value, seconds_one_thread) = timed(1)?;
+    let first = if threads == 1 && recording.is_some() { level } else { TraceLevel::Off };
+    let (value, seconds_one_thread) = timed(1, first)?;
     let mut seconds = seconds_one_thread;
     if threads > 1 {
-        let (other, time) = timed(threads)?;
+        let (other, time) = timed(threads, level)?;
         if !same(&value, &other) {
             let message = format!("internal error: {threads} threads and 1 thread disagree");
             return Err(Error::failure(message));
         }
         seconds = time;
     }
-    Ok(Timed { value, threads, seconds, seconds_one_thread })
+    let phases = trace
+        .as_ref()
+        .and_then(|trace| trace.phases().into_iter().max_by_key(|region| region.total));
+    let written = match (recording, &trace) {
+        (Some(recording), Some(trace)) => Some(recording.write(trace)?),
+        _ => None,
+    };
+    let recorded = Recorded { written, phases };
+    Ok(Timed { value, threads, seconds, seconds_one_thread, recorded })
 }
 
 #[cfg(test)]
@@ -95,7 +173,8 @@ mod tests {
                 calls.fetch_add(1, Ordering::Relaxed);
                 7
             };
-            let timed = compare(threads, None, work, |a, b| a == b).unwrap();
+            let timed =
+                compare(Setup { threads, recording: None }, None, work, |a, b| a == b).unwrap();
             assert_eq!((timed.value, calls.into_inner()), (7, runs));
         }
     }
@@ -104,7 +183,8 @@ mod tests {
     fn results_that_differ_are_an_error() {
         let calls = AtomicUsize::new(0);
         let work = |_: &Worker, _: &Progress| calls.fetch_add(1, Ordering::Relaxed);
-        let error = compare(2, None, work, |a, b| a == b).unwrap_err();
+        let error =
+            compare(Setup { threads: 2, recording: None }, None, work, |a, b| a == b).unwrap_err();
         assert!(error.to_string().contains("internal error"), "{error}");
     }
 }

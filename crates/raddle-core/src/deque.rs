@@ -50,6 +50,10 @@
 //! compare-exchange of the thief succeeds, the slots it saw filled are still filled, and every
 //! later pop of them goes through `span`.
 //!
+//! While every fork is recorded, the owner adds a bit to all limits that it stores. The bit makes them greater
+//! than any address, so that each push and pop takes its slow path, which looks at the limit without
+//! the bit ([`ForkStack::must_settle`]).
+//!
 //! Where there is no process-wide fence (`fence::process_wide()` is false), `limit` stays at
 //! `ATTENTION`, so that every push publishes its job and every pop asks `span`: a plain deque with a
 //! compare-exchange at both ends, and no step 3.
@@ -69,6 +73,8 @@ use crate::job::ForkHeader;
 
 /// Value of `limit` that asks the owner to look at `span` at its next push or pop.
 const ATTENTION: usize = usize::MAX;
+/// Bit of `limit` that sends every push and pop down the slow path, to be recorded; no address has it.
+const RECORDED: usize = 1 << (usize::BITS - 1);
 /// Bits of a slot's index in `span`; the rest of the 64 bits are the version.
 const INDEX_BITS: u32 = 18;
 /// The most slots that a fork stack may have.
@@ -76,6 +82,8 @@ pub(crate) const MAX_SLOTS: usize = 1 << INDEX_BITS;
 /// How many private jobs an escalating thief looks at, at most.
 const ESCALATION_SCAN: usize = 64;
 
+/// In place of a job: the owner waits for its thief.
+const WAITING: usize = 1;
 /// Nobody has finished the stolen job of this slot, and its owner is awake.
 pub(crate) const PENDING: u32 = 0;
 /// The stolen job of this slot is finished.
@@ -122,10 +130,17 @@ impl Slot {
         unsafe { &*job }
     }
 
+    /// Whether the owner of this slot, whose fork was stolen, waits for the thief by now: a hint for the thief.
+    pub(crate) fn is_awaited(&self) -> bool {
+        // ORD: a hint.
+        self.job.load(Ordering::Relaxed).addr() == WAITING
+    }
+
     /// Marks the slot of a stolen fork as below the head while its owner waits for the thief.
     pub(crate) fn mark_waiting(&self) {
-        // ORD: read by the owner only; `tail` is above this slot (I6), so thieves don't look.
-        self.job.store(std::ptr::without_provenance_mut(1), Ordering::Relaxed);
+        // ORD: read by the owner, and by its thief as a hint; `tail` is above this slot (I6), so nobody takes
+        // it for a job.
+        self.job.store(std::ptr::without_provenance_mut(WAITING), Ordering::Relaxed);
     }
 }
 
@@ -186,6 +201,8 @@ pub(crate) struct ForkStack {
     portable: bool,
     /// Everything is public at all times, because forks are to be seen to before they are. Written by the owner.
     open: AtomicBool,
+    /// What the owner adds to limits: 0 or [`RECORDED`].
+    recorded: AtomicUsize,
     slots: *const Slot,
     len: usize,
 }
@@ -212,6 +229,7 @@ impl ForkStack {
             escalating: AtomicBool::new(false),
             portable: !fence::process_wide(),
             open: AtomicBool::new(false),
+            recorded: AtomicUsize::new(0),
             slots,
             len,
         }
@@ -357,7 +375,10 @@ impl ForkStack {
         loop {
             let span = self.span();
             let (tail, split) = to(span);
-            let limit = if self.always_public() { ATTENTION } else { self.address(split) };
+            // ORD: a hint, until the owner's next slow path.
+            let recorded = self.recorded.load(Ordering::Relaxed);
+            let limit =
+                if self.always_public() { ATTENTION } else { self.address(split) | recorded };
             // ORD: the owner reads it back in program order; towards thieves the order is that of
             // the compare-exchange that follows (I2).
             self.limit.store(limit, Ordering::Relaxed);
@@ -375,6 +396,27 @@ impl ForkStack {
         } else {
             split.max(span.tail + (head - span.tail).div_ceil(2))
         }
+    }
+
+    /// Whether a push or pop of `slot` that took its slow path has more to do there than to be recorded: then
+    /// [`ForkStack::publish`] or [`ForkStack::pop_slow`]. (This looks at `limit` later than the push or pop did,
+    /// which only sees more of what thieves have stored.)
+    pub(crate) fn must_settle(&self, slot: &Slot) -> bool {
+        // ORD: as in `push` and `pop` (I4).
+        let limit = self.limit.load(Ordering::Relaxed);
+        let switched = limit & RECORDED != self.recorded.load(Ordering::Relaxed);
+        limit == ATTENTION || switched || limit & !RECORDED > slot as *const Slot as usize
+    }
+
+    /// From the owner's next slow path on, every push and pop takes its slow path, or no longer does.
+    pub(crate) fn set_recorded(&self, recorded: bool) {
+        // ORD: a hint to the owner.
+        self.recorded.store(if recorded { RECORDED } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// How many forks lie below the first free slot, `head`.
+    pub(crate) fn len_below(&self, head: &Slot) -> usize {
+        self.index_of(head).saturating_sub(self.span().tail)
     }
 
     /// Whether some job is public, as far as the owner can see.

@@ -8,9 +8,12 @@ use std::mem::{ManuallyDrop, forget};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
+use raddle_trace::{EventKind, Subject};
+
 use crate::job::{ForkHeader, ForkJob, RunOn};
 use crate::panics::discard;
-use crate::pool::{Pool, Worker};
+use crate::pool::recorder::fork_key;
+use crate::pool::{Pool, Region, Worker};
 
 impl Worker {
     /// Runs both closures, perhaps in parallel, and returns both results. The cheapest way to fork:
@@ -111,8 +114,21 @@ where
             forget(restore);
             results
         }
-        None => Pool::global().run(|worker| worker.join(|_| a(), |_| b())),
+        None => join_globally(a, b),
     }
+}
+
+/// Kept out of `join`, whose fast path would otherwise make room for it.
+#[cold]
+#[inline(never)]
+fn join_globally<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    Pool::global().run(|worker| worker.join(|_| a(), |_| b()))
 }
 
 /// Where ambient code looked for the head before a fork.
@@ -181,11 +197,31 @@ where
     unsafe { job.run_stolen(|b| b(worker)) };
 }
 
-/// The result of `b` from its thief.
+/// Records the end of a second half, however it ends.
+struct Recorded<'a>(&'a Region, (Subject, u32));
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        self.0.lane.note(EventKind::Executed, 0, self.1);
+    }
+}
+
+/// The result of `b` from its thief; or `b` was not stolen, and is run here to be recorded.
 #[cold]
 #[inline(never)]
-fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>) -> RB {
+fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>) -> RB
+where
+    B: FnOnce(&Worker) -> RB,
+{
     let region = worker.region();
+    if region.take_recorded_pop() {
+        let key = fork_key(region, worker.slot());
+        region.lane.note(EventKind::Exec, 0, key);
+        let _recorded = Recorded(region, key);
+        // SAFETY: J1: the pop gave it back; the caller forgets its copy.
+        let b = unsafe { job.take_closure() };
+        return b(worker);
+    }
     region.await_thief(worker, true);
     if !job.is_spent() {
         smuggled();
@@ -222,7 +258,7 @@ where
     // The panic that passes may have left the hint above this slot.
     let _current = worker.enter();
     let region = worker.region();
-    let outcome = if region.fork.pop(worker.slot()) || region.popped(worker.slot()) {
+    let outcome = if region.fork.pop(worker.slot()) || region.regained(worker.slot()) {
         // SAFETY: J1: the pop gave it back.
         let b = unsafe { job.take_closure() };
         panic::catch_unwind(AssertUnwindSafe(|| b(worker)))

@@ -16,12 +16,18 @@
 //!       job   local            what is run, and its context
 //! ```
 //!
-//! Under `--cfg raddle_loom` and `--cfg raddle_shuttle` the crate is the bottom row only, together
-//! with the models that check it.
+//! Under `--cfg raddle_loom` and `--cfg raddle_shuttle` the crate is the bottom row and `future`, together with
+//! the models that check them.
 
 #![cfg_attr(
     any(raddle_loom, raddle_shuttle),
-    allow(dead_code, reason = "the models do not call everything that the pool calls")
+    allow(
+        dead_code,
+        unreachable_pub,
+        unused_imports,
+        missing_docs,
+        reason = "the models do not call everything that the pool calls, and export nothing"
+    )
 )]
 
 mod deque;
@@ -31,6 +37,7 @@ mod latch;
 mod local;
 mod panics;
 mod queue;
+mod record;
 mod sleep;
 mod spawn;
 
@@ -43,7 +50,13 @@ mod join;
 mod pool;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod scope;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub mod trace;
 
+/// The rules of waking and searching, for the simulation in `bench`.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[doc(hidden)]
+pub use self::pool::policy;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
     future::{

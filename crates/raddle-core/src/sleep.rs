@@ -1,4 +1,5 @@
-//! Who searches and who sleeps, and how nobody oversleeps.
+//! Who searches and who sleeps, and how nobody oversleeps. `sleep/README.md` has the whole story: states,
+//! proof and measurements.
 //!
 //! A worker is *busy*, *searching*, or *asleep*; sleepers have a bit in a bitmap. Those who bring
 //! work wake a sleeper only if nobody searches, so at the start of a region one wake is in flight.

@@ -9,12 +9,54 @@
 //! assert_eq!(*NAMES.lock(), ["weft"]);
 //! ```
 //!
-//! [`Mutex`] is the lock to use; [`RawThinLock`] is the same lock for those who build on the traits
-//! of `lock_api`. Neither needs a pool, neither allocates, and both know their owner:
+//! | for | there is | bytes |
+//! |---|---|---|
+//! | a value that one strand at a time may change | [`Mutex`], with [`Condvar`] | 4 + the value, 4 |
+//! | a value whose owner comes back in | [`ReentrantLock`] | 4 + the value |
+//! | an object of a language: monitor and identity hash | [`ObjectHeader`] | 4 |
+//! | code that is written for the traits of `lock_api` | [`RawThinLock`] | 4 |
+//!
+//! None of them needs a pool, none allocates until it is fought for, and all know their owner:
 //!
 //! - **The owner is a strand, not a thread** ([`raddle_sync::strand`]). Foreign work that runs on a
 //!   thread while the work beneath it waits is another strand, and waits for its turn like any other.
-//! - **Locking again on the same strand panics** with a clear message. Other locks hang there.
+//! - **Locking a mutex again on the same strand panics** with a clear message. Other locks hang there.
+//! - **A strand that ends with a lock held** leaves it locked and is reported ([`set_abandon_hook`]); its name
+//!   is not used again, so nobody is taken for the owner.
+//! - **A circle of strands that wait for each other** is reported ([`set_deadlock_hook`]), in debug builds and
+//!   with the feature `deadlock`.
+//!
+//! # What it costs
+//!
+//! One atomic read-modify-write for each uncontended pair of a lock and its unlock; others need two. Taking
+//! a lock is a compare-exchange. Its release is a plain store, because of a light fence: whoever wants to
+//! sleep for the lock pays for both sides with a barrier on all processors (some 17 us), for the first to
+//! sleep on a lock only. A process in which that happens often goes over to releasing by two
+//! read-modify-writes, and back when it is over. Without the barrier (macOS, `RADDLE_FENCE=portable`) it
+//! always does.
+//!
+//! A lock that is fought for spins for some 3 us, unless somebody sleeps already, and sleeps then.
+//! Whoever runs may take it ahead of those who sleep, but about ten thousand times a second the one that has
+//! waited longest is given it: nobody starves. `unlock_fair` gives it at once.
+//!
+//! # How a lock changes
+//!
+//! | the word is | the lock is | who writes the word | becomes |
+//! |---|---|---|---|
+//! | 0 | free | anybody, by compare-exchange | thin, hashed |
+//! | owner, levels | *thin*: held, nobody sleeps | its owner alone, by plain stores | free; fat |
+//! | hash | free, with an identity hash | anybody, by compare-exchange | fat |
+//! | index of an entry | *fat*: held, fought for or waited on | the holder of the entry's lock | free, hashed |
+//!
+//! Entries live in a table of segments that never move. A lock is fat while somebody sleeps for it or waits on
+//! it, while its owner has taken it more than 64 times, while it is held and has a hash, and while it is held
+//! by a strand without an id, all 65,535 being taken. The unlock that finds no reason left makes it thin again.
+//! The bits are in `word.rs`, the protocol of thin locks in `slot.rs`, that of fat ones in `entry.rs`.
+//!
+//! The ideas: .NET NativeAOT's thin locks and sync table (dotnet/runtime #79519), of which the layout of the
+//! word and the inflation are; the asymmetric Dekker of biased locks (Dice, Huang and Yang, "Asymmetric
+//! Dekker Synchronization", 2001), here for every owner rather than a favoured one; hand-offs at intervals from
+//! `parking_lot` and WebKit's locks.
 //!
 //! # No poisoning
 //!
@@ -23,16 +65,32 @@
 //! can be put right; a flag that every later user has to unwrap turns one failed task into the failure
 //! of all that share the lock, without telling any of them what is wrong. A task's panic is already
 //! reported where its result is asked for.
-//!
-//! # What it costs, and what it does not do yet
-//!
-//! This is the plain form: one compare-exchange to lock and one swap to unlock, two atomic
-//! read-modify-writes for each uncontended pair, as `std` and `parking_lot` have. Contended, it spins
-//! for a few microseconds unless somebody already sleeps, and then sleeps on a futex. It is unfair: a
-//! running thread may take the lock ahead of one that sleeps.
 
+mod condvar;
+mod core;
+mod deadlock;
+mod entry;
+mod fat;
+mod header;
+mod monitor;
 mod mutex;
+mod pending;
+mod queue;
 mod raw;
+mod reentrant;
+mod slot;
+mod spin;
+mod stats;
+mod table;
+mod wait_result;
+mod word;
 
-pub use mutex::{Mutex, MutexGuard};
+pub use condvar::Condvar;
+pub use deadlock::{Deadlock, DeadlockHook, Wait, set_deadlock_hook};
+pub use header::{HeaderGuard, ObjectHeader};
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
+pub use raddle_sync::strand::{AbandonHook, Abandoned, set_abandon_hook};
 pub use raw::RawThinLock;
+pub use reentrant::{ReentrantLock, ReentrantLockGuard};
+pub use stats::{LockStats, stats};
+pub use wait_result::WaitResult;

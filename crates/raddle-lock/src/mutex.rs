@@ -3,7 +3,7 @@
 //! **I1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
 //! guard exists only while its mutex's raw lock is held by the strand that made it.
 
-use crate::raw::RawThinLock;
+use crate::core::Core;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::const_fn;
 use std::fmt;
@@ -12,6 +12,8 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 /// A mutual-exclusion lock: four bytes and the value.
+///
+/// It is not poisoned by a panic, and it is not re-entrant; see the [crate's page](crate).
 ///
 /// ```
 /// use raddle_lock::Mutex;
@@ -27,9 +29,8 @@ use std::time::{Duration, Instant};
 /// assert_eq!(total.into_inner(), 10);
 /// assert_eq!(size_of::<Mutex<u32>>(), 8);
 /// ```
-#[derive(Default)]
 pub struct Mutex<T: ?Sized> {
-    raw: RawThinLock,
+    core: Core,
     value: UnsafeCell<T>,
 }
 
@@ -42,7 +43,7 @@ impl<T> Mutex<T> {
     const_fn! {
         /// A free mutex that holds `value`.
         pub const fn new(value: T) -> Mutex<T> {
-            Mutex { raw: RawThinLock::new(), value: UnsafeCell::new(value) }
+            Mutex { core: Core::new(), value: UnsafeCell::new(value) }
         }
     }
 
@@ -53,12 +54,12 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Takes the mutex, waiting for it if need be. Costs two read-modify-writes together with the
+    /// Takes the mutex, waiting for it if need be. Costs one read-modify-write together with the
     /// guard's drop if nobody else wants it.
     ///
     /// # Panics
     ///
-    /// If this strand holds the mutex already. (Not detected while all 65,535 strand ids are taken.)
+    /// If this strand holds the mutex already.
     ///
     /// ```should_panic
     /// let mutex = raddle_lock::Mutex::new(());
@@ -67,7 +68,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.raw.acquire();
+        self.core.acquire::<false>();
         self.guard()
     }
 
@@ -82,7 +83,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.raw.try_acquire().then(|| self.guard())
+        self.core.try_acquire::<false>().then(|| self.guard())
     }
 
     /// Takes the mutex, waiting for at most `limit`. Fails at once if this strand holds it already.
@@ -94,18 +95,23 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     pub fn try_lock_for(&self, limit: Duration) -> Option<MutexGuard<'_, T>> {
         // A limit too far away to express is no limit.
-        self.raw.acquire_until(Instant::now().checked_add(limit)).then(|| self.guard())
+        self.core.acquire_until::<false>(Instant::now().checked_add(limit)).then(|| self.guard())
     }
 
     /// Takes the mutex, waiting until `deadline` at the latest. Fails at once if this strand holds it
     /// already.
     pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T>> {
-        self.raw.acquire_until(Some(deadline)).then(|| self.guard())
+        self.core.acquire_until::<false>(Some(deadline)).then(|| self.guard())
     }
 
     /// True if somebody holds the mutex at this moment; good for statistics and assertions only.
     pub fn is_locked(&self) -> bool {
-        self.raw.is_taken()
+        self.core.is_locked()
+    }
+
+    /// True if the strand that runs now holds the mutex.
+    pub fn is_held(&self) -> bool {
+        self.core.is_held()
     }
 
     /// The value, without locking: `&mut self` proves that nobody holds the mutex.
@@ -119,6 +125,12 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, not_send: PhantomData }
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
     }
 }
 
@@ -154,6 +166,76 @@ pub struct MutexGuard<'a, T: ?Sized> {
 // SAFETY: a shared guard gives shared access to the value and nothing else.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// The mutex that is locked.
+    pub fn mutex(this: &Self) -> &'a Mutex<T> {
+        this.mutex
+    }
+
+    /// A guard of a part of the value.
+    ///
+    /// ```
+    /// use raddle_lock::{Mutex, MutexGuard};
+    /// let pair = Mutex::new((1, "one"));
+    /// let mut number = MutexGuard::map(pair.lock(), |pair| &mut pair.0);
+    /// *number = 2;
+    /// drop(number);
+    /// assert_eq!(*pair.lock(), (2, "one"));
+    /// ```
+    pub fn map<U: ?Sized>(
+        this: Self,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> MappedMutexGuard<'a, U> {
+        let core = &this.mutex.core;
+        let part: *mut U = this.mutex.value.with_mut(|value| {
+            // SAFETY: this guard holds the lock and is consumed (I1). If `part` panics it is dropped.
+            part(unsafe { &mut *value })
+        });
+        std::mem::forget(this);
+        MappedMutexGuard { core, part, not_send: PhantomData }
+    }
+
+    /// Unlocks, and hands the mutex to whoever has waited longest, if somebody does. Others than they
+    /// cannot take it in between. Costs a switch to another thread where a plain drop need not.
+    pub fn unlock_fair(this: Self) {
+        this.mutex.core.release_fair();
+        std::mem::forget(this);
+    }
+
+    /// Lets whoever has waited longest have the mutex, if somebody waits, and takes it again.
+    pub fn bump(this: &mut Self) {
+        if this.mutex.core.is_wanted() {
+            this.mutex.core.release_fair();
+            this.mutex.core.acquire::<false>();
+        }
+    }
+
+    /// Runs `f` with the mutex unlocked, and locks it again, also if `f` panics.
+    ///
+    /// ```
+    /// use raddle_lock::{Mutex, MutexGuard};
+    /// let mutex = Mutex::new(0);
+    /// let mut guard = mutex.lock();
+    /// MutexGuard::unlocked(&mut guard, || *mutex.lock() = 1);
+    /// assert_eq!(*guard, 1);
+    /// ```
+    pub fn unlocked<R>(this: &mut Self, f: impl FnOnce() -> R) -> R {
+        struct Relock<'a>(&'a Core);
+        impl Drop for Relock<'_> {
+            fn drop(&mut self) {
+                self.0.acquire::<false>();
+            }
+        }
+        this.mutex.core.release();
+        let _relock = Relock(&this.mutex.core);
+        f()
+    }
+
+    pub(crate) fn core(this: &Self) -> &'a Core {
+        &this.mutex.core
+    }
+}
+
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
@@ -181,7 +263,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.raw.release();
+        self.mutex.core.release();
     }
 }
 
@@ -192,6 +274,68 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 }
 
 impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+/// Access to a part of a locked [`Mutex`]'s value, made by [`MutexGuard::map`]; dropping it unlocks.
+#[must_use = "dropping the guard unlocks the mutex"]
+pub struct MappedMutexGuard<'a, U: ?Sized> {
+    core: &'a Core,
+    part: *mut U,
+    not_send: PhantomData<&'a mut U>,
+}
+
+// SAFETY: a shared guard gives shared access to the part and nothing else.
+unsafe impl<U: ?Sized + Sync> Sync for MappedMutexGuard<'_, U> {}
+
+impl<'a, U: ?Sized> MappedMutexGuard<'a, U> {
+    /// A guard of a part of the part.
+    pub fn map<V: ?Sized>(
+        this: Self,
+        part: impl FnOnce(&mut U) -> &mut V,
+    ) -> MappedMutexGuard<'a, V> {
+        // SAFETY: this guard holds the lock and is consumed (I1). If `part` panics it is dropped.
+        let part: *mut V = part(unsafe { &mut *this.part });
+        let core = this.core;
+        std::mem::forget(this);
+        MappedMutexGuard { core, part, not_send: PhantomData }
+    }
+}
+
+impl<U: ?Sized> Deref for MappedMutexGuard<'_, U> {
+    type Target = U;
+
+    #[inline]
+    fn deref(&self) -> &U {
+        // SAFETY: a part of the value of a mutex that this guard has locked (I1).
+        unsafe { &*self.part }
+    }
+}
+
+impl<U: ?Sized> DerefMut for MappedMutexGuard<'_, U> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut U {
+        // SAFETY: a part of the value of a mutex that this guard has locked (I1).
+        unsafe { &mut *self.part }
+    }
+}
+
+impl<U: ?Sized> Drop for MappedMutexGuard<'_, U> {
+    #[inline]
+    fn drop(&mut self) {
+        self.core.release();
+    }
+}
+
+impl<U: ?Sized + fmt::Debug> fmt::Debug for MappedMutexGuard<'_, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<U: ?Sized + fmt::Display> fmt::Display for MappedMutexGuard<'_, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&**self, f)
     }

@@ -1,25 +1,30 @@
-//! Models of the lock, explored exhaustively:
+//! Models of the locks, explored systematically:
 //! `RUSTFLAGS="--cfg raddle_loom" cargo test -p raddle-lock --release --test loom`
+//!
+//! Limits are shrunk: three strand ids, two levels of a thin lock, one entry in a segment, one bucket, no
+//! spinning. Loom reports overlapping accesses to a value, accesses without a happens-before edge, and a
+//! lost wake-up as a deadlock. It has no clock, so a wait with a limit never times out here.
 
 #![cfg(raddle_loom)]
 
-use raddle_lock::Mutex;
+use raddle_lock::{Condvar, Mutex, ObjectHeader, ReentrantLock};
+use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::Arc;
 use raddle_sync::{strand, thread};
+use std::time::Duration;
 
-/// At most three preemptions: with them the lock spins, sleeps, is woken and barged past, and the
-/// number of executions stays within reach.
-fn bounded_model(model: impl Fn() + Send + Sync + 'static) {
+/// Explores with so many preemptions at most: with them locks are contended, inflated, handed on and
+/// deflated, and the number of executions stays within reach.
+fn model(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
     builder.check(model);
 }
 
-/// Loom reports overlapping accesses to the value, accesses without a happens-before edge, and a lost
-/// wake-up as a deadlock.
 #[test]
 fn two_threads_exclude_each_other() {
-    bounded_model(|| {
+    model(3, || {
         let mutex = Arc::new(Mutex::new(0));
         let other = Arc::clone(&mutex);
         let thread = thread::spawn(move || *other.lock() += 1);
@@ -31,9 +36,7 @@ fn two_threads_exclude_each_other() {
 
 #[test]
 fn three_threads_pass_the_wake_up_on() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(|| {
+    model(1, || {
         let mutex = Arc::new(Mutex::new(0));
         let threads: Vec<_> = (0..2)
             .map(|_| {
@@ -50,8 +53,48 @@ fn three_threads_pass_the_wake_up_on() {
 }
 
 #[test]
+fn a_deflating_lock_is_not_lost_to_one_that_has_seen_it_fat() {
+    model(2, || {
+        let mutex = Arc::new(Mutex::new(0));
+        let other = Arc::clone(&mutex);
+        // Twice each: the second time the lock may be thin, pending, fat, or just going thin.
+        let thread = thread::spawn(move || {
+            *other.lock() += 1;
+            *other.lock() += 1;
+        });
+        *mutex.lock() += 1;
+        *mutex.lock() += 1;
+        thread.join().unwrap();
+        assert_eq!(*mutex.lock(), 4);
+    });
+}
+
+#[test]
+fn a_straggler_does_not_take_the_next_lock_of_an_entry_for_its_own() {
+    model(2, || {
+        // Both hashed, so that each lock takes an entry, the same one. The first gives it back; the second
+        // has been locked so often that it keeps it, unlocked and there for a straggler to take.
+        let headers = Arc::new([ObjectHeader::new(), ObjectHeader::new()]);
+        let inside = Arc::new([UnsafeCell::new(()), UnsafeCell::new(())]);
+        headers.iter().for_each(|header| _ = header.identity_hash());
+        (0..3).for_each(|_| drop(headers[1].lock()));
+        let use_one = |headers: &[ObjectHeader; 2], inside: &[UnsafeCell<()>; 2], n: usize| {
+            let _guard = headers[n].lock();
+            inside[n].with_mut(|_| ());
+        };
+        let (h, i) = (Arc::clone(&headers), Arc::clone(&inside));
+        let thread = thread::spawn(move || use_one(&h, &i, 0));
+        use_one(&headers, &inside, 0);
+        use_one(&headers, &inside, 1);
+        thread.join().unwrap();
+        assert!(headers.iter().all(|header| !header.is_locked()));
+        assert!(!headers[0].is_fat());
+    });
+}
+
+#[test]
 fn a_failed_attempt_leaves_no_trace() {
-    bounded_model(|| {
+    model(3, || {
         let mutex = Arc::new(Mutex::new(0));
         let other = Arc::clone(&mutex);
         let thread = thread::spawn(move || match other.try_lock() {
@@ -68,14 +111,131 @@ fn a_failed_attempt_leaves_no_trace() {
 }
 
 #[test]
+fn a_fair_unlock_hands_over() {
+    model(2, || {
+        let mutex = Arc::new(Mutex::new(0));
+        let other = Arc::clone(&mutex);
+        let thread = thread::spawn(move || *other.lock() += 1);
+        let mut guard = mutex.lock();
+        *guard += 1;
+        raddle_lock::MutexGuard::unlock_fair(guard);
+        *mutex.lock() += 1;
+        thread.join().unwrap();
+        assert_eq!(*mutex.lock(), 3);
+    });
+}
+
+#[test]
+fn levels_beyond_the_thin_ones_inflate_and_come_back() {
+    model(2, || {
+        let lock = Arc::new(ReentrantLock::new(UnsafeCell::new(0)));
+        let add = |lock: &ReentrantLock<UnsafeCell<i32>>| {
+            let guards = [lock.lock(), lock.lock(), lock.lock()];
+            // SAFETY: the lock is held, and this strand is in no other access.
+            guards[0].with_mut(|n| unsafe { *n += 1 });
+        };
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || add(&other));
+        add(&lock);
+        thread.join().unwrap();
+        // SAFETY: the lock is held, and this strand is in no other access.
+        assert_eq!(lock.lock().with(|n| unsafe { *n }), 2);
+        assert!(!lock.is_locked());
+    });
+}
+
+#[test]
+fn a_hash_asked_for_while_the_lock_is_held_stays() {
+    model(2, || {
+        let header = Arc::new(ObjectHeader::new());
+        let other = Arc::clone(&header);
+        let thread = thread::spawn(move || other.identity_hash());
+        drop(header.lock());
+        let mine = header.identity_hash();
+        drop(header.lock());
+        assert_eq!(thread.join().unwrap(), mine);
+        assert_eq!(header.identity_hash(), mine);
+        assert!(!header.is_locked() && !header.is_fat());
+    });
+}
+
+#[test]
+fn a_hot_lock_that_stays_fat_excludes_and_wakes() {
+    model(2, || {
+        let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(0)));
+        shared.0.identity_hash();
+        (0..5).for_each(|_| drop(shared.0.lock()));
+        assert!(shared.0.is_fat());
+        let add = |shared: &(ObjectHeader, UnsafeCell<i32>)| {
+            let _guard = shared.0.lock();
+            // SAFETY: under the lock.
+            shared.1.with_mut(|n| unsafe { *n += 1 });
+        };
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            add(&other);
+            add(&other);
+        });
+        add(&shared);
+        add(&shared);
+        thread.join().unwrap();
+        // SAFETY: the other thread is done.
+        assert_eq!(shared.1.with(|n| unsafe { *n }), 4);
+        assert!(!shared.0.is_locked());
+    });
+}
+
+#[test]
+fn a_notification_reaches_the_one_that_waits() {
+    model(2, || {
+        let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(false)));
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let _guard = other.0.lock();
+            // SAFETY: under the lock.
+            other.1.with_mut(|ready| unsafe { *ready = true });
+            other.0.notify_one();
+        });
+        let (header, ready) = &*shared;
+        let mut guard = header.lock();
+        // SAFETY: under the lock.
+        while !ready.with(|ready| unsafe { *ready }) {
+            header.wait(&mut guard);
+        }
+        drop(guard);
+        thread.join().unwrap();
+        assert!(!header.is_locked() && !header.is_fat());
+    });
+}
+
+#[test]
+fn a_condition_loses_no_notification() {
+    model(2, || {
+        let shared = Arc::new((Mutex::new(false), Condvar::new()));
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            *other.0.lock() = true;
+            other.1.notify_one();
+        });
+        let mut guard = shared.0.lock();
+        while !*guard {
+            assert!(shared.1.wait_for(&mut guard, Duration::from_secs(1)).notified());
+        }
+        drop(guard);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
 fn strands_without_ids_still_exclude_each_other() {
-    bounded_model(|| {
-        // A model has seven ids; foreign strands take them all and nest, so none is left.
+    model(2, || {
+        // A model has three ids; foreign strands take them all and nest, so none is left.
         let guards: Vec<_> = std::iter::from_fn(|| {
             let guard = strand::enter_foreign();
             strand::current().map(|_| guard)
         })
         .collect();
+        assert_eq!(guards.len(), 3);
         let mutex = Arc::new(Mutex::new(0));
         let other = Arc::clone(&mutex);
         let thread = thread::spawn(move || {
@@ -86,5 +246,22 @@ fn strands_without_ids_still_exclude_each_other() {
         thread.join().unwrap();
         assert_eq!(*mutex.lock(), 2);
         guards.into_iter().rev().for_each(drop);
+    });
+}
+
+#[test]
+fn an_id_used_again_does_not_own_what_its_last_strand_released() {
+    model(2, || {
+        let mutex = Arc::new(Mutex::new(0));
+        let other = Arc::clone(&mutex);
+        let thread = thread::spawn(move || {
+            for _ in 0..2 {
+                let _foreign = strand::enter_foreign(); // the second gets the id of the first
+                *other.lock() += 1;
+            }
+        });
+        *mutex.lock() += 1;
+        thread.join().unwrap();
+        assert_eq!(*mutex.lock(), 3);
     });
 }

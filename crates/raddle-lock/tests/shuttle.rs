@@ -1,8 +1,8 @@
-//! A larger model, at random: `RUSTFLAGS="--cfg raddle_shuttle" cargo test -p raddle-lock --test shuttle`
+//! Larger models, at random: `RUSTFLAGS="--cfg raddle_shuttle" cargo test -p raddle-lock --test shuttle`
 
 #![cfg(raddle_shuttle)]
 
-use raddle_lock::Mutex;
+use raddle_lock::{Condvar, Mutex, MutexGuard, ObjectHeader};
 use raddle_sync::sync::Arc;
 use raddle_sync::{strand, thread};
 
@@ -14,16 +14,19 @@ fn many_strands_lose_no_increment() {
             const ROUNDS: usize = 3;
             let mutex = Arc::new(Mutex::new(0));
             let threads: Vec<_> = (0..THREADS)
-                .map(|_| {
+                .map(|n| {
                     let mutex = Arc::clone(&mutex);
                     thread::spawn(move || {
-                        for _ in 0..ROUNDS {
+                        for round in 0..ROUNDS {
                             // More strands than the model has ids.
                             let _foreign = strand::enter_foreign();
                             let mut value = mutex.lock();
                             let before = *value;
                             thread::yield_now();
                             *value = before + 1;
+                            if (n + round) % 3 == 0 {
+                                MutexGuard::unlock_fair(value);
+                            }
                         }
                     })
                 })
@@ -32,6 +35,88 @@ fn many_strands_lose_no_increment() {
                 thread.join().unwrap();
             }
             assert_eq!(*mutex.lock(), THREADS * ROUNDS);
+        },
+        1_000,
+    );
+}
+
+#[test]
+fn monitors_mix_levels_hashes_waits_and_notifications() {
+    shuttle::check_random(
+        || {
+            let headers = Arc::new([ObjectHeader::new(), ObjectHeader::new()]);
+            let tokens = Arc::new(Mutex::new(0_u32));
+            let threads: Vec<_> = (0..4)
+                .map(|n| {
+                    let (headers, tokens) = (Arc::clone(&headers), Arc::clone(&tokens));
+                    thread::spawn(move || {
+                        let hashes = [headers[0].identity_hash(), headers[1].identity_hash()];
+                        for round in 0..2 {
+                            let header = &headers[(n + round) % 2];
+                            let mut guard = header.lock();
+                            let inner = [header.lock(), header.lock()];
+                            if n % 2 == 0 {
+                                // Takes a token; whoever makes one notifies every header.
+                                while *tokens.lock() == 0 {
+                                    header.wait(&mut guard);
+                                }
+                                *tokens.lock() -= 1;
+                            } else {
+                                drop(inner);
+                                drop(guard);
+                                *tokens.lock() += 1;
+                                for header in headers.iter() {
+                                    let _guard = header.lock();
+                                    header.notify_all();
+                                }
+                            }
+                        }
+                        assert_eq!(hashes, [0, 1].map(|n| headers[n].identity_hash()));
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert_eq!(*tokens.lock(), 0);
+            assert!(headers.iter().all(|header| !header.is_locked()));
+        },
+        1_000,
+    );
+}
+
+#[test]
+fn a_bounded_queue_passes_everything_on() {
+    shuttle::check_random(
+        || {
+            let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new(), Condvar::new()));
+            let mut threads = Vec::new();
+            for n in 0..2 {
+                let producer = Arc::clone(&shared);
+                threads.push(thread::spawn(move || {
+                    let (queue, filled, emptied) = &*producer;
+                    for item in 0..3 {
+                        let mut queue = queue.lock();
+                        emptied.wait_while(&mut queue, |queue| !queue.is_empty());
+                        queue.push(n * 3 + item);
+                        filled.notify_one();
+                    }
+                }));
+                let consumer = Arc::clone(&shared);
+                threads.push(thread::spawn(move || {
+                    let (queue, filled, emptied) = &*consumer;
+                    for _ in 0..3 {
+                        let mut queue = queue.lock();
+                        filled.wait_while(&mut queue, |queue| queue.is_empty());
+                        queue.pop();
+                        emptied.notify_all();
+                    }
+                }));
+            }
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert!(shared.0.lock().is_empty());
         },
         1_000,
     );

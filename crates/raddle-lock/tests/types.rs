@@ -2,7 +2,10 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
-use raddle_lock::{Mutex, MutexGuard, RawThinLock};
+use raddle_lock::{
+    Condvar, HeaderGuard, LockStats, MappedMutexGuard, Mutex, MutexGuard, ObjectHeader,
+    RawThinLock, ReentrantLock, ReentrantLockGuard, WaitResult,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -10,12 +13,19 @@ const _: () = {
     assert!(size_of::<RawThinLock>() == 4);
     assert!(align_of::<RawThinLock>() == 4);
     assert!(size_of::<Mutex<()>>() == 4);
+    assert!(size_of::<ObjectHeader>() == 4);
+    assert!(align_of::<ObjectHeader>() == 4);
+    assert!(size_of::<ReentrantLock<()>>() == 4);
+    assert!(size_of::<Condvar>() == 4);
+    assert!(size_of::<Option<HeaderGuard<'_>>>() == size_of::<usize>());
     assert!(size_of::<Mutex<u32>>() == 8);
     assert!(size_of::<Mutex<[u8; 4]>>() == 8);
     assert!(size_of::<Option<MutexGuard<'_, u32>>>() == size_of::<usize>());
 };
 
 static IN_A_STATIC: Mutex<u32> = Mutex::new(0);
+const _: (ObjectHeader, ReentrantLock<u8>, Condvar, RawThinLock) =
+    (ObjectHeader::new(), ReentrantLock::new(0), Condvar::new(), RawThinLock::new());
 
 macro_rules! is {
     ($($t:ty: $bound:path),* $(,)?) => { $(const _: fn() = || {
@@ -42,11 +52,24 @@ is! {
     Mutex<Cell<u32>>: Send, Mutex<Cell<u32>>: Sync,
     Mutex<dyn Send>: Sync,
     MutexGuard<'static, u32>: Sync,
+    MappedMutexGuard<'static, u32>: Sync,
+    ObjectHeader: Send, ObjectHeader: Sync,
+    Condvar: Send, Condvar: Sync,
+    ReentrantLock<Cell<u32>>: Send, ReentrantLock<Cell<u32>>: Sync,
+    ReentrantLockGuard<'static, u32>: Sync,
+    HeaderGuard<'static>: Sync,
+    WaitResult: Send, LockStats: Send,
 }
 is_not! {
     Mutex<Rc<u32>>: Send, Mutex<Rc<u32>>: Sync,
     MutexGuard<'static, u32>: Send,
     MutexGuard<'static, Cell<u32>>: Sync,
+    MappedMutexGuard<'static, u32>: Send,
+    MappedMutexGuard<'static, Cell<u32>>: Sync,
+    HeaderGuard<'static>: Send,
+    ReentrantLock<Rc<u32>>: Send, ReentrantLock<Rc<u32>>: Sync,
+    ReentrantLockGuard<'static, u32>: Send,
+    ReentrantLockGuard<'static, Cell<u32>>: Sync,
 }
 
 #[test]

@@ -11,13 +11,22 @@
 //! beside the id, every live or forgotten guard has a depth of its own, and a guard dropped out of
 //! turn panics without changing anything.
 //! **I3** A thread's own id goes back only if no foreign guard is left that could restore it.
+//! **I4** A strand that ends while it holds something ([`Local::hold`]) is *abandoned*: its id never
+//! goes back, so nobody else is ever taken for the owner of what it held, and the hook is told
+//! ([`set_abandon_hook`]).
 //!
-//! A thread must not end while it holds a lock: its id will name another thread's strand.
+//! # Tokens
+//!
+//! When all 65,535 ids are taken a strand still has a name, [`token`]: a number above 65,535 that no
+//! other strand has. It keeps it until it holds nothing and an id is free.
 
+mod abandon;
 mod dispenser;
 
+pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 
+use crate::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,20 +57,164 @@ impl fmt::Debug for StrandId {
 }
 
 /// How many ids there are; few under models, so that running out of them is explored too.
-const LIMIT: u16 = if cfg!(any(raddle_loom, raddle_shuttle)) { 7 } else { u16::MAX };
+const LIMIT: u16 = if cfg!(any(raddle_loom, raddle_shuttle)) { 3 } else { u16::MAX };
 
 crate::lazy_static! {
     static DISPENSER: Dispenser = Dispenser::new(LIMIT);
 }
 
-/// What this thread runs as: the id (0: none assigned yet) below the depth of foreign strands.
-#[derive(Clone, Copy, Default)]
-struct Running {
-    depth: u32,
-    id: u16,
+crate::lazy_static! {
+    /// The next token for a strand without an id.
+    static NEXT_TOKEN: AtomicU32 = AtomicU32::new(1 << 16);
 }
 
-/// Gives the thread's own id back when the thread ends.
+/// What this thread runs as: plain cells, read on every lock and unlock.
+///
+/// All of it belongs to the strand that runs now: [`enter_foreign`] puts it aside.
+#[derive(Debug)]
+pub struct Local {
+    /// The id or token; 0: none assigned yet.
+    token: Cell<u32>,
+    /// How many things the strand has taken, and how many it has let go. Two counts, because one that
+    /// goes up and soon down again is a longer chain of instructions, which a lock feels.
+    taken: Cell<u32>,
+    let_go: Cell<u32>,
+    /// See [`Local::irregular`].
+    irregular: Cell<u32>,
+    /// How many foreign strands are nested on this thread.
+    depth: Cell<u32>,
+}
+
+/// What [`enter_foreign`] puts aside.
+#[derive(Clone, Copy)]
+struct Saved {
+    token: u32,
+    holds: u32,
+    irregular: u32,
+    depth: u32,
+}
+
+impl Local {
+    const fn new() -> Local {
+        Local {
+            token: Cell::new(0),
+            taken: Cell::new(0),
+            let_go: Cell::new(0),
+            irregular: Cell::new(0),
+            depth: Cell::new(0),
+        }
+    }
+
+    /// The running strand's id or token if it has one already, else 0. Costs one load.
+    #[inline(always)]
+    pub fn token_or_zero(&self) -> u32 {
+        self.token.get()
+    }
+
+    /// The running strand's id or token, assigned now if need be.
+    #[inline]
+    pub fn token(&self) -> u32 {
+        match self.token.get() {
+            token @ 1..=0xFFFF => token,
+            _ => self.assign(),
+        }
+    }
+
+    /// Says that the running strand holds one thing more, which it must not end with (I4).
+    #[inline(always)]
+    pub fn hold(&self) {
+        self.taken.set(self.taken.get().wrapping_add(1));
+    }
+
+    /// Takes one [`hold`](Local::hold) back.
+    #[inline(always)]
+    pub fn unhold(&self) {
+        self.let_go.set(self.let_go.get().wrapping_add(1));
+    }
+
+    /// How many things the running strand holds.
+    #[inline(always)]
+    pub fn holds(&self) -> u32 {
+        self.taken.get().wrapping_sub(self.let_go.get())
+    }
+
+    /// A count that whoever locks keeps as he likes, with this promise: while it is zero, everything
+    /// this thread holds was taken by the strand that runs now. It is at least one on a foreign
+    /// strand, and on a thread on which a foreign strand was abandoned.
+    #[inline(always)]
+    pub fn irregular(&self) -> u32 {
+        self.irregular.get()
+    }
+
+    /// Adds to [`irregular`](Local::irregular), wrapping round: `u32::MAX` takes one away.
+    #[inline(always)]
+    pub fn add_irregular(&self, n: u32) {
+        self.irregular.set(self.irregular.get().wrapping_add(n));
+    }
+
+    /// A strand with a token asks again for an id, if it holds nothing that bears the token.
+    #[cold]
+    fn assign(&self) -> u32 {
+        let had = self.token.get();
+        if had != 0 && self.holds() != 0 {
+            return had;
+        }
+        if let Some(id) = DISPENSER.take() {
+            // A foreign strand's guard gives its id back; a thread's own goes back at its end.
+            if self.depth.get() > 0 || AT_THREAD_END.try_with(|_| ()).is_ok() {
+                self.token.set(u32::from(id.get()));
+                return u32::from(id.get());
+            }
+            DISPENSER.give_back(id);
+        }
+        if had == 0 {
+            // ORD: `Relaxed`: uniqueness is all that matters.
+            let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+            if token <= u32::from(u16::MAX) {
+                // Four billion strands beyond the ids have been. A second owner of one name would
+                // be let into the first one's locks.
+                eprintln!("raddle: out of names for strands");
+                std::process::abort();
+            }
+            self.token.set(token);
+        }
+        self.token.get()
+    }
+
+    fn save(&self) -> Saved {
+        Saved {
+            token: self.token.get(),
+            holds: self.holds(),
+            irregular: self.irregular.get(),
+            depth: self.depth.get(),
+        }
+    }
+
+    fn restore(&self, saved: Saved) {
+        self.token.set(saved.token);
+        self.taken.set(saved.holds);
+        self.let_go.set(0);
+        self.irregular.set(saved.irregular);
+        self.depth.set(saved.depth);
+    }
+}
+
+/// The strand ends: its id goes back, or it is abandoned (I4).
+fn end(ended: Saved) {
+    let Some(id) = u16::try_from(ended.token).ok().and_then(NonZeroU16::new) else {
+        if ended.holds as i32 > 0 {
+            abandon::report(None, ended.holds);
+        }
+        return; // Tokens are not used twice.
+    };
+    if ended.holds as i32 > 0 {
+        abandon::report(Some(StrandId(id)), ended.holds);
+    } else {
+        DISPENSER.give_back(StrandId(id));
+    }
+}
+
+/// Ends the thread's own strand when the thread ends.
 struct AtThreadEnd;
 
 impl Drop for AtThreadEnd {
@@ -69,10 +222,10 @@ impl Drop for AtThreadEnd {
         if cfg!(any(raddle_loom, raddle_shuttle)) {
             return; // A model tears its statics down before its threads' locals.
         }
-        let running = RUNNING.with(Cell::get);
-        if let (0, Some(id)) = (running.depth, NonZeroU16::new(running.id)) {
-            RUNNING.with(|r| r.set(Running::default()));
-            DISPENSER.give_back(StrandId(id)); // I3: no guard is left
+        let ended = RUNNING.with(Local::save);
+        if ended.depth == 0 {
+            RUNNING.with(|local| local.restore(Local::new().save()));
+            end(ended); // I3: no guard is left
         }
     }
 }
@@ -80,10 +233,16 @@ impl Drop for AtThreadEnd {
 // Two variables, so that the one read on every call needs no destructor, and with it no check
 // whether it still lives.
 crate::thread_local! {
-    static RUNNING: Cell<Running> = const { Cell::new(Running { depth: 0, id: 0 }) };
+    static RUNNING: Local = const { Local::new() };
 }
 crate::thread_local! {
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
+}
+
+/// Passes `f` the running strand's cells. Costs a thread-local address.
+#[inline(always)]
+pub fn with_local<R>(f: impl FnOnce(&Local) -> R) -> R {
+    RUNNING.with(f)
 }
 
 /// The id of the strand that runs now, assigned on first use; `None` while all ids are taken.
@@ -92,29 +251,25 @@ crate::thread_local! {
 /// are being destroyed, a thread that has no id gets none.
 #[inline]
 pub fn current() -> Option<StrandId> {
-    match NonZeroU16::new(RUNNING.with(Cell::get).id) {
-        Some(id) => Some(StrandId(id)),
-        None => assign(),
-    }
+    u16::try_from(token()).ok().and_then(NonZeroU16::new).map(StrandId)
 }
 
-#[cold]
-fn assign() -> Option<StrandId> {
-    let id = DISPENSER.take()?;
-    let running = RUNNING.with(Cell::get);
-    // A foreign strand's guard gives its id back; a thread's own is given back at the thread's end.
-    if running.depth == 0 && AT_THREAD_END.try_with(|_| ()).is_err() {
-        DISPENSER.give_back(id);
-        return None;
-    }
-    RUNNING.with(|r| r.set(Running { id: id.get(), ..running }));
-    Some(id)
+/// The name of the strand that runs now: its id as a number or, while all ids are taken, a larger
+/// number that no other strand ever has. It stays the same for as long as the strand holds something.
+///
+/// ```
+/// use raddle_sync::strand;
+/// assert_eq!(strand::token(), u32::from(strand::current().unwrap().get()));
+/// ```
+#[inline]
+pub fn token() -> u32 {
+    RUNNING.with(Local::token)
 }
 
 /// Runs as another strand until the guard is dropped.
 ///
-/// The new strand gets an id only if [`current`] asks for one; entering and leaving cost a
-/// thread-local read and write each.
+/// The new strand gets an id only if [`current`] asks for one; entering and leaving cost a few
+/// thread-local reads and writes each.
 ///
 /// ```
 /// use raddle_sync::strand;
@@ -133,10 +288,10 @@ fn assign() -> Option<StrandId> {
 #[must_use = "the foreign strand ends when the guard is dropped"]
 #[inline]
 pub fn enter_foreign() -> ForeignStrand {
-    RUNNING.with(|r| {
-        let outer = r.get();
+    RUNNING.with(|local| {
+        let outer = local.save();
         let depth = outer.depth.checked_add(1).expect("foreign strands nested too deep");
-        r.set(Running { depth, id: 0 });
+        local.restore(Saved { token: 0, holds: 0, irregular: 1, depth });
         ForeignStrand { outer, not_send: PhantomData }
     })
 }
@@ -146,24 +301,40 @@ pub fn enter_foreign() -> ForeignStrand {
 /// Guards are dropped in the reverse order of entering, as scopes do by themselves. If an inner one was
 /// forgotten, the outer one ends its strand too; one that is dropped after an outer one does nothing.
 pub struct ForeignStrand {
-    outer: Running,
+    outer: Saved,
     not_send: PhantomData<*const ()>,
 }
 
 impl Drop for ForeignStrand {
     #[inline]
     fn drop(&mut self) {
-        let inner = RUNNING.with(|r| {
-            let inner = r.get();
+        let inner = RUNNING.with(|local| {
+            let inner = local.save();
             // Not innermost any more: an outer guard has ended this strand already (I2).
             (inner.depth > self.outer.depth).then(|| {
-                r.set(self.outer);
-                inner.id
+                local.restore(self.outer);
+                inner
             })
         });
-        if let Some(id) = inner.and_then(NonZeroU16::new) {
-            DISPENSER.give_back(StrandId(id));
+        if let Some(inner) = inner.filter(|inner| inner.token != 0 || inner.holds != 0) {
+            self.settle(inner);
         }
+    }
+}
+
+impl ForeignStrand {
+    fn settle(&self, inner: Saved) {
+        let holds = inner.holds as i32;
+        RUNNING.with(|local| {
+            if holds < 0 {
+                // It let go of what the strand beneath it had taken.
+                local.taken.set(local.taken.get().wrapping_add_signed(holds));
+            } else if holds > 0 {
+                // It leaves things held, which may come to light on this thread later.
+                local.add_irregular(1);
+            }
+        });
+        end(inner);
     }
 }
 
@@ -240,5 +411,49 @@ mod tests {
         std::mem::forget(enter_foreign());
         drop(outer);
         assert_eq!(current(), base);
+    }
+
+    #[test]
+    fn a_strand_that_ends_with_a_hold_is_reported_and_its_id_retired() {
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let sink = Arc::clone(&told);
+        set_abandon_hook(Some(Arc::new(move |abandoned: &Abandoned| {
+            sink.lock().unwrap().push((abandoned.id(), abandoned.holds(), abandoned.to_string()));
+        })));
+        let retired = thread::Builder::new()
+            .name("careless".into())
+            .spawn(|| {
+                let id = current();
+                with_local(Local::hold);
+                id
+            })
+            .unwrap()
+            .join()
+            .unwrap();
+        let foreign = enter_foreign();
+        let retired_too = current();
+        with_local(Local::hold);
+        drop(foreign);
+        set_abandon_hook(None);
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 2, "each once: {told:?}");
+        assert_eq!((told[0].0, told[0].1), (retired, 1));
+        assert!(told[0].2.contains("careless"), "{}", told[0].2);
+        assert_eq!(told[1].0, retired_too);
+        assert!(with_local(Local::irregular) > 0, "what it held may turn up on this thread");
+        with_local(|local| local.add_irregular(u32::MAX));
+        for _ in 0..200 {
+            let id = thread::spawn(current).join().unwrap();
+            assert!(id != retired && id != retired_too, "{id:?} was retired");
+        }
+    }
+
+    #[test]
+    fn what_a_foreign_strand_lets_go_is_taken_off_the_one_beneath() {
+        with_local(Local::hold);
+        let foreign = enter_foreign();
+        with_local(Local::unhold);
+        drop(foreign);
+        assert_eq!(with_local(Local::holds), 0);
     }
 }

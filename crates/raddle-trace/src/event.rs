@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | 0-7 | `tsc` | time stamp, in ticks of the trace's clock |
 //! | 8 | `kind` | [`EventKind`] |
-//! | 9 | `flags` | bits that a kind defines; 0 otherwise |
+//! | 9 | `flags` | its lowest two bits: a [`Subject`]; the others are 0 |
 //! | 10-11 | `aux` | the other worker, the queue's length: see the kind |
 //! | 12-15 | `task` | the task it is about, or a count |
 //!
-//! All little-endian.
+//! All little-endian. Workers are named by the number of their lane in the trace.
 
 use std::error::Error;
 use std::fmt;
@@ -48,7 +48,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    1 Submit "SUBMIT" "A task is handed to the pool from outside: a region begins."
+    1 Submit "SUBMIT" "A task is handed to the pool, or a region is marked: a region begins; `aux`: its name's number from 1 on, or 0."
     2 Fork "FORK" "A task is put on the worker's own queue; `aux`: the queue's length after."
     3 Exec "EXEC" "A task begins to run."
     4 Executed "EXECUTED" "A task has run."
@@ -58,7 +58,7 @@ kinds! {
     8 Waited "WAITED" "The task it waited for is done."
     9 Steal "STEAL" "A task is taken from another worker's queue; `aux`: that worker."
     10 Park "PARK" "A worker goes to sleep."
-    11 Unpark "UNPARK" "A worker wakes another; `aux`: that other."
+    11 Unpark "UNPARK" "A worker begins to wake another; `aux`: that other, `task`: the ticks it took."
     12 Unparked "UNPARKED" "A worker has woken up."
     13 Resolve "RESOLVE" "A future has its result."
     14 TouchBegin "TOUCH_BEGIN" "Somebody asks for a future's result."
@@ -69,6 +69,8 @@ kinds! {
     19 WorkerSpawn "WORKER_SPAWN" "A worker's thread starts; `aux`: the worker."
     20 WorkerDie "WORKER_DIE" "A worker's thread ends; `aux`: the worker."
     21 Drop "DROP" "Events were lost here; `task`: how many."
+    22 Search "SEARCH" "A worker that has found no work keeps looking."
+    23 Ask "ASK" "A worker asks another, whose work is private, to share it; `aux`: that other."
 }
 
 impl EventKind {
@@ -90,7 +92,7 @@ impl EventKind {
             EnvEnd => Some(EnvBegin),
             WorkerDie => Some(WorkerSpawn),
             Submit | Fork | Exec | Join | Wait | Steal | Park | Unpark | Resolve | TouchBegin
-            | Kill | EnvBegin | WorkerSpawn | Drop => None,
+            | Kill | EnvBegin | WorkerSpawn | Drop | Search | Ask => None,
         }
     }
 }
@@ -118,6 +120,19 @@ impl fmt::Display for UnknownKind {
 
 impl Error for UnknownKind {}
 
+/// What an event's `task` numbers. Two events are about the same task if both agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Subject {
+    /// Anything: traces made by hand need no more.
+    Any = 0,
+    /// A fork, numbered by its worker and its depth there: another fork has the number after it.
+    Fork = 1,
+    /// A spawned task.
+    Task = 2,
+    /// A region: what one submission starts.
+    Region = 3,
+}
+
 /// One thing that happened, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -125,7 +140,7 @@ pub struct Event {
     pub tsc: u64,
     /// What.
     pub kind: EventKind,
-    /// Bits that the kind defines; 0 otherwise.
+    /// The [`Subject`], in the lowest two bits.
     pub flags: u8,
     /// The other worker, or the queue's length: see the kind.
     pub aux: u16,
@@ -142,6 +157,21 @@ impl Event {
     /// An event with neither flags nor `aux`.
     pub const fn new(tsc: u64, kind: EventKind, task: u32) -> Event {
         Event { tsc, kind, flags: 0, aux: 0, task }
+    }
+
+    /// What the event's `task` numbers.
+    pub const fn subject(&self) -> Subject {
+        match self.flags & 3 {
+            0 => Subject::Any,
+            1 => Subject::Fork,
+            2 => Subject::Task,
+            _ => Subject::Region,
+        }
+    }
+
+    /// The task it is about, told apart from those of other subjects.
+    pub const fn key(&self) -> (Subject, u32) {
+        (self.subject(), self.task)
     }
 
     /// The event as it is written to files.
@@ -194,14 +224,14 @@ mod tests {
                     assert_eq!(event.to_bytes(), bytes);
                 }
                 Err(error) => {
-                    assert!(!(1..=21).contains(&number));
+                    assert!(!(1..=23).contains(&number));
                     assert!(
                         error.to_string().starts_with(&format!("unknown event kind {number} "))
                     );
                 }
             }
         }
-        assert_eq!(EventKind::ALL.len(), 21);
+        assert_eq!(EventKind::ALL.len(), 23);
     }
 
     #[test]

@@ -1,8 +1,16 @@
 //! What happened in a parallel region, and where its time went.
 //!
-//! An [`Event`] is 16 bytes; a [`Trace`] holds one list of them per worker and the two clock readings
-//! that turn its time stamps into nanoseconds; [`Trace::phases`] splits each region's time into five
-//! phases. No pool is needed: a trace can be recorded by raddle, read from bytes, or made by hand.
+//! | to | use |
+//! |---|---|
+//! | hold events | [`Event`], 16 bytes; [`Lane`], those of one thread; [`Trace`], all |
+//! | split a region's time into five phases | [`Trace::phases`] |
+//! | see what each worker did | [`Trace::workers`], [`Lane::segments`] |
+//! | see what wakes and steals cost | [`Trace::wakes`] |
+//! | find what bounded a region | [`Trace::longest_chain`], [`Trace::lengths`], [`Trace::advice`] |
+//! | keep it | [`Trace::save`], [`Trace::load`], [`Writer`] |
+//! | show it | [`Trace::summary`], [`Trace::html`], [`Trace::chrome_json`] |
+//!
+//! No pool is needed: a trace can be recorded by raddle, read from a file, or made by hand.
 //!
 //! ```
 //! use raddle_trace::{ClockPair, Event, EventKind::*, Lane, Trace};
@@ -22,10 +30,28 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
+mod chain;
+mod chrome;
+mod edges;
 mod event;
+pub mod file;
+mod html;
+mod lengths;
 mod phases;
+mod queues;
+mod states;
+mod summary;
 mod trace;
+mod workers;
 
-pub use event::{Event, EventKind, UnknownKind};
+pub use advice::Advice;
+pub use chain::Chain;
+pub use edges::{Edge, EdgeKind, Wakes};
+pub use event::{Event, EventKind, Subject, UnknownKind};
+pub use file::{Damage, LoadError, Writer};
+pub use lengths::Lengths;
 pub use phases::Phases;
-pub use trace::{ClockPair, Lane, Trace};
+pub use states::{Segment, State};
+pub use trace::{ClockPair, Lane, Trace, TraceLevel};
+pub use workers::Times;

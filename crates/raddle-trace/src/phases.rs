@@ -12,13 +12,16 @@
 //! | root done | the root's `RESOLVE`, else its last `EXECUTED` | catch-up |
 //! | resumed | the submitter's `WAITED`, `JOINED` or `TOUCH_END` for the root | result hand-off |
 //!
-//! A lane is *active* while the innermost interval open on it is an `EXEC`. Whichever region its task
+//! A lane is *active* while the innermost interval open on it is an `EXEC` ([`State::Executing`]). Whichever region its task
 //! belongs to: where regions overlap, each sees the other's work as activity.
 
-use crate::event::{Event, EventKind};
-use crate::trace::{Lane, Trace};
+use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
+
+use crate::event::{Event, EventKind, Subject};
+use crate::states::{Follower, State};
+use crate::trace::{Lane, Trace};
 
 /// The five phases of one region, what no phase accounts for, and how parallel it became.
 ///
@@ -27,6 +30,12 @@ use std::time::Duration;
 pub struct Phases {
     /// The region's root task.
     pub task: u32,
+    /// The region's name, if it was given one.
+    pub name: Option<String>,
+    /// The lane that submitted it.
+    pub lane: usize,
+    /// When it was submitted, from the start of the trace.
+    pub start: Duration,
     /// From the submission to the root's first execution.
     pub first_handoff: Duration,
     /// From there to the first instant at peak parallelism.
@@ -44,73 +53,131 @@ pub struct Phases {
     pub total: Duration,
     /// The most lanes that were active at once.
     pub peak: usize,
-    /// The lanes of the trace, the submitter's among them.
-    pub lanes: usize,
+    /// How many could have been: [`Trace::width`].
+    pub width: usize,
     /// How many boundaries came out before the one they follow, clocks of processors being what they
     /// are, and were moved up to it.
     pub clamped: usize,
 }
 
+impl Phases {
+    /// The five phases and the rest, with their names.
+    pub fn parts(&self) -> [(&'static str, Duration); 6] {
+        [
+            ("first hand-off", self.first_handoff),
+            ("ramp-up", self.ramp_up),
+            ("full parallelism", self.full_parallelism),
+            ("catch-up", self.catch_up),
+            ("result hand-off", self.result_handoff),
+            ("unattributed", self.unattributed),
+        ]
+    }
+}
+
+/// What the trace says about one region.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    lane: usize,
+    submit: Event,
+    first_exec: Option<u64>,
+    resolved: Option<u64>,
+    executed: Option<u64>,
+    resumed: Option<u64>,
+}
+
 impl Trace {
-    /// The phases of each region, in the order of submission. Costs a sort of all events,
-    /// and a pass over them for each region.
+    /// The phases of each region, in the order of submission. Costs a sort of all events, and for each
+    /// region a look at what changed while it ran.
     ///
     /// See the [crate] for an example.
     pub fn phases(&self) -> Vec<Phases> {
-        let changes = activity(&self.lanes);
-        let mut regions: Vec<(&Lane, &Event)> = self
-            .lanes
-            .iter()
-            .flat_map(|lane| lane.events.iter().map(move |event| (lane, event)))
-            .filter(|(_, event)| event.kind == EventKind::Submit)
-            .collect();
-        regions.sort_by_key(|(_, submit)| submit.tsc);
-        regions.into_iter().map(|(lane, submit)| self.region(lane, submit, &changes)).collect()
+        let activity = Activity::of(&self.lanes);
+        let mut regions = self.find_regions();
+        regions.sort_by_key(|found| found.submit.tsc);
+        regions.into_iter().map(|found| self.region(found, &activity)).collect()
     }
 
-    fn region(&self, submitter: &Lane, submit: &Event, changes: &[(u64, i32)]) -> Phases {
-        use EventKind::{Exec, Executed, Joined, Resolve, TouchEnd, Waited};
-        let root = submit.task;
-        let all = || self.lanes.iter().flat_map(|lane| &lane.events).filter(|e| e.task == root);
-        let of = |kind| all().filter(move |e| e.kind == kind).map(|e| e.tsc);
+    fn find_regions(&self) -> Vec<Found> {
+        let mut regions = Vec::new();
+        let mut by_key: HashMap<(Subject, u32), Vec<usize>> = HashMap::new();
+        let mut waiting: HashMap<(usize, (Subject, u32)), Vec<usize>> = HashMap::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for event in lane.events.iter().filter(|e| e.kind == EventKind::Submit) {
+                by_key.entry(event.key()).or_default().push(regions.len());
+                waiting.entry((number, event.key())).or_default().push(regions.len());
+                regions.push(Found {
+                    lane: number,
+                    submit: *event,
+                    first_exec: None,
+                    resolved: None,
+                    executed: None,
+                    resumed: None,
+                });
+            }
+        }
+        // Numbers may come back: an event belongs to the last region of its number that was submitted
+        // before it, or to the first one if the clocks have it that none was.
+        for same in by_key.values_mut().chain(waiting.values_mut()) {
+            same.sort_by_key(|&region| regions[region].submit.tsc);
+        }
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for event in &lane.events {
+                use EventKind::{Exec, Executed, Joined, Resolve, TouchEnd, Waited};
+                let of = match event.kind {
+                    Exec | Executed | Resolve => by_key.get(&event.key()),
+                    Joined | TouchEnd | Waited => waiting.get(&(number, event.key())),
+                    _ => None,
+                };
+                if let Some(same) = of {
+                    let tsc = event.tsc;
+                    let before = same.partition_point(|&r| regions[r].submit.tsc <= tsc);
+                    let found: &mut Found = &mut regions[same[before.saturating_sub(1)]];
+                    let first = |so_far: Option<u64>| Some(so_far.map_or(tsc, |t| t.min(tsc)));
+                    match event.kind {
+                        Exec => found.first_exec = first(found.first_exec),
+                        Resolve => found.resolved = first(found.resolved),
+                        Executed => found.executed = found.executed.max(Some(tsc)),
+                        _ if tsc >= found.submit.tsc => found.resumed = first(found.resumed),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        regions
+    }
+
+    fn region(&self, found: Found, activity: &Activity) -> Phases {
+        let submit = found.submit.tsc;
         let mut clamped = 0;
         let mut not_before = |tsc: u64, bound: u64| {
             clamped += usize::from(tsc < bound);
             tsc.max(bound)
         };
-
-        let first_exec = of(Exec).min().map(|tsc| not_before(tsc, submit.tsc));
-        let done = of(Resolve).min().or_else(|| of(Executed).max());
-        let done = done.map(|tsc| not_before(tsc, first_exec.unwrap_or(submit.tsc)));
-        let resumed = submitter
-            .events
-            .iter()
-            .find(|e| {
-                e.task == root
-                    && e.tsc >= submit.tsc
-                    && matches!(e.kind, Waited | Joined | TouchEnd)
-            })
-            .map(|e| not_before(e.tsc, done.unwrap_or(submit.tsc)));
-        let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit.tsc));
+        let first_exec = found.first_exec.map(|tsc| not_before(tsc, submit));
+        let done = found.resolved.or(found.executed);
+        let done = done.map(|tsc| not_before(tsc, first_exec.unwrap_or(submit)));
+        let resumed = found.resumed.map(|tsc| not_before(tsc, done.unwrap_or(submit)));
+        let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
-        let (peak, peak_begin, peak_end) = peak_within(changes, window);
+        let (peak, peak_begin, peak_end) = activity.peak_within(window);
 
         let between = |from: Option<u64>, to: Option<u64>| match (from, to) {
-            (Some(from), Some(to)) => {
-                Duration::from_nanos(self.nanos(to).saturating_sub(self.nanos(from)))
-            }
+            (Some(from), Some(to)) => Duration::from_nanos(self.between(from, to)),
             _ => Duration::ZERO,
         };
-        let first_handoff = between(Some(submit.tsc), first_exec);
+        let first_handoff = between(Some(submit), first_exec);
         let ramp_up = between(first_exec, peak_begin);
         let full_parallelism = between(peak_begin, peak_end);
         // Nothing was active, yet the root is done: all of it is catching up.
         let catch_up = between(peak_end.or(first_exec), done);
         let result_handoff = between(done, resumed);
-        let total = between(Some(submit.tsc), Some(end));
+        let total = between(Some(submit), Some(end));
         let attributed = first_handoff + ramp_up + full_parallelism + catch_up + result_handoff;
         Phases {
-            task: root,
+            task: found.submit.task,
+            name: self.name_of(&found.submit).map(str::to_owned),
+            lane: found.lane,
+            start: Duration::from_nanos(self.offset(submit)),
             first_handoff,
             ramp_up,
             full_parallelism,
@@ -119,80 +186,73 @@ impl Trace {
             unattributed: total.saturating_sub(attributed),
             total,
             peak,
-            lanes: self.lanes.len(),
+            width: self.width(),
             clamped,
         }
     }
 }
 
-/// When a lane became active (+1) or stopped (-1), over all lanes, in order; at one instant the stops
-/// come first, so that a hand-over from lane to lane does not count as both.
-fn activity(lanes: &[Lane]) -> Vec<(u64, i32)> {
-    let mut changes = Vec::new();
-    for lane in lanes {
-        let mut open: Vec<EventKind> = Vec::new();
-        for event in &lane.events {
-            let was_active = open.last() == Some(&EventKind::Exec);
-            match event.kind {
-                EventKind::Exec
-                | EventKind::Join
-                | EventKind::Wait
-                | EventKind::Park
-                | EventKind::TouchBegin => open.push(event.kind),
-                kind => {
-                    // An end without its beginning, which was lost, ends nothing; intervals inside it
-                    // whose ends were lost end with it.
-                    let begin = kind.opened_by();
-                    if let Some(depth) = open.iter().rposition(|&k| Some(k) == begin) {
-                        open.truncate(depth);
-                    }
-                }
-            }
-            let is_active = open.last() == Some(&EventKind::Exec);
-            if is_active != was_active {
-                changes.push((event.tsc, if is_active { 1 } else { -1 }));
-            }
-        }
-    }
-    changes.sort_unstable();
-    changes
+/// How many lanes were active, over time.
+#[derive(Debug)]
+struct Activity {
+    /// From when on, and how many.
+    steps: Vec<(u64, i64)>,
 }
 
-/// The most lanes active at once within `from..to`, and the first and last instant of that.
-fn peak_within(
-    changes: &[(u64, i32)],
-    (from, to): (u64, u64),
-) -> (usize, Option<u64>, Option<u64>) {
-    let (mut peak, mut first, mut last) = (0, None, None);
-    let mut active = 0;
-    for (index, &(tsc, delta)) in changes.iter().enumerate() {
-        active += delta;
-        let begin = tsc.max(from);
-        let end = changes.get(index + 1).map_or(to, |next| next.0).min(to);
-        if begin < end && active > 0 && active >= peak {
-            if active > peak {
-                (peak, first) = (active, Some(begin));
+impl Activity {
+    /// At one instant the stops come before the starts, so that a hand-over from lane to lane does not
+    /// count as both.
+    fn of(lanes: &[Lane]) -> Activity {
+        let mut changes = Vec::new();
+        for lane in lanes {
+            let mut follower = Follower::new();
+            let mut was_active = false;
+            for event in &lane.events {
+                follower.step(event);
+                let is_active = follower.state() == State::Executing;
+                if is_active != was_active {
+                    changes.push((event.tsc, if is_active { 1 } else { -1 }));
+                    was_active = is_active;
+                }
             }
-            last = Some(end);
         }
+        changes.sort_unstable();
+        let mut active = 0;
+        for (_, change) in &mut changes {
+            active += *change;
+            *change = active;
+        }
+        Activity { steps: changes }
     }
-    (usize::try_from(peak).unwrap_or(0), first, last)
+
+    /// The most lanes active at once within `from..to`, and the first and last instant of that.
+    fn peak_within(&self, (from, to): (u64, u64)) -> (usize, Option<u64>, Option<u64>) {
+        let (mut peak, mut first, mut last) = (0, None, None);
+        // The step that holds at `from` is the last one that begins before or at it.
+        let start = self.steps.partition_point(|step| step.0 <= from).saturating_sub(1);
+        for (index, &(tsc, active)) in self.steps.iter().enumerate().skip(start) {
+            if tsc >= to {
+                break;
+            }
+            let begin = tsc.max(from);
+            let end = self.steps.get(index + 1).map_or(to, |next| next.0).min(to);
+            if begin < end && active > 0 && active >= peak {
+                if active > peak {
+                    (peak, first) = (active, Some(begin));
+                }
+                last = Some(end);
+            }
+        }
+        (usize::try_from(peak).unwrap_or(0), first, last)
+    }
 }
 
 impl fmt::Display for Phases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, time) in [
-            ("first hand-off", self.first_handoff),
-            ("ramp-up", self.ramp_up),
-            ("full parallelism", self.full_parallelism),
-            ("catch-up", self.catch_up),
-            ("result hand-off", self.result_handoff),
-            ("unattributed", self.unattributed),
-            ("total", self.total),
-        ] {
+        for (name, time) in self.parts().into_iter().chain([("total", self.total)]) {
             writeln!(f, "{name:<16} {:>12.1} us", time.as_nanos() as f64 / 1e3)?;
         }
-        write!(f, "peak {} of {}", self.peak, self.lanes)?;
+        write!(f, "peak {} of {}", self.peak, self.width)?;
         if self.clamped > 0 {
             write!(f, ", {} boundaries clamped", self.clamped)?;
         }

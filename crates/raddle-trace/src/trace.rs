@@ -20,13 +20,29 @@ pub struct Lane {
     pub events: Vec<Event>,
     /// How many events were lost because the thread's buffer was full.
     pub dropped: u64,
+    /// The number of the first event here, counted from the thread's first: those before it were
+    /// overwritten.
+    pub first: u64,
 }
 
 impl Lane {
     /// A lane that lost nothing.
     pub fn new(name: impl Into<String>, events: Vec<Event>) -> Lane {
-        Lane { name: name.into(), events, dropped: 0 }
+        Lane { name: name.into(), events, dropped: 0, first: 0 }
     }
+}
+
+/// How much a pool records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TraceLevel {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Regions, steals, sleeps and wakes, and the tasks and forks that change hands. Nothing for a fork
+    /// that nobody steals.
+    Phase,
+    /// Every fork and every task as well.
+    Tasks,
 }
 
 /// What was recorded between two moments.
@@ -36,14 +52,50 @@ pub struct Trace {
     pub start: ClockPair,
     /// Both clocks when it ended.
     pub end: ClockPair,
-    /// One list of events per thread.
+    /// One list of events per thread. Events name workers by their place here.
     pub lanes: Vec<Lane>,
+    /// How many threads may work at once; 0: not known.
+    pub threads: u32,
+    /// The names of regions: a `SUBMIT` with `aux` n is of name n - 1.
+    pub names: Vec<String>,
 }
 
 impl Trace {
     /// A trace without lanes.
     pub fn new(start: ClockPair, end: ClockPair) -> Trace {
-        Trace { start, end, lanes: Vec::new() }
+        Trace { start, end, lanes: Vec::new(), threads: 0, names: Vec::new() }
+    }
+
+    /// How many threads could have worked at once: as many as the pool has, or as there are lanes if
+    /// that is not known.
+    pub fn width(&self) -> usize {
+        if self.threads > 0 { self.threads as usize } else { self.lanes.len() }
+    }
+
+    /// How many events there are on all lanes.
+    pub fn len(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.events.len()).sum()
+    }
+
+    /// Whether there is no event on any lane.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.events.is_empty())
+    }
+
+    /// The name of the region that a `SUBMIT` begins, if it has one.
+    pub(crate) fn name_of(&self, submit: &Event) -> Option<&str> {
+        let number = usize::from(submit.aux).checked_sub(1)?;
+        self.names.get(number).map(String::as_str)
+    }
+
+    /// The time between two stamps; zero if they are the wrong way round.
+    pub(crate) fn between(&self, from: u64, to: u64) -> u64 {
+        self.nanos(to).saturating_sub(self.nanos(from))
+    }
+
+    /// Nanoseconds from the start of the trace.
+    pub(crate) fn offset(&self, tsc: u64) -> u64 {
+        self.nanos(tsc).saturating_sub(self.start.nanos)
     }
 
     /// How many events were lost on all lanes. Conclusions from a trace that lost some are conclusions

@@ -38,9 +38,7 @@ fn request(user: &'static str, number: u64) -> Context {
         true,
         Default::default(),
     );
-    Context::new()
-        .with_remote_span_context(remote)
-        .with_baggage([KeyValue::new("user", user)])
+    Context::new().with_remote_span_context(remote).with_baggage([KeyValue::new("user", user)])
 }
 
 /// The span and the user that whatever is sent from here would carry.

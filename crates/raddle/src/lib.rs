@@ -5,6 +5,9 @@
 //! | two things to do, and need both results | [`join`], or [`Worker::join`] for the cheapest form |
 //! | any number of tasks that borrow from here | [`scope`] |
 //! | a task that outlives this function, whose result is wanted later | [`spawn`] and [`Future::wait`] |
+//! | a value that will be there, and what is to be made of it then | [`Promise`], [`Future::map`] and its kin |
+//! | several futures, all or the first of them | [`collect`](fn@collect), [`first`], [`select`] |
+//! | a value that all tasks of a request see | [`scope_local!`] |
 //! | a number of threads, stacks or hooks of your own | [`Pool::builder`] |
 //! | a lock that takes four bytes | [`lock::Mutex`] |
 //!
@@ -115,6 +118,55 @@
 //! - The prelude of Rust 2024 has a trait of the same name, that of `async` code. `use raddle::Future`
 //!   takes its place in a module; the two are not related.
 //!
+//! # And then: `map`, `flat_map`, `collect`
+//!
+//! Operations on a future say what is to be made of its value when it is there; nobody waits meanwhile.
+//! A [`Promise`] is a future that something else than a closure of the pool completes: another thread, a callback, a timer.
+//!
+//! ```
+//! use raddle::{Future, Promise, collect, spawn};
+//!
+//! fn measure(thread: &'static str) -> Future<usize> {
+//!     spawn(move || thread.len())
+//! }
+//!
+//! let (loom, ready) = Promise::<()>::new();
+//! let lengths = ready
+//!     .flat_map(|()| collect(["warp", "weft", "selvage"].map(measure)))
+//!     .map(|lengths| lengths.into_iter().sum::<usize>());
+//! std::thread::spawn(move || loom.set(()));
+//! assert_eq!(lengths.wait()?, 15);
+//! # Ok::<(), raddle::Failure>(())
+//! ```
+//!
+//! - A failure passes by closures that ask for a value, up to [`recover`](Future::recover),
+//!   [`rescue`](Future::rescue) or [`wait`](Future::wait).
+//! - A closure runs on the thread that completes the future, or at once if it is done. To do more than a little, or where
+//!   locks are held, go [`on`](Future::on) a pool.
+//! - [`interrupt`](Future::interrupt) asks whoever produces the value to stop; it goes upstream through all operations.
+//!   [`within`](Future::within) and [`interrupt_after`](Future::interrupt_after) limit the time.
+//! - `future.await` works in any async runtime, and [`Future::from_async`] has the pool drive an async one.
+//! - An operation is one allocation and two or three atomic operations; on a future that is done it is none. Nothing
+//!   recurses: chains and loops may be millions long.
+//!
+//! [`names`] has the names of all this in other libraries.
+//!
+//! # What everybody knows: scope locals
+//!
+//! A scope local is bound for the time of a call, for all code that runs on behalf of it, on whichever thread:
+//!
+//! ```
+//! raddle::scope_local! { static USER: String; }
+//!
+//! let greeting = USER.bind("ada".into()).run(|| {
+//!     raddle::spawn(|| USER.with(|user| format!("hello {user}"))).wait()
+//! });
+//! assert_eq!(greeting.unwrap(), "hello ada");
+//! ```
+//!
+//! Forks and tasks of scopes inherit all bindings at no cost; spawned tasks and continuations those of values they may
+//! share. [`Snapshot`] takes them to threads that raddle does not start.
+//!
 //! # Pools, guests, hooks
 //!
 //! ```
@@ -193,6 +245,22 @@
 //!   [`Follow`] says how. As soon as anything follows so (a subscriber exists), a fork costs some hundred
 //!   nanoseconds; until then, nothing.
 //!
+//! # Where the time went: `trace`
+//!
+//! A pool that is built with [`PoolBuilder::trace`], or told so later by [`Pool::set_trace`], records what its
+//! workers do; [`Pool::trace`] is a copy of that. [`trace`] says what can be made of it: the five phases of
+//! every region, a table, a page for a browser, JSON for Perfetto, a file.
+//!
+//! ```
+//! use raddle::{Pool, trace::TraceLevel};
+//!
+//! let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
+//! pool.run(|worker| worker.join(|_| 1, |_| 2));
+//! let phases = pool.trace().phases();
+//! println!("ramp-up took {:?} of {:?}", phases[0].ramp_up, phases[0].total);
+//! # Ok::<(), raddle::PoolBuildError>(())
+//! ```
+//!
 //! # What a panic does
 //!
 //! | where | what happens |
@@ -241,10 +309,35 @@
 #[doc(inline)]
 pub use raddle_core::*;
 
+#[doc = include_str!("names.md")]
+pub mod names {
+    #[allow(unused_imports, reason = "for the links")]
+    use raddle_core::*;
+}
+
 /// Locks of four bytes: the crate `raddle-lock`.
 pub use raddle_lock as lock;
-/// Traces, and where their time went: the crate `raddle-trace`.
-pub use raddle_trace as trace;
+/// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
+///
+/// ```
+/// use raddle::{Pool, trace, trace::TraceLevel};
+///
+/// let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
+/// {
+///     let _region = trace::region("twins");
+///     pool.run(|worker| worker.join(|_| 1, |_| 2));
+/// }
+/// let trace = pool.trace();
+/// assert_eq!(trace.phases()[0].name.as_deref(), Some("twins"));
+/// print!("{}", trace.summary());
+/// # Ok::<(), raddle::PoolBuildError>(())
+/// ```
+pub mod trace {
+    #[doc(inline)]
+    pub use raddle_core::trace::{RegionGuard, region};
+    #[doc(inline)]
+    pub use raddle_trace::*;
+}
 
 /// Compiles and runs the examples of the README.
 #[cfg(doctest)]

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use raddle::{
-    Binding, BindingRef, Failure, Future, Killed, Outcome, Pool, PoolBuildError, PoolBuilder, Scope,
-    ScopeLocal, Snapshot, TaskId, Worker,
+    Binding, BindingRef, Failure, Future, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
+    Scope, ScopeLocal, Snapshot, TaskId, Worker,
 };
 
 const _: () = {

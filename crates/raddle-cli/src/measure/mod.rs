@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use self::probe::{Effort, Forks, Futures, HALF, HandOffs};
+use self::probe::{Effort, Forks, Futures, HALF, HandOffs, Locals, Locks};
 use crate::args::Common;
 use crate::error::Error;
 use crate::progress::Progress;
@@ -30,6 +30,8 @@ struct Page {
     fib_one: f64,
     fib_all: f64,
     futures: Futures,
+    locals: Locals,
+    locks: Locks,
     hand_offs: HandOffs,
     idle: Option<f64>,
 }
@@ -45,16 +47,32 @@ impl Page {
         let fib_all = probe::fib_on(&all, effort);
         progress.say("measuring futures");
         let futures = probe::futures(&all, effort);
+        progress.say("measuring inheritance");
+        let locals = probe::locals(&one, effort);
+        progress.say("measuring locks");
+        let locks = probe::locks(effort);
         progress.say("measuring hand-offs");
         let hand_offs = probe::hand_offs(&all, effort);
         progress.say("watching an idle pool");
         let idle = probe::idle(&all, effort);
         let cpu = machine::cpu_model();
-        Ok(Page { effort, cpu, threads, forks, fib_one, fib_all, futures, hand_offs, idle })
+        Ok(Page {
+            effort,
+            cpu,
+            threads,
+            forks,
+            fib_one,
+            fib_all,
+            futures,
+            locals,
+            locks,
+            hand_offs,
+            idle,
+        })
     }
 
     fn text(&self) -> String {
-        let Page { effort, forks, futures, hand_offs, .. } = self;
+        let Page { effort, forks, futures, locals, locks, hand_offs, .. } = self;
         let threads = count(self.threads, "thread");
         let mut page = Lines(String::new());
         page.line(&format!("raddle {} on {threads}", env!("CARGO_PKG_VERSION")));
@@ -78,6 +96,21 @@ impl Page {
         page.times("spawn all, then wait for all", futures.together, futures.boxed);
         page.times("spawn and wait, one by one", futures.alone, futures.boxed);
 
+        page.head("Operations: time for each");
+        page.floor("two small boxes", futures.boxes);
+        page.times("promise, map, set, take", futures.mapped, futures.boxes);
+        page.figure("map on a future that is done", &duration(futures.ready), "");
+
+        page.head(&format!("Inheritance: fib({}) with a scope local bound, per fork", effort.fib));
+        page.floor("nothing bound", locals.fork);
+        page.times("one bound, and not read", locals.bound, locals.fork);
+        page.figure("reading it", &duration(locals.read), "");
+
+        page.head("Locks: taken and released, nobody else there");
+        page.floor("one atomic read-modify-write", locks.atomic);
+        page.times("raddle::lock::Mutex", locks.pair, locks.atomic);
+        page.times("std::sync::Mutex", locks.standard, locks.atomic);
+
         page.head("Hand-off: work given to the pool from outside, median time");
         page.figure("an empty region", &duration(hand_offs.empty), "floor 0");
         let floor = self.join_floor();
@@ -97,7 +130,7 @@ impl Page {
     }
 
     fn json(&self) -> Value {
-        let Page { effort, forks, futures, hand_offs, .. } = self;
+        let Page { effort, forks, futures, locals, locks, hand_offs, .. } = self;
         let nanoseconds = |seconds: f64| seconds * 1e9;
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -123,6 +156,21 @@ impl Page {
                 "boxed_closure": nanoseconds(futures.boxed),
                 "spawn_all_wait_all": nanoseconds(futures.together),
                 "spawn_wait": nanoseconds(futures.alone),
+            },
+            "operation_ns": {
+                "two_boxes": nanoseconds(futures.boxes),
+                "promise_map_set_take": nanoseconds(futures.mapped),
+                "map_on_done": nanoseconds(futures.ready),
+            },
+            "inheritance_ns": {
+                "fork": nanoseconds(locals.fork),
+                "fork_with_a_local_bound": nanoseconds(locals.bound),
+                "read": nanoseconds(locals.read),
+            },
+            "lock_ns": {
+                "atomic": nanoseconds(locks.atomic),
+                "mutex": nanoseconds(locks.pair),
+                "std_mutex": nanoseconds(locks.standard),
             },
             "hand_off_ns": {
                 "empty_region": nanoseconds(hand_offs.empty),

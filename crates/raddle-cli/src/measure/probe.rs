@@ -1,10 +1,11 @@
 //! The measurements themselves; every figure is in seconds.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle::{Pool, Worker};
+use raddle::{Future, Pool, Promise, Worker, scope_local};
 
 use super::machine;
 use crate::workload::fib;
@@ -102,6 +103,12 @@ pub(super) struct Futures {
     pub(super) together: f64,
     /// One spawned and waited for at a time.
     pub(super) alone: f64,
+    /// Two small boxes: the floor of a promise and an operation.
+    pub(super) boxes: f64,
+    /// A promise, an operation on its future, set and taken.
+    pub(super) mapped: f64,
+    /// An operation on a future that is done.
+    pub(super) ready: f64,
 }
 
 pub(super) fn futures(pool: &Pool, effort: Effort) -> Futures {
@@ -124,7 +131,74 @@ pub(super) fn futures(pool: &Pool, effort: Effort) -> Futures {
             _ = black_box(pool.spawn(|| black_box(1)).wait());
         },
     );
-    Futures { boxed: boxed / count as f64, together: together / count as f64, alone }
+    let each = |work: &dyn Fn()| fastest(effort.rounds, &|| (0..count).for_each(|_| work()));
+    let boxes = each(&|| _ = black_box((Box::new([0_u64; 2]), Box::new([0_u64; 3]))));
+    let mapped = each(&|| {
+        let (promise, future) = Promise::new();
+        let next = future.map(|n: u64| n + 1);
+        promise.set(black_box(1));
+        _ = black_box(next.wait());
+    });
+    let ready = each(&|| _ = black_box(black_box(Future::ready(1_u64)).map(|n| n + 1).wait()));
+    let [boxed, together, boxes, mapped, ready] =
+        [boxed, together, boxes, mapped, ready].map(|time| time / count as f64);
+    Futures { boxed, together, alone, boxes, mapped, ready }
+}
+
+scope_local! {
+    static UNUSED: u64;
+}
+
+/// What a fork costs while a scope local is bound that nobody reads, and reading one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Locals {
+    /// A fork with nothing bound: the floor.
+    pub(super) fork: f64,
+    pub(super) bound: f64,
+    pub(super) read: f64,
+}
+
+pub(super) fn locals(one: &Pool, effort: Effort) -> Locals {
+    let n = effort.fib;
+    let forks = (fib::sequential(n + 1) - 1) as f64;
+    let fork = || _ = black_box(one.run(|worker| forked(worker, black_box(n))));
+    let bound = || UNUSED.bind(1).run(fork);
+    // In turns: a processor changes its pace.
+    let (mut plain, mut inherited) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..effort.rounds {
+        plain = plain.min(time(fork));
+        inherited = inherited.min(time(bound));
+    }
+    let reads = effort.futures;
+    let read = UNUSED.bind(1).run(|| {
+        fastest(effort.rounds, &|| {
+            (0..reads).for_each(|_| _ = black_box(UNUSED.with(|value| *value)));
+        })
+    });
+    Locals { fork: plain / forks, bound: inherited / forks, read: read / reads as f64 }
+}
+
+/// What taking and releasing a lock costs that nobody else wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Locks {
+    /// One atomic read-modify-write: the floor.
+    pub(super) atomic: f64,
+    pub(super) pair: f64,
+    pub(super) standard: f64,
+}
+
+pub(super) fn locks(effort: Effort) -> Locks {
+    let count = effort.futures;
+    let word = AtomicU64::new(0);
+    let (ours, theirs) = (raddle::lock::Mutex::new(0_u64), std::sync::Mutex::new(0_u64));
+    let each = |work: &dyn Fn()| {
+        fastest(effort.rounds, &|| (0..count).for_each(|_| work())) / count as f64
+    };
+    Locks {
+        atomic: each(&|| _ = black_box(word.swap(1, Ordering::Relaxed))),
+        pair: each(&|| *ours.lock() += 1),
+        standard: each(&|| *theirs.lock().unwrap_or_else(|e| e.into_inner()) += 1),
+    }
 }
 
 /// How long it takes to hand work to the pool from outside.
@@ -208,7 +282,6 @@ mod tests {
 
     #[test]
     fn forks_are_counted_right() {
-        use std::sync::atomic::{AtomicU64, Ordering};
         fn count(n: u32, forks: &AtomicU64) {
             if n >= 2 {
                 forks.fetch_add(1, Ordering::Relaxed);

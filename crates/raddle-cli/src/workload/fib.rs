@@ -13,13 +13,13 @@ use crate::timing;
 const LARGEST: u32 = 90;
 
 pub(crate) fn run(args: &FibArgs, common: &Common) -> Result<(), Error> {
-    let threads = timing::threads(common.threads)?;
+    let setup = timing::Setup::new(common)?;
     let FibArgs { n, cutoff } = *args;
     if n > LARGEST {
         return Err(Error::usage(format!("--n must be at most {LARGEST}")));
     }
     let work = |worker: &Worker, _: &Progress| fib(worker, n, cutoff);
-    let timed = timing::compare(threads, None, work, |a, b| a == b)?;
+    let timed = timing::compare(setup, None, work, |a, b| a == b)?;
 
     let how =
         if cutoff < 2 { "every call forks".into() } else { format!("calls above {cutoff} fork") };

@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::timing;
 
 pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
-    let threads = timing::threads(common.threads)?;
+    let setup = timing::Setup::new(common)?;
     let options = args.lloyd.options(args.k, args.init, args.max_iter)?;
     let points = match &args.input {
         Some(path) => Table::read(path, args.label)?.points,
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
     let output = super::output(args.output.as_ref(), common)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
-    let timed = timing::compare(threads, Some(options.max_iter as u64), work, Clusters::same)?;
+    let timed = timing::compare(setup, Some(options.max_iter as u64), work, Clusters::same)?;
     let found = &timed.value;
 
     let columns = count(points.width(), "column");

@@ -17,7 +17,7 @@ use crate::timing;
 const CHUNK: usize = 16;
 
 pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
-    let threads = timing::threads(common.threads)?;
+    let setup = timing::Setup::new(common)?;
     if args.label == Label::None {
         return Err(Error::usage("--label none: knn guesses labels, so it needs a column of them"));
     }
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
         guesses
     };
     let steps = total.div_ceil(CHUNK) as u64;
-    let timed = timing::compare(threads, Some(steps), work, |a, b| a == b)?;
+    let timed = timing::compare(setup, Some(steps), work, |a, b| a == b)?;
     let correct = timed.value.iter().zip(&labels).filter(|(guess, label)| guess == label).count();
 
     let what = format!("{}, {}", count(total, "row"), count(points.width(), "feature"));

@@ -15,7 +15,7 @@ use crate::report::count;
 use crate::{made_up, picture, timing};
 
 pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
-    let threads = timing::threads(common.threads)?;
+    let setup = timing::Setup::new(common)?;
     let options = args.lloyd.options(args.k, args.init, args.max_iter)?;
     check_name(args.output.as_deref())?;
     let original = match &args.input {
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
     let output = super::output(args.output.as_ref(), common)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
-    let timed = timing::compare(threads, Some(options.max_iter as u64), work, Clusters::same)?;
+    let timed = timing::compare(setup, Some(options.max_iter as u64), work, Clusters::same)?;
     let found = &timed.value;
 
     let (width, height) = original.dimensions();

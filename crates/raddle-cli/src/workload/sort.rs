@@ -31,7 +31,7 @@ impl<'a> Line<'a> {
 }
 
 pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
-    let threads = timing::threads(common.threads)?;
+    let setup = timing::Setup::new(common)?;
     let text = match &args.input {
         Some(path) => read_file(path)?,
         None => made_up::lines(1_000_000, 40),
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
         sort(worker, &mut sorted, progress);
         sorted
     };
-    let timed = timing::compare(threads, Some(steps(lines.len())), work, same)?;
+    let timed = timing::compare(setup, Some(steps(lines.len())), work, same)?;
     let sorted = &timed.value;
 
     let what = format!("{}, {}", count(lines.len(), "line"), count(text.len(), "byte"));

@@ -40,7 +40,7 @@ pub fn collect<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) 
 /// ```
 #[doc(alias = "wait_for_all_futures")]
 pub fn join_all<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<()> {
-    collect(futures).unit()
+    collect(futures).adapt(|values| values.map(drop))
 }
 
 /// The results of all futures, in their order. Never fails.
@@ -280,10 +280,12 @@ impl<T: Send + 'static> Future<T> {
             One(T),
             Other(U),
         }
-        collect([self.map(Either::One), other.map(Either::Other)]).map(|both| {
-            let mut both = both.into_iter();
+        let one = self.adapt(|one| one.map(Either::One));
+        let other = other.adapt(|other| other.map(Either::Other));
+        collect([one, other]).adapt(|both| {
+            let mut both = both?.into_iter();
             match (both.next(), both.next()) {
-                (Some(Either::One(one)), Some(Either::Other(other))) => (one, other),
+                (Some(Either::One(one)), Some(Either::Other(other))) => Ok((one, other)),
                 _ => unreachable!("they are in order"),
             }
         })

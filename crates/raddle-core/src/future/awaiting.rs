@@ -327,8 +327,12 @@ where
 {
     /// Who waits may run the next poll; interrupts come by the handler.
     fn visit(&self, visitor: &mut Visitor) {
-        if let (Errand::Gather, Some(turn)) = (&visitor.errand, &self.state.lock().turn) {
-            turn.visit(visitor);
+        if let Errand::Gather = visitor.errand {
+            // What it awaits, only it knows.
+            visitor.found.opaque = true;
+            if let Some(turn) = &self.state.lock().turn {
+                turn.visit(visitor);
+            }
         }
     }
 }

@@ -42,6 +42,7 @@ static VTABLE: VTable = VTable {
     step: |ears, _| unsafe { Ears::next(ears) },
     wake: node::never,
     visit: None,
+    adapts: false,
     relink: None,
     assist: None,
     kill: None,
@@ -171,6 +172,14 @@ struct Handler {
     context: Context,
 }
 
+impl Heard {
+    /// Remembers the signal; gives back the one before.
+    pub(crate) fn hear(&mut self, signal: &Interrupt) -> Option<Interrupt> {
+        self.fresh = true;
+        self.signal.replace(signal.clone())
+    }
+}
+
 impl fmt::Debug for Hearing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hearing").finish_non_exhaustive()
@@ -192,14 +201,6 @@ impl Hearing {
 
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Heard) -> R) -> R {
         f(&mut self.0.lock())
-    }
-
-    /// Remembers the signal; gives back the one before.
-    pub(crate) fn hear(&self, signal: &Interrupt) -> Option<Interrupt> {
-        self.look(|heard| {
-            heard.fresh = true;
-            heard.signal.replace(signal.clone())
-        })
     }
 
     /// Calls the handler if it has not seen the latest signal (E2).

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
-use crate::future::node::NodeRef;
+use crate::future::node::{self, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome};
-use crate::future::upstream::{Errand, Visitor};
+use crate::future::upstream::{Errand, Inputs, Visitor};
 use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
-use crate::panics::discard;
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -217,7 +217,7 @@ impl<T> Future<T> {
     pub fn masked(self) -> Future<T> {
         match self.0 {
             Repr::Pending(mut pending) => {
-                pending.cell = None;
+                pending.cell = pending.cell.map(NodeRef::deaf);
                 Future(Repr::Pending(pending))
             }
             done => Future(done),
@@ -249,6 +249,27 @@ impl<T> Pending<T> {
             Some(outcome) => Ok(self.take_done(outcome)),
             None => Err(self),
         }
+    }
+
+    /// Whether nothing but adapters lies between this and the root upstream: to drop it is to drop that.
+    pub(crate) fn is_adapted(&self) -> bool {
+        // SAFETY: the consumer keeps the node alive.
+        match unsafe { self.node.vtable() } {
+            Some(vtable) => vtable.adapts,
+            None => true,
+        }
+    }
+
+    /// The combination that this is the future of, if it is one.
+    #[inline]
+    fn combination(&self) -> Option<Arc<dyn Inputs>> {
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.node.state() };
+        if self.is_adapted() && (state.is_heard() || !self.node.is_root()) {
+            // SAFETY: this is the consumer.
+            return unsafe { Visitor::combination(self.node, self.cell) };
+        }
+        None
     }
 
     /// The result of a node that is done.
@@ -291,6 +312,7 @@ impl<T> Pending<T> {
                 return unsafe { kill(head) };
             }
         }
+        let combination = self.combination();
         let found = self.visitor(Errand::Interrupt(Interrupt::killed())).finish();
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node.state() };
@@ -302,7 +324,11 @@ impl<T> Pending<T> {
                     // SAFETY: F2: found by who completed it.
                     unsafe { walk::wake(waiter) };
                 }
-                if found.kill() { Killed::WhileRunning } else { Killed::BeforeStart }
+                let running = found.kill();
+                if let Some(inputs) = combination {
+                    walk::abandon(inputs);
+                }
+                if running { Killed::WhileRunning } else { Killed::BeforeStart }
             }
         }
     }
@@ -374,7 +400,8 @@ impl<T> Pending<T> {
     fn assist_upstream(&self, waiter: Waiter) -> Assist {
         let mut help = Assist::Go;
         loop {
-            let tasks = self.visitor(Errand::Gather).finish().tasks;
+            let found = self.visitor(Errand::Gather).finish();
+            let (tasks, opaque) = (found.tasks, found.opaque);
             let mut ran = false;
             for task in tasks {
                 match task.pinned.assist(waiter) {
@@ -386,6 +413,8 @@ impl<T> Pending<T> {
                     return Assist::Ran;
                 }
             }
+            // What it is may be what this worker has spawned.
+            ran |= opaque && !ran && wait::host::run_own_task();
             // What has been run may have brought new ones.
             if !ran {
                 return help;
@@ -397,34 +426,19 @@ impl<T> Pending<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
+        if let Some(inputs) = self.combination() {
+            walk::abandon(inputs);
+        }
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node.state() };
-        if state.is_heard() && self.node.is_root() {
-            // SAFETY: this is the consumer.
-            unsafe { Visitor::leave(self.node) };
-        }
         match state.abandon() {
             Abandoned::Left => {}
-            Abandoned::Done(Outcome::Ok) => {
-                // SAFETY: this is the consumer, who goes.
-                unsafe { walk::drop_node(self.node, drop_done::<T>) };
-            }
             Abandoned::Done(outcome) => {
-                // SAFETY: done, so the slot is full or not looked at, and the consumer's.
-                discard(unsafe { self.node.take::<T>(outcome) }.err());
-                // SAFETY: the slot is empty.
-                unsafe { self.node.free::<T>() };
+                // SAFETY: done, so the slot is the consumer's (F1), who goes.
+                unsafe { node::discard_result::<T>(self.node, outcome) };
             }
         }
     }
-}
-
-/// Drops a node that is `Ok` with its value.
-unsafe fn drop_done<T>(node: NodeRef) {
-    // SAFETY: done, so the slot is full and the consumer's, who has gone.
-    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
-    // SAFETY: the slot is empty.
-    unsafe { node.free::<T>() };
 }
 
 impl<T> From<Result<T, Failure>> for Future<T> {

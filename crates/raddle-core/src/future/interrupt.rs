@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use crate::future::failure::{Failure, FailureKind};
+use crate::panics::discard;
 
 /// A request to stop, on its way from a future to what produces its value.
 ///
@@ -25,7 +27,17 @@ pub struct Interrupt(Arc<Reason>);
 #[derive(Debug)]
 enum Reason {
     Text(Cow<'static, str>),
-    Failure(Failure),
+    /// Dropped where nothing may unwind.
+    Failure(ManuallyDrop<Failure>),
+}
+
+impl Drop for Reason {
+    fn drop(&mut self) {
+        if let Reason::Failure(failure) = self {
+            // SAFETY: dropped once.
+            discard(unsafe { ManuallyDrop::take(failure) });
+        }
+    }
 }
 
 impl Interrupt {
@@ -89,7 +101,7 @@ impl From<String> for Interrupt {
 
 impl From<Failure> for Interrupt {
     fn from(failure: Failure) -> Interrupt {
-        Interrupt(Arc::new(Reason::Failure(failure)))
+        Interrupt(Arc::new(Reason::Failure(ManuallyDrop::new(failure))))
     }
 }
 

@@ -10,8 +10,10 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
+use crate::future::ears::{self, Ears};
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
+use crate::future::interrupt::Interrupt;
 use crate::future::memory;
 use crate::future::node::{self, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
@@ -86,19 +88,54 @@ impl Linked {
     ///
     /// By the consumer of `to`; the node is alive, and who completes it is the caller. After `Ok` the node is that of who
     /// completes `to`.
+    unsafe fn link(node: NonNull<Head>, to: NodeRef, cell: Option<NodeRef>) -> Result<(), Outcome> {
+        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
+        let locked = unsafe { Self::lock(node) };
+        let early = locked.signal();
+        // SAFETY: contract.
+        unsafe { Self::attach(locked, node, to, cell, cell.zip(early)) }
+    }
+
+    /// As `link`, of a node that is linked already, to what `over` becomes: the node that it has been
+    /// linked to until now.
+    ///
+    /// # Safety
+    ///
+    /// As there; the caller is the producer of `over`, which the node is the continuation of.
     unsafe fn relink(
         node: NonNull<Head>,
         to: NodeRef,
         cell: Option<NodeRef>,
+        over: NodeRef,
     ) -> Result<(), Outcome> {
-        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
-        let mut locked = unsafe { Self::lock(node) };
+        // SAFETY: as in `link`.
+        let locked = unsafe { Self::lock(node) };
+        // What came this way has gone there as well. Nobody else gets there any more: this is locked.
+        // SAFETY: V2.
+        let early = unsafe { Self::early(over) };
+        // What was masked stays so.
+        let masked = locked.cell().is_none_or(NodeRef::is_deaf);
+        let seen = if masked { cell.map(NodeRef::deaf) } else { cell };
+        // SAFETY: contract.
+        unsafe { Self::attach(locked, node, to, seen, cell.zip(early)) }
+    }
+
+    /// # Safety
+    ///
+    /// As `link`.
+    unsafe fn attach(
+        mut locked: Locked,
+        node: NonNull<Head>,
+        to: NodeRef,
+        cell: Option<NodeRef>,
+        early: Option<(NodeRef, Interrupt)>,
+    ) -> Result<(), Outcome> {
         // Before the future can tell it, so that it knows by whom.
         locked.set_linked();
         // SAFETY: contract.
         unsafe { attach(to, node, Attach::Continuation) }?;
         locked.link(cell);
-        let early = locked.signal().zip(cell).map(|(signal, cell)| {
+        let early = early.map(|(cell, signal)| {
             let mut visitor = Visitor::new(Errand::Interrupt(signal.clone()));
             // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
             unsafe { visitor.go(cell, None) };
@@ -110,6 +147,24 @@ impl Linked {
         }
         super::wait::nudge();
         Ok(())
+    }
+
+    /// The signal that a root or joint has been sent and has nobody to pass it on to yet.
+    ///
+    /// # Safety
+    ///
+    /// By its producer.
+    unsafe fn early(node: NodeRef) -> Option<Interrupt> {
+        match node.head() {
+            // SAFETY: contract: a joint, and alive.
+            Some(head) => unsafe { Self::lock(head) }.signal(),
+            None => {
+                // SAFETY: contract.
+                let ears = unsafe { node.state() }.ears()?;
+                // SAFETY: they stay until the root is completed or freed.
+                unsafe { Ears::hearing(ears) }.look(|heard| heard.signal.clone())
+            }
+        }
     }
 }
 
@@ -204,9 +259,9 @@ impl<T: Send + 'static> Pending<T> {
         }
         let this = ManuallyDrop::new(self);
         let mut behind = state.continuation();
-        if let Some(ears) = behind.filter(|&node| super::ears::is_ears(node)) {
+        if let Some(ears) = behind.filter(|&node| ears::is_ears(node)) {
             // SAFETY: E1: attached, so there is one.
-            behind = unsafe { super::ears::Ears::next(ears) };
+            behind = unsafe { Ears::next(ears) };
         }
         let over = behind.and_then(|next| {
             // SAFETY: attached nodes are alive until they are told.
@@ -217,7 +272,7 @@ impl<T: Send + 'static> Pending<T> {
         let linked = match over {
             Some((next, relink)) => {
                 // SAFETY: this is the consumer here, and the producer that the node waits for.
-                let linked = unsafe { relink(next, this.node(), this.cell()) };
+                let linked = unsafe { relink(next, this.node(), this.cell(), target) };
                 if linked.is_ok() {
                     // SAFETY: nothing leads to it any more, neither from below nor from upstream (V2).
                     unsafe { target.free::<T>() };
@@ -238,6 +293,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         step: Self::step,
         wake: node::never,
         visit: Some(Linked::visit),
+        adapts: false,
         relink: Some(Linked::relink),
         assist: None,
         kill: None,
@@ -285,8 +341,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         // SAFETY: of a living joint.
         let upstream = unsafe { Linked::upstream(node) };
         if upstream.is_linked() {
-            // SAFETY: a joint that was attached by `relink`.
-            return unsafe { linked_step::<O::Out>(upstream, target, walk) };
+            // SAFETY: a joint that was attached by `link`.
+            let result = unsafe { linked_result::<O::Out>(upstream, walk) };
+            // SAFETY: this is the producer, whose slot is empty.
+            return unsafe { walk.conclude(target, result) };
         }
         // SAFETY: it is done, and its result is this node's to take (F1).
         let input = unsafe { walk.take::<T>() };
@@ -294,19 +352,38 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
         let (op, context) = unsafe { Self::dismantle(node) };
         // SAFETY: alive until it is completed.
         let inner = if unsafe { node.as_ref() }.state.is_killed() {
-            discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Future::failed(Failure::killed())
         } else {
             context.run(|| call(op, input))
         };
         let result = match inner.now() {
             Now::Done(result) => result,
-            // Nobody will complete it.
-            Now::Never => return None,
+            Now::Never => {
+                // Nobody will complete it, so it stays; what was upstream goes.
+                // SAFETY: a living joint.
+                unsafe { Linked::lock(node) }.link(None);
+                return None;
+            }
             Now::Pending(pending) => {
+                // A signal that came early would go round for ever. (Without one, those who wait for each
+                // other are out of everybody's reach.)
                 // SAFETY: this is the producer.
-                let linked =
-                    unsafe { pending.become_of(target, |to, cell| Linked::relink(node, to, cell)) };
+                let cycle = upstream.has_signal() && unsafe { is_upstream(target, &pending) };
+                let linked = if cycle {
+                    drop(pending);
+                    Err(Err(Failure::cycle()))
+                } else {
+                    let link = |to, cell| {
+                        // SAFETY: by the consumer of `to`, as this is the producer.
+                        unsafe { Linked::link(node, to, cell) }
+                    };
+                    // SAFETY: this is the producer.
+                    unsafe { pending.become_of(target, link) }
+                };
                 match linked {
                     Ok(()) => return None,
                     Err(result) => result,
@@ -318,18 +395,16 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     }
 }
 
-/// A linked node is told: the result is moved to the target.
-unsafe fn linked_step<T>(
-    upstream: &Upstream,
-    target: NodeRef,
-    walk: &mut Walk,
-) -> Option<NonNull<Head>> {
+/// A linked node is told: the result, which is to be moved on.
+///
+/// # Safety
+///
+/// By a joint or linker, told that `from` is done.
+unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Failure> {
     // Who linked it may still be at it.
     upstream.pass();
     // SAFETY: it is done, and its result is this node's to take (F1).
-    let result = unsafe { walk.take::<T>() };
-    // SAFETY: this is the producer of the target, whose slot is empty.
-    unsafe { walk.conclude(target, result) }
+    unsafe { walk.take::<T>() }
 }
 
 /// What attaches a promise to the future that it is linked to.
@@ -355,6 +430,7 @@ impl<T: Send + 'static> Linker<T> {
         step: Self::step,
         wake: node::never,
         visit: Some(Linked::visit),
+        adapts: false,
         relink: Some(Linked::relink),
         assist: None,
         kill: None,
@@ -367,13 +443,15 @@ impl<T: Send + 'static> Linker<T> {
         let root = unsafe { node.cast::<Self>().as_ref() }.root;
         // SAFETY: of a living linker.
         let upstream = unsafe { Linked::upstream(node) };
+        // SAFETY: attached by `link`.
+        let result = unsafe { linked_result::<T>(upstream, walk) };
         // It may be found upstream of the root until the walk is over.
         walk.push(node.cast(), |node| {
             // SAFETY: its work is done.
             unsafe { memory::free(node.cast::<Self>()) };
         });
-        // SAFETY: attached by `relink`.
-        unsafe { linked_step::<T>(upstream, NodeRef::root(root), walk) }
+        // SAFETY: this is the producer of the root, whose slot is empty.
+        unsafe { walk.conclude(NodeRef::root(root), result) }
     }
 }
 
@@ -422,9 +500,9 @@ fn attach_linker<T: Send + 'static>(
     })
     .cast();
     // SAFETY: by the producer.
-    let ears = unsafe { super::ears::Ears::of(NodeRef::root(root)) };
+    let ears = unsafe { Ears::of(NodeRef::root(root)) };
     // SAFETY: they stay until the root is completed.
-    let hearing = unsafe { super::ears::Ears::hearing(ears) };
+    let hearing = unsafe { Ears::hearing(ears) };
     hearing.look(|heard| {
         heard.forward = Some(linker);
         if let Some(signal) = &heard.signal {
@@ -433,7 +511,7 @@ fn attach_linker<T: Send + 'static>(
         }
     });
     // SAFETY: by the consumer of `to`.
-    let linked = unsafe { Linked::relink(linker, to, cell) };
+    let linked = unsafe { Linked::link(linker, to, cell) };
     if linked.is_err() {
         hearing.look(|heard| heard.forward = None);
         // SAFETY: visitors that found it in the ears have its lock, which the free passes.
@@ -442,12 +520,22 @@ fn attach_linker<T: Send + 'static>(
     linked
 }
 
-/// Whether a promise is upstream of a future, or its own.
-unsafe fn is_upstream<T>(root: NodeRef, pending: &Pending<T>) -> bool {
-    if pending.node() == root {
+/// Whether a root or joint is upstream of a future, or its own.
+///
+/// # Safety
+///
+/// By its producer.
+unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bool {
+    if pending.node() == wanted {
         return true;
     }
-    let mut visitor = Visitor::new(Errand::Find(root));
+    // What is made of a promise's future is attached to it. So links that are made before what leads to them,
+    // which cannot be compressed, are not followed to their end by each new one.
+    // SAFETY: by its producer.
+    if !unsafe { wanted.state() }.is_attached() {
+        return false;
+    }
+    let mut visitor = Visitor::new(Errand::Find(wanted));
     // SAFETY: by its consumer.
     unsafe { visitor.enter(pending.node(), pending.cell()) };
     visitor.finish().node

@@ -34,13 +34,12 @@
 //! | `on`        | continuations on a pool                                                     |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod all;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod awaiting;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod detour;
-mod ears;
+pub(crate) mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
@@ -57,14 +56,11 @@ pub(crate) mod node;
 mod on;
 mod ops;
 mod promise;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod race;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod repeat;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod shared;
 pub(crate) mod state;
-mod then;
+pub(crate) mod then;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod timer;
 pub(crate) mod upstream;
@@ -72,14 +68,14 @@ mod wait;
 pub(crate) mod walk;
 mod watch;
 
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub use self::awaiting::Awaiting;
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
 pub use self::promise::Promise;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::{
     all::{collect, collect_results, fold, join_all, traverse},
-    awaiting::Awaiting,
     race::{AsCompleted, Selected, as_completed, first, select, wait_all, wait_any},
     repeat::{tail_loop, times, traverse_sequentially, while_do},
     shared::Shared,

@@ -56,6 +56,9 @@ pub(crate) struct VTable {
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
     pub(crate) visit: Option<Visit>,
+    /// Whether it is a part of a combination whose closure has no effect: when its future is dropped, what is upstream
+    /// is not wanted any more.
+    pub(crate) adapts: bool,
     /// Takes over another future in the place of the one that this node is attached to.
     pub(crate) relink: Option<Relink>,
     /// A waiting thread offers to run what has not started.
@@ -72,9 +75,10 @@ pub(crate) fn never<T>(_: NonNull<Head>) -> T {
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
 
-/// See [`VTable::relink`]: the continuation, the future's node, and where that is interrupted. Gives the
-/// outcome instead if that future is done.
-pub(crate) type Relink = unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>) -> Result<(), Outcome>;
+/// See [`VTable::relink`]: the continuation, the future's node, where that is interrupted, and the node that
+/// goes. Gives the outcome instead if the future is done.
+pub(crate) type Relink =
+    unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>, NodeRef) -> Result<(), Outcome>;
 
 /// The node of a promise.
 #[repr(C, align(8))]
@@ -89,6 +93,8 @@ pub(crate) struct NodeRef(NonNull<u8>);
 
 /// Marks roots; nodes are 8-aligned.
 const ROOT: usize = 1;
+/// Marks cells that interrupts do not come to, though others do who go upstream (see `upstream`).
+const DEAF: usize = 2;
 
 impl NodeRef {
     pub(crate) fn root<T>(root: NonNull<Root<T>>) -> NodeRef {
@@ -107,15 +113,33 @@ impl NodeRef {
     /// The node's address, without the mark.
     #[inline]
     fn start(self) -> NonNull<u8> {
-        let start = self.0.as_ptr().map_addr(|addr| addr & !ROOT);
-        // SAFETY: nodes are not at the address 0 or 1.
+        let start = self.0.as_ptr().map_addr(|addr| addr & !(ROOT | DEAF));
+        // SAFETY: nodes are not at the addresses 0 to 3.
         unsafe { NonNull::new_unchecked(start) }
     }
 
     /// The node, if it has a head.
     #[inline]
     pub(crate) fn head(self) -> Option<NonNull<Head>> {
-        (!self.is_root()).then(|| self.0.cast())
+        (!self.is_root()).then(|| self.start().cast())
+    }
+
+    /// The cell, for all but interrupts.
+    pub(crate) fn deaf(self) -> NodeRef {
+        NodeRef(self.0.map_addr(|addr| addr | DEAF))
+    }
+
+    pub(crate) fn is_deaf(self) -> bool {
+        self.0.addr().get() & DEAF != 0
+    }
+
+    /// The node of a cell, whether deaf or not.
+    pub(crate) fn node(self) -> NodeRef {
+        if self.is_root() {
+            NodeRef(self.start().map_addr(|addr| addr | ROOT))
+        } else {
+            NodeRef(self.start())
+        }
     }
 
     /// The state of the node.
@@ -182,7 +206,7 @@ impl NodeRef {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
             // SAFETY: contract.
-            Some(vtable) => unsafe { (vtable.free)(self.0.cast()) },
+            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
             // SAFETY: contract.
             None => unsafe { Root::<T>::free(self.start()) },
         }
@@ -208,7 +232,7 @@ impl NodeRef {
                 });
             }
             // SAFETY: contract.
-            Some(vtable) => unsafe { (vtable.free)(self.0.cast()) },
+            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
         }
     }
 }
@@ -317,10 +341,9 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
         // SAFETY: F2.
         Completed::Tell(waiter) => unsafe { walk::wake(waiter) },
         Completed::Dropped => {
-            // SAFETY: the consumer has gone, so both the slot and the node are the producer's.
-            discard(unsafe { node.take::<T>(outcome) });
-            // SAFETY: nobody is downstream, so nobody can find it.
-            unsafe { node.free::<T>() };
+            // SAFETY: the consumer has gone, so both the slot and the node are the producer's, and nobody
+            // is downstream, who could find it.
+            unsafe { discard_result::<T>(node, outcome) };
         }
         Completed::Killed => {
             // SAFETY: F1: the producer's still.
@@ -334,4 +357,35 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
             }
         }
     }
+}
+
+/// Drops what is in the slot of a node that nobody uses any more, and frees it: now, or soon if this is deep,
+/// because what is dropped may own the next one.
+///
+/// # Safety
+///
+/// The slot and the node are the caller's, the slot is full unless the outcome is `Killed`. It is the node of a
+/// future of `T`.
+pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
+    let discard: unsafe fn(NodeRef) = match outcome {
+        Outcome::Ok => discard_value::<T>,
+        Outcome::Err => discard_failure::<T>,
+        Outcome::Killed => NodeRef::free::<T>,
+    };
+    // SAFETY: contract: once, and whenever.
+    unsafe { walk::drop_node(node, discard) };
+}
+
+unsafe fn discard_value<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_result`.
+    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
+    // SAFETY: as above; the slot is empty.
+    unsafe { node.free::<T>() };
+}
+
+unsafe fn discard_failure<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_result`.
+    discard(unsafe { node.take::<T>(Outcome::Err) }.err());
+    // SAFETY: as above; the slot is empty.
+    unsafe { node.free::<T>() };
 }

@@ -390,6 +390,13 @@ fn aside(f: impl FnOnce()) {
     }
 }
 
+/// Drops a closure that the result passes by; a panic of its `Drop` does not change the result.
+#[inline]
+fn pass<F, R>(closure: F, result: R) -> R {
+    discard(closure);
+    result
+}
+
 struct Map<F>(F);
 
 impl<T: Send + 'static, U: Send + 'static, F> Then<T> for Map<F>
@@ -400,7 +407,41 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
-        result.map(self.0)
+        match result {
+            Ok(value) => Ok((self.0)(value)),
+            Err(failure) => Err(pass(self.0, failure)),
+        }
+    }
+}
+
+/// An operation without effect, which a combination needs.
+struct Adapt<F>(F);
+
+impl<T: Send + 'static, U: Send + 'static, F> Then<T> for Adapt<F>
+where
+    F: FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
+{
+    type Out = U;
+
+    const ADAPTS: bool = true;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
+        (self.0)(result)
+    }
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// [`map_result`](Future::map_result) by a function that has no effect. If nothing but such functions follows a
+    /// combination, dropping the future lets the combination go.
+    pub(crate) fn adapt<U: Send + 'static>(
+        self,
+        f: impl FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
+    ) -> Future<U> {
+        match &self.0 {
+            Repr::Pending(pending) if pending.is_adapted() => self.then(Adapt(f)),
+            _ => self.then(MapResult(f)),
+        }
     }
 }
 
@@ -414,7 +455,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
-        (self.0)(result?).map_err(Into::into)
+        match result {
+            Ok(value) => (self.0)(value).map_err(Into::into),
+            Err(failure) => Err(pass(self.0, failure)),
+        }
     }
 }
 
@@ -428,8 +472,13 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        let value = result?;
-        if (self.0)(&value) { Ok(value) } else { Err(Failure::plain(FailureKind::Empty)) }
+        match result {
+            Ok(value) => match (self.0)(&value) {
+                true => Ok(value),
+                false => Err(Failure::plain(FailureKind::Empty)),
+            },
+            Err(failure) => Err(pass(self.0, failure)),
+        }
     }
 }
 
@@ -457,7 +506,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        result.or_else(self.0)
+        match result {
+            Ok(value) => Ok(pass(self.0, value)),
+            Err(failure) => (self.0)(failure),
+        }
     }
 }
 
@@ -471,7 +523,10 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        result.map_err(self.0)
+        match result {
+            Ok(value) => Ok(pass(self.0, value)),
+            Err(failure) => Err((self.0)(failure)),
+        }
     }
 }
 
@@ -485,8 +540,9 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        if let Ok(value) = &result {
-            aside(|| (self.0)(value));
+        match &result {
+            Ok(value) => aside(|| (self.0)(value)),
+            Err(_) => discard(self.0),
         }
         result
     }
@@ -502,8 +558,9 @@ where
 
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<T, Failure> {
-        if let Err(failure) = &result {
-            aside(|| (self.0)(failure));
+        match &result {
+            Ok(_) => discard(self.0),
+            Err(failure) => aside(|| (self.0)(failure)),
         }
         result
     }
@@ -551,7 +608,7 @@ where
     fn call(self, result: Result<T, Failure>) -> Future<U> {
         match result {
             Ok(value) => (self.0)(value),
-            Err(failure) => Future::failed(failure),
+            Err(failure) => Future::failed(pass(self.0, failure)),
         }
     }
 }
@@ -581,7 +638,7 @@ where
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Future<T> {
         match result {
-            Ok(value) => Future::ready(value),
+            Ok(value) => Future::ready(pass(self.0, value)),
             Err(failure) => (self.0)(failure),
         }
     }

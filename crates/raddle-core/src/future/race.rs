@@ -31,7 +31,7 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 #[doc(alias = "anyOf")]
 #[doc(alias = "race")]
 pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<T> {
-    select(futures).and_then(|(winner, ..)| winner)
+    select(futures).adapt(|selected| selected.and_then(|(winner, ..)| winner))
 }
 
 /// The result of the future that is done first, its index, and the other futures.

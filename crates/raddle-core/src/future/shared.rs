@@ -27,12 +27,21 @@ use crate::future::watch::{Watch, Watched};
 /// let (a, b) = (shared.future().map(|n| n + 1), shared.map(|n| n + 2));
 /// assert_eq!((a.wait().unwrap(), b.wait().unwrap()), (21, 22));
 /// ```
-pub struct Shared<T>(Arc<Source<T>>);
+pub struct Shared<T>(Arc<Handle<T>>);
+
+/// What all clones of a [`Shared`] hold. When they are gone, so is the source as soon as it has no consumer.
+struct Handle<T>(Arc<Source<T>>);
 
 struct Source<T>(Mutex<State<T>>);
 
 enum State<T> {
-    Waiting { source: Option<Watched<T>>, consumers: BTreeMap<u64, Consumer<T>>, next: u64 },
+    Waiting {
+        source: Option<Watched<T>>,
+        consumers: BTreeMap<u64, Consumer<T>>,
+        next: u64,
+        /// Whether there may be more consumers.
+        open: bool,
+    },
     Done(Result<T, Failure>),
 }
 
@@ -51,7 +60,8 @@ struct Place<T> {
 impl<T: Clone + Send + 'static> Future<T> {
     /// Makes it possible to have several consumers.
     pub fn shared(self) -> Shared<T> {
-        let state = |source| State::Waiting { source, consumers: BTreeMap::new(), next: 0 };
+        let state =
+            |source| State::Waiting { source, consumers: BTreeMap::new(), next: 0, open: true };
         let source = match self.now() {
             Now::Done(result) => Source(Mutex::new(State::Done(result))),
             Now::Never => Source(Mutex::new(state(None))),
@@ -63,10 +73,10 @@ impl<T: Clone + Send + 'static> Future<T> {
                     Err(result) => State::Done(result),
                 };
                 drop(place);
-                return Shared(source);
+                return Shared(Arc::new(Handle(source)));
             }
         };
-        Shared(Arc::new(source))
+        Shared(Arc::new(Handle(Arc::new(source))))
     }
 }
 
@@ -79,13 +89,13 @@ fn copy<T: Clone>(result: &Result<T, Failure>) -> Result<T, Failure> {
 impl<T: Clone + Send + 'static> Shared<T> {
     /// One more consumer's future.
     pub fn future(&self) -> Future<T> {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.0.0.lock();
         match &mut *state {
             State::Done(result) => Future::from(copy(result)),
             State::Waiting { consumers, next, .. } => {
                 let key = *next;
                 *next += 1;
-                let place = Arc::new(Place { source: Arc::downgrade(&self.0), key });
+                let place = Arc::new(Place { source: Arc::downgrade(&self.0.0), key });
                 let weak = Arc::downgrade(&place);
                 let (promise, future) = Promise::with_hearing(Hearing::with_inputs(weak));
                 consumers.insert(key, Consumer { promise, _inputs: place });
@@ -96,7 +106,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
 
     /// Whether the result is there.
     pub fn is_done(&self) -> bool {
-        matches!(&*self.0.0.lock(), State::Done(_))
+        matches!(&*self.0.0.0.lock(), State::Done(_))
     }
 
     /// Blocks until the result is there: see [`Future::wait`].
@@ -171,6 +181,29 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
             State::Done(_) => None,
         };
         drop(consumer);
+        source.let_go();
+    }
+}
+
+impl<T> Source<T> {
+    /// Lets go of the future that nobody waits for any more, nor will.
+    fn let_go(&self) {
+        let unwanted = match &mut *self.0.lock() {
+            State::Waiting { source, consumers, open: false, .. } if consumers.is_empty() => {
+                source.take()
+            }
+            _ => None,
+        };
+        drop(unwanted);
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    fn drop(&mut self) {
+        if let State::Waiting { open, .. } = &mut *self.0.0.lock() {
+            *open = false;
+        }
+        self.0.let_go();
     }
 }
 

@@ -6,11 +6,12 @@
 //! | state        | meaning                                                     | who frees      |
 //! |--------------|-------------------------------------------------------------|----------------|
 //! | `EMPTY`      | not done, nobody attached                                    |                |
-//! | `BUSY`       | as `EMPTY` or `WAIT`, and the consumer visits what is upstream |              |
+//! | `BUSY`       | as `EMPTY` or `WAIT`; the consumer is upstream, or at its ears |              |
 //! | `CONT(ptr)`  | not done; `ptr` took the consumer's place and will be told     | `ptr`          |
 //! | `WAIT(ptr)`  | not done; `ptr` is to be told, the consumer stays              |                |
 //! | `OK`, `ERR`  | done; the slot holds the value, or the failure                | the consumer   |
 //! | `DROPPED`    | not done; the consumer has gone                               | the producer   |
+//! | `UNWANTED`   | as `DROPPED`, and it was killed before; only without ears        | the producer   |
 //! | `KILLED`     | done, by the consumer; the producer does not know yet           | who leaves last |
 //! | `GONE`       | done, killed; the producer has left                            | the consumer   |
 //!
@@ -21,7 +22,7 @@
 //!     |--complete--> OK/ERR/GONE
 //!     |--abandon---> DROPPED --complete--> (freed)
 //!     \--kill------> KILLED --complete--> GONE
-//!                          \--abandon--> DROPPED
+//!                          \--abandon--> UNWANTED, or DROPPED with ears
 //! ```
 //!
 //! The outcome is in the state, not in the slot, which is why a word-sized value needs no more than
@@ -43,7 +44,7 @@
 //! - **F2** A continuation or waiter is told once, by the producer that found it; detaching succeeds
 //!   only if it has not been and will not be told.
 //! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
-//!   uncompleted node (see `upstream`) stays.
+//!   uncompleted node (see `upstream`) stays, and so do its ears.
 //! - **F4** Ears are freed by the producer, or with the node.
 
 use std::marker::PhantomData;
@@ -70,6 +71,7 @@ const BUSY: usize = EMPTY | 8;
 const OK: usize = DONE;
 const ERR: usize = DONE | 8;
 const GONE: usize = DONE | 16;
+const UNWANTED: usize = DROPPED | 8;
 
 /// How a future ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,11 @@ fn word_of<C>(pointer: NonNull<C>, tag: usize) -> usize {
 #[inline]
 fn payload<C>(word: usize) -> Option<NonNull<C>> {
     NonNull::new(std::ptr::with_exposed_provenance_mut(word & !TAG))
+}
+
+/// The ears in a word whose payload is that, if there are any.
+fn ears_of<C>(word: usize) -> Option<NonNull<C>> {
+    if word == UNWANTED { None } else { payload(word) }
 }
 
 impl<C> State<C> {
@@ -254,7 +261,7 @@ impl<C> State<C> {
             // Ears are told in the place of the waiter, hand on and free themselves: see `walk::wake`.
             WAIT | WAIT_EARS => payload(word).map_or(Completed::Alone, Completed::Tell),
             _ => {
-                if let Some(ears) = payload(word) {
+                if let Some(ears) = ears_of(word) {
                     free_ears(ears);
                 }
                 Completed::Alone
@@ -268,7 +275,7 @@ impl<C> State<C> {
         // ORD: AcqRel: who frees has seen what the other did.
         let word = self.word().swap(GONE, Ordering::AcqRel);
         // The consumer does not look at ears, so they are the producer's still (F4).
-        if let Some(ears) = payload(word) {
+        if let Some(ears) = ears_of(word) {
             free_ears(ears);
         }
         word & TAG == DROPPED
@@ -281,17 +288,25 @@ impl<C> State<C> {
         matches!(word & TAG, CONT | CONT_EARS).then(|| payload(word)).flatten()
     }
 
+    /// Whether somebody is attached, or may be.
+    pub(crate) fn is_attached(&self) -> bool {
+        // ORD: Acquire: what is attached downstream was so before.
+        let word = self.word.load(Ordering::Acquire);
+        word == BUSY || !matches!(word & TAG, EMPTY | DROPPED | KILLED)
+    }
+
     /// Whether the consumer has gone.
     pub(crate) fn is_dropped(&self) -> bool {
         // ORD: Acquire pairs with the Release in `abandon`: the producer may free.
         self.word().load(Ordering::Acquire) & TAG == DROPPED
     }
 
-    /// Whether the consumer has killed it: what has not started need not.
+    /// Whether the consumer has killed it, and may have gone since: what has not started need not.
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         // ORD: a hint.
-        self.word().load(Ordering::Relaxed) & TAG == KILLED
+        let word = self.word().load(Ordering::Relaxed);
+        word & TAG == KILLED || word == UNWANTED
     }
 
     /// The ears, if there are any.
@@ -302,7 +317,7 @@ impl<C> State<C> {
             let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
-                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return payload(word),
+                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return ears_of(word),
                 _ => return None,
             }
         }
@@ -315,12 +330,12 @@ impl<C> State<C> {
         let word = self.word().load(Ordering::Acquire);
         let tag = match word & TAG {
             _ if word == BUSY => return false,
-            EMPTY | DROPPED if payload::<C>(word).is_none() => word & TAG,
+            EMPTY | DROPPED | KILLED if ears_of::<C>(word).is_none() => word & TAG,
             CONT => CONT_EARS,
             WAIT => WAIT_EARS,
             _ => return false,
         };
-        if let Some(next) = payload(word) {
+        if let (CONT | WAIT, Some(next)) = (word & TAG, payload(word)) {
             between(next);
         }
         // ORD: Release pairs with the Acquire of who finds the ears.
@@ -387,11 +402,16 @@ impl<C> State<C> {
                     (None, Attach::Continuation) => word_of(who, CONT),
                     (None, Attach::Waiter) => word_of(who, WAIT),
                     (Some(ears), how) => {
+                        if !self.hold(word) {
+                            // ORD: as below.
+                            word = self.word().load(Ordering::Acquire);
+                            continue;
+                        }
                         behind(ears);
-                        word_of(
-                            ears,
-                            if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS },
-                        )
+                        let tag = if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS };
+                        // ORD: as in `leave`.
+                        self.word().store(word_of(ears, tag), Ordering::Release);
+                        return Ok(());
                     }
                 }
             };
@@ -403,32 +423,46 @@ impl<C> State<C> {
         }
     }
 
-    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who is behind
-    /// ears.
+    /// Takes the word away, for the consumer to look at ears, which the producer may free (F4) as soon as it
+    /// can complete (F3). To be stored again, soon. False: it has changed.
+    fn hold(&self, word: usize) -> bool {
+        // ORD: Acquire: the ears are visible.
+        self.word().compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who
+    /// is behind ears.
     pub(crate) fn detach(
         &self,
         behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
     ) -> Option<NonNull<C>> {
         let mut backoff = Backoff::new();
         loop {
-            // ORD: Acquire: ears that a visitor put there are visible.
-            let word = self.word().load(Ordering::Acquire);
-            let (after, waiter) = match word & TAG {
-                _ if word == BUSY => {
-                    backoff.spin();
-                    continue;
-                }
-                WAIT => (EMPTY, payload(word)),
-                WAIT_EARS => (word & !TAG, payload(word).and_then(&behind)),
-                _ => return None,
-            };
             // ORD: nothing is handed over; on failure `outcome` is asked again.
-            if self
-                .word()
-                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                return waiter;
+            let word = self.word().load(Ordering::Relaxed);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                WAIT => {
+                    // ORD: as above.
+                    let after = self.word().compare_exchange(
+                        word,
+                        EMPTY,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    );
+                    if after.is_ok() {
+                        return payload(word);
+                    }
+                }
+                WAIT_EARS => {
+                    if self.hold(word) {
+                        let waiter = payload(word).and_then(&behind);
+                        // ORD: as in `leave`.
+                        self.word().store(word & !TAG, Ordering::Release);
+                        return waiter;
+                    }
+                }
+                _ => return None,
             }
         }
     }
@@ -454,6 +488,7 @@ impl<C> State<C> {
                     continue;
                 }
                 EMPTY => word | DROPPED,
+                KILLED if word == KILLED => UNWANTED,
                 KILLED => (word & !TAG) | DROPPED,
                 _ => {
                     return Abandoned::Done(Self::read(word).expect("a future has one consumer"));
@@ -472,25 +507,31 @@ impl<C> State<C> {
     pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
         let mut backoff = Backoff::new();
         loop {
-            // ORD: Acquire: the ears are visible.
-            let word = self.word().load(Ordering::Acquire);
-            let (after, waiter) = match word & TAG {
+            // ORD: nothing is looked at before the word is taken or changed.
+            let word = self.word().load(Ordering::Relaxed);
+            let after = match word & TAG {
                 _ if word == BUSY => {
                     backoff.spin();
                     continue;
                 }
-                EMPTY => (word | KILLED, None),
-                WAIT => (KILLED, payload(word)),
-                WAIT_EARS => ((word & !TAG) | KILLED, payload(word).and_then(&next_of)),
+                EMPTY => word | KILLED,
+                WAIT => KILLED,
+                WAIT_EARS if self.hold(word) => {
+                    let waiter = payload(word).and_then(&next_of);
+                    // ORD: as in `leave`.
+                    self.word().store((word & !TAG) | KILLED, Ordering::Release);
+                    return Kill::Done(waiter);
+                }
+                WAIT_EARS => continue,
                 _ => return Kill::TooLate,
             };
-            // ORD: Release for the waiter, who sees the outcome.
+            // ORD: Release for the producer, who frees if the consumer has gone; Acquire: the waiter is visible.
             if self
                 .word()
                 .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
-                return Kill::Done(waiter);
+                return Kill::Done(if word & TAG == WAIT { payload(word) } else { None });
             }
         }
     }

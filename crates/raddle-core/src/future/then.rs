@@ -11,10 +11,14 @@ use crate::future::node::{self, Head, NodeRef, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
+use crate::panics::discard;
 
 /// An operation: from how one future ended to how the next one does.
 pub(crate) trait Then<T>: Send + 'static {
     type Out: Send + 'static;
+
+    /// See [`VTable::adapts`].
+    const ADAPTS: bool = false;
 
     /// May panic: that makes the next one fail.
     fn call(self, result: Result<T, Failure>) -> Result<Self::Out, Failure>;
@@ -117,6 +121,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
         step: Self::step,
         wake: node::never,
         visit: None,
+        adapts: O::ADAPTS,
         relink: None,
         assist: None,
         kill: None,
@@ -164,7 +169,10 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
         // SAFETY: alive until it is completed.
         let killed = unsafe { node.as_ref() }.state.is_killed();
         let result = if killed {
-            crate::panics::discard((op, context, input));
+            // One by one: two panics at once would end the process.
+            discard(op);
+            discard(input);
+            discard(context);
             Err(Failure::killed())
         } else {
             context.run(|| call(op, input))

@@ -4,13 +4,16 @@
 //! at once. A million of them take some hundred bytes each and no processor time while they wait.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::Future;
+use crate::future::interrupt::Interrupt;
 use crate::future::promise::Promise;
+use crate::future::upstream::{Inputs, Visitor};
 use crate::panics::discard;
 
 type Action = Box<dyn FnOnce() + Send>;
@@ -87,7 +90,7 @@ fn run() {
 }
 
 impl Future<()> {
-    /// Done after so long. An interrupt makes it fail at once, and frees the timer.
+    /// Done after so long. An interrupt makes it fail at once, and frees the timer; so does dropping it.
     ///
     /// Continuations run on the timer's thread, which all share: to do more than a little there, go
     /// [`on`](Future::on) a pool.
@@ -103,32 +106,53 @@ impl Future<()> {
     #[doc(alias = "sleep")]
     pub fn delay(time: Duration) -> Future<()> {
         let Some(deadline) = Instant::now().checked_add(time) else { return Future::never() };
-        let shared = std::sync::Arc::new(Mutex::new((None, None)));
-        let place = std::sync::Arc::clone(&shared);
-        let take = move || {
-            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-            (place.0.take(), place.1.take())
+        // The timer keeps the delay.
+        let delay = Arc::new(Delay::default());
+        let inputs: Weak<dyn Inputs> = Arc::<Delay>::downgrade(&delay);
+        let weak = Arc::downgrade(&delay);
+        let handler = move |interrupt: Interrupt| {
+            if let Some(delay) = weak.upgrade() {
+                delay.end(Err(interrupt.into()));
+            }
         };
-        let again = take.clone();
-        let (promise, future) = Promise::with_interrupt(move |interrupt| {
-            let (promise, timeout): (Option<Promise<()>>, Option<Timeout>) = again();
-            drop(timeout);
-            if let Some(promise) = promise {
-                promise.fail(interrupt);
-            }
-        });
-        let mut place = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let timeout = at(deadline, move || {
-            if let (Some(promise), _) = take() {
-                promise.set(());
-            }
-        });
-        match timeout {
-            Ok(timeout) => *place = (Some(promise), Some(timeout)),
+        let (promise, future) =
+            Promise::with_hearing(Hearing::new(Some(Box::new(handler)), Some(inputs)));
+        let mut place = delay.lock();
+        let kept = Arc::clone(&delay);
+        match at(deadline, move || kept.end(Ok(()))) {
+            Ok(timeout) => *place = Some((promise, timeout)),
             Err(failure) => promise.fail(failure),
         }
         drop(place);
         future
+    }
+}
+
+/// A promise and the timeout that keeps it.
+#[derive(Default)]
+struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
+
+impl Delay {
+    fn lock(&self) -> MutexGuard<'_, Option<(Promise<()>, Timeout)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, result: Result<(), Failure>) {
+        let parts = self.lock().take();
+        if let Some((promise, timeout)) = parts {
+            drop(timeout);
+            promise.complete(result);
+        }
+    }
+}
+
+impl Inputs for Delay {
+    fn visit(&self, _: &mut Visitor) {}
+
+    /// Nobody waits for it: no use in going on.
+    fn abandoned(&self) {
+        let parts = self.lock().take();
+        drop(parts);
     }
 }
 

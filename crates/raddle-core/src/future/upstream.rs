@@ -2,7 +2,8 @@
 //!
 //! Nodes point downstream only. A handle knows, besides its own node, the nearest node above it
 //! that interrupts go through: its *cell*. That is the root of a promise, a spawned task, or a node
-//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for.
+//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for. A cell is *deaf* if the
+//! future is masked: interrupts end there, other visitors go on.
 //!
 //! # Invariants
 //!
@@ -29,6 +30,7 @@ use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
 use crate::future::{Killed, Pinned};
+use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
@@ -70,6 +72,8 @@ pub(crate) struct Found {
     pub(crate) tasks: Vec<Task>,
     /// The node that was looked for.
     pub(crate) node: bool,
+    /// There is something upstream that waits for tasks without saying for which.
+    pub(crate) opaque: bool,
 }
 
 /// A task that was found.
@@ -83,15 +87,21 @@ impl Found {
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
         self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
-        self.hearings.iter().for_each(|hearing| hearing.run());
+        self.run_handlers();
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
         let killed = self.tasks.iter().map(|task| task.pinned.kill());
         let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
-        self.hearings.iter().for_each(|hearing| hearing.run());
+        self.run_handlers();
         running
+    }
+
+    fn run_handlers(self) {
+        self.hearings.iter().for_each(|hearing| hearing.run());
+        // The promise of one may be completed by now, and what its handler holds is the user's.
+        self.hearings.into_iter().for_each(discard);
     }
 }
 
@@ -112,22 +122,32 @@ impl Visitor {
         }
     }
 
-    /// Tells who made the promise of `root` that its consumer goes.
+    /// Who made the promise of `node`, or of the root that it is adapted from, and wants to know that its consumer goes.
     ///
     /// # Safety
     ///
-    /// By the consumer of `root`.
-    pub(crate) unsafe fn leave(root: NodeRef) {
-        // SAFETY: the consumer keeps it alive.
-        let state = unsafe { root.state() };
-        let Some(visit) = state.visit() else { return };
-        // SAFETY: F3, F4: they stay meanwhile.
-        let hearing = visit.ears().map(|ears| unsafe { Ears::hearing(ears) });
-        state.leave(visit);
-        let inputs = hearing.and_then(|hearing| hearing.look(|heard| heard.inputs.clone()));
-        if let Some(inputs) = inputs.and_then(|inputs| inputs.upgrade()) {
-            inputs.abandoned();
+    /// By the consumer of `node`, whose cell is `cell`.
+    pub(crate) unsafe fn combination(
+        node: NodeRef,
+        cell: Option<NodeRef>,
+    ) -> Option<Arc<dyn Inputs>> {
+        let root = if node.is_root() { node } else { cell?.node() };
+        if !root.is_root() {
+            return None;
         }
+        // SAFETY: the consumer keeps it alive.
+        let state = unsafe { node.state() };
+        let visit = state.visit()?;
+        let ears = match node.is_root() {
+            true => visit.ears(),
+            // SAFETY: V1: the visit holds up what follows it.
+            false => unsafe { root.state() }.ears(),
+        };
+        // SAFETY: F3, F4: they stay meanwhile.
+        let hearing = ears.map(|ears| unsafe { Ears::hearing(ears) });
+        state.leave(visit);
+        let inputs = hearing?.look(|heard| heard.inputs.clone());
+        inputs.and_then(|inputs| inputs.upgrade())
     }
 
     /// Goes on with combinations, holding nothing, and returns.
@@ -136,6 +156,7 @@ impl Visitor {
             self.optional = optional;
             inputs.visit(&mut self);
         }
+        discard(self.replaced);
         self.found
     }
 
@@ -161,12 +182,13 @@ impl Visitor {
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let Some(mut visit) = state.visit() else { return };
+        let held = (node == cell.node() && node.is_root()).then_some(&mut visit);
         // SAFETY: V1.
-        unsafe { self.go(cell, (node == cell).then_some(&mut visit)) };
+        unsafe { self.go(cell, held) };
         state.leave(visit);
     }
 
-    /// Goes from `cell` on. `held` is the word of the cell's own state if it has been taken away.
+    /// Goes from `cell` on. `held` is the word of the cell's own state if it is a root's and has been taken away.
     ///
     /// # Safety
     ///
@@ -175,13 +197,19 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
+            if at.is_deaf() && matches!(self.errand, Errand::Interrupt(_)) {
+                return;
+            }
+            at = at.node();
+            // Of the first node only.
+            let held = held.take();
             if let Errand::Find(node) = self.errand {
                 self.found.node |= node == at;
             }
             // SAFETY: V1, V2.
             let next = match unsafe { at.vtable() } {
                 // SAFETY: as above.
-                None => unsafe { self.root(at, held.take()) },
+                None => unsafe { self.root(at, held) },
                 Some(vtable) => vtable.visit.zip(at.head()).and_then(|(visit, head)| {
                     // SAFETY: as above.
                     unsafe { visit(head, self) }
@@ -220,16 +248,22 @@ impl Visitor {
         };
         // SAFETY: alive with the root.
         let hearing = unsafe { Ears::hearing(ears) };
-        if let Errand::Interrupt(signal) = &self.errand {
-            self.replaced.extend(hearing.hear(signal));
-            self.found.hearings.push(hearing.clone());
-        }
-        hearing.look(|heard| {
+        // At once, so that who links the promise meanwhile either finds the signal, or is found.
+        let (replaced, forward) = hearing.look(|heard| {
+            let replaced = match &self.errand {
+                Errand::Interrupt(signal) => heard.hear(signal),
+                Errand::Find(_) | Errand::Gather => None,
+            };
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
             self.todo.extend(inputs.map(|inputs| (inputs, self.optional)));
             // Locked before the ears are let go, so that who takes it out of them finds out.
-            heard.forward.map(Linker::lock)
-        })
+            (replaced, heard.forward.map(Linker::lock))
+        });
+        self.replaced.extend(replaced);
+        if hears {
+            self.found.hearings.push(hearing);
+        }
+        forward
     }
 }
 
@@ -263,6 +297,12 @@ impl Upstream {
         self.word().load(Ordering::Relaxed) & LINKED != 0
     }
 
+    /// Whether a signal has come through.
+    pub(crate) fn has_signal(&self) -> bool {
+        // ORD: for the producer, who links under the lock.
+        self.word().load(Ordering::Relaxed) & !FLAGS != 0
+    }
+
     /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.
     pub(crate) fn pass(&self) {
         let mut backoff = Backoff::new();
@@ -276,10 +316,11 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.pass();
-        let signal = self.word().load(Ordering::Acquire) & !FLAGS;
+        // ORD: passed.
+        let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.
-            drop(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
+            discard(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
         }
     }
 }
@@ -341,10 +382,10 @@ impl Locked {
     }
 
     pub(crate) fn remember(&mut self, signal: Interrupt) -> Option<Interrupt> {
-        let word = self.word().load(Ordering::Relaxed);
+        let flags = self.word().load(Ordering::Relaxed) & FLAGS;
         let new = signal.into_raw().expose_provenance();
-        // ORD: under the lock.
-        self.word().store(new | (word & FLAGS), Ordering::Relaxed);
+        // ORD: under the lock. A swap, because who waits for the lock writes as well.
+        let word = self.word().swap(new | flags, Ordering::Relaxed);
         (word & !FLAGS != 0).then(|| {
             let before = std::ptr::with_exposed_provenance(word & !FLAGS);
             // SAFETY: put there by this function; replaced.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::future::ears;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
@@ -30,6 +31,7 @@ impl Waiting {
             unsafe { Latch::set(latch) };
         },
         visit: None,
+        adapts: false,
         relink: None,
         assist: None,
         kill: None,
@@ -101,7 +103,7 @@ pub(super) unsafe fn block(
     let state = unsafe { node.state() };
     let entry = nudged.then(|| Listed::new(me, node));
     let told = if nudged && ready() { false } else { host::wait(&waiting.latch, deadline) };
-    if !told && state.detach(crate::future::ears::behind).is_none() {
+    if !told && state.detach(ears::behind).is_none() {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }
@@ -150,6 +152,8 @@ pub(super) fn idle(time: Duration) {
 pub(super) mod host {
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
 
+    pub(crate) use crate::pool::run_own_task;
+
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
         crate::pool::Worker::here().is_some()
@@ -169,6 +173,10 @@ pub(super) mod host {
     }
 
     pub(crate) fn is_worker() -> bool {
+        false
+    }
+
+    pub(crate) fn run_own_task() -> bool {
         false
     }
 

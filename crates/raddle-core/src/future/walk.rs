@@ -3,25 +3,28 @@
 //!
 //! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
 //! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
-//! are nested [`DEPTH_LIMIT`] deep, further ones are queued on the thread, in order, and run when
-//! the outermost is over, or before the thread blocks ([`flush`]). So the stack is bounded whatever the
-//! graph. Calls of closures that return futures on satisfied ones count as well: that makes
+//! are nested [`DEPTH_LIMIT`] deep, further ones are put off, and run when the outermost is over, or before
+//! the thread blocks ([`flush`]). So the stack is bounded whatever the graph. What was put off runs depth first,
+//! as if it were nested: what it puts off in its turn comes before what follows it. Drops come first of all. Calls of closures that return futures on satisfied ones count as well: that makes
 //! `flat_map` recursion on constants a loop.
 //!
 //! # Invariants
 //!
-//! - **T1** A node that is upstream of others is freed when the walk that passed it is over: see F3 in
-//!   `state` and `upstream`.
-//! - **T2** A thread whose depth is 0 has an empty queue.
+//! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
+//!   downstream of it: see F3 in `state` and `upstream`.
+//! - **T2** A thread whose depth is 0 has put nothing off.
+//! - **T3** What a thread has put off, since it began with what it is running, is run before it blocks; what is
+//!   to follow is not, because that may in its turn wait for what is running.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::future::ears::{Ears, is_ears};
 use crate::future::failure::Failure;
 use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
+use crate::future::upstream::Inputs;
 use crate::local;
 
 /// Where a walk begins: `from` is done and `node` takes its result.
@@ -99,14 +102,16 @@ impl Walk {
 }
 
 impl Garbage {
+    /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
+    /// the lock is passed before the node is freed.
     #[inline]
     fn clear(self) {
-        if let Some(Rubbish { node, free }) = self.first {
+        for Rubbish { node, free } in self.more.into_iter().rev() {
             // SAFETY: pushed by who took the result, for this moment (N3).
             unsafe { free(node) };
         }
-        for Rubbish { node, free } in self.more {
-            // SAFETY: as above.
+        if let Some(Rubbish { node, free }) = self.first {
+            // SAFETY: pushed by who took the result, for this moment (N3).
             unsafe { free(node) };
         }
     }
@@ -115,29 +120,37 @@ impl Garbage {
 /// What waits for the thread to be less deep.
 enum Deferred {
     Walk(Next),
+    Tell(NodeRef, unsafe fn(NodeRef)),
     Drop(NodeRef, unsafe fn(NodeRef)),
+    Abandon(Arc<dyn Inputs>),
 }
 
 impl Deferred {
+    fn is_drop(&self) -> bool {
+        matches!(self, Deferred::Drop(..) | Deferred::Abandon(_))
+    }
+
     fn run(self) {
         match self {
             Deferred::Walk(next) => walk(next),
             // SAFETY: by who deferred it.
-            Deferred::Drop(node, drop) => unsafe { drop(node) },
+            Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
+            Deferred::Abandon(inputs) => inputs.abandoned(),
         }
     }
 }
 
 /// How deep walks nest.
 const DEPTH_LIMIT: usize = 32;
-/// Set in the depth while the queue is not empty.
+/// Set in the depth while something has been put off.
 const QUEUED: usize = 1 << 31;
 
 raddle_sync::thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 raddle_sync::thread_local! {
-    static QUEUE: RefCell<VecDeque<Deferred>> = const { RefCell::new(VecDeque::new()) };
+    /// In the order in which it was put off.
+    static QUEUE: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `f` one level deeper, or `deep` if this is the limit.
@@ -161,18 +174,27 @@ pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S
     result
 }
 
-/// Runs what was queued, at depth 0.
+/// Runs what was put off, and what that puts off.
 #[cold]
 fn drain() {
-    DEPTH.with(|d| d.set(1));
-    while let Some(deferred) = QUEUE.with(|queue| queue.borrow_mut().pop_front()) {
+    // The first last. Not in the queue, so that a wait within does not find what is to follow (T3).
+    let mut todo = Vec::new();
+    loop {
+        QUEUE.with(|queue| {
+            let queue = &mut *queue.borrow_mut();
+            // What is dropped, such as the result of a continuation that nobody wants, goes first: behind a loop by
+            // completions it would pile up.
+            queue.sort_by_key(|deferred| !deferred.is_drop());
+            todo.extend(queue.drain(..).rev());
+        });
+        DEPTH.with(|d| d.set(1));
+        let Some(deferred) = todo.pop() else { break };
         deferred.run();
     }
     DEPTH.with(|d| d.set(0));
 }
 
-/// Runs what was queued, however deep this is: before the thread blocks, which what is queued may be
-/// needed to end.
+/// Runs what was put off, however deep this is: before the thread blocks, as it may wait for just that (T3).
 pub(crate) fn flush() {
     let depth = DEPTH.with(Cell::get);
     if depth & QUEUED != 0 {
@@ -206,18 +228,29 @@ pub(crate) fn defer_walk(next: Next) {
     defer(Deferred::Walk(next));
 }
 
-/// Calls `drop` on the node: now, or soon if this is deep.
+/// Has `tell` called with a part of a combination: now, or soon if this is deep.
 ///
 /// # Safety
 ///
 /// It must be sound to call it, once, on this thread at any later time, and it must not unwind.
+pub(crate) unsafe fn tell(node: NodeRef, tell: unsafe fn(NodeRef)) {
+    // SAFETY: contract.
+    nested(node, |node| unsafe { tell(node) }, |node| defer(Deferred::Tell(node, tell)));
+}
+
+/// Calls `drop` on the node: now, or soon if this is deep.
+///
+/// # Safety
+///
+/// As for [`tell`].
 pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
-    nested(
-        node,
-        // SAFETY: contract.
-        |node| unsafe { drop(node) },
-        |node| defer(Deferred::Drop(node, drop)),
-    );
+    // SAFETY: contract.
+    nested(node, |node| unsafe { drop(node) }, |node| defer(Deferred::Drop(node, drop)));
+}
+
+/// Tells a combination that its future has been dropped: now, or soon if this is deep.
+pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
+    nested(inputs, |inputs| inputs.abandoned(), |inputs| defer(Deferred::Abandon(inputs)));
 }
 
 fn walk(next: Next) {

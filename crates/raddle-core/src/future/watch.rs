@@ -7,9 +7,10 @@ use std::sync::Arc;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
 use crate::future::memory;
-use crate::future::node::{self, Head, VTable};
+use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
+use crate::future::walk;
 
 /// Who is told that one of the futures that he watches is done.
 pub(crate) trait Watch: Send + Sync + 'static {
@@ -35,15 +36,26 @@ impl Part {
         free: |_| unreachable!("is freed by who tells or detaches it"),
         step: |node, _| node::never(node),
         wake: |node| {
+            // A combination may be what the next one watches.
             // SAFETY: F2: told once, by who found it.
-            let part = unsafe { Part::dismantle(node) };
-            part.0.told(part.1);
+            unsafe { walk::tell(NodeRef::headed(node), Part::tell) };
         },
         visit: None,
+        adapts: false,
         relink: None,
         assist: None,
         kill: None,
     };
+
+    /// # Safety
+    ///
+    /// A part that was found by who completed.
+    unsafe fn tell(node: NodeRef) {
+        let Some(node) = node.head() else { unreachable!("parts have a head") };
+        // SAFETY: contract.
+        let (owner, index) = unsafe { Part::dismantle(node) };
+        owner.told(index);
+    }
 
     /// # Safety
     ///

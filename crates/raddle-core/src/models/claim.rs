@@ -99,6 +99,25 @@ fn helps_in_the_open_and_waits(stage: &Stage) {
     stage.task.wait();
 }
 
+fn interrupts_and_drops(stage: &Stage) {
+    stage.task.interrupt();
+    stage.task.abandon();
+}
+
+/// As a visitor who comes by way of a continuation, which then takes the result.
+fn interrupts_what_is_let_go(stage: &Stage) {
+    let pinned = stage.task.pin();
+    stage.task.abandon();
+    if pinned {
+        stage.task.interrupt_pinned();
+    }
+}
+
+fn interrupts_and_waits(stage: &Stage) {
+    stage.task.interrupt();
+    stage.task.wait();
+}
+
 // --- two parties ---
 
 #[test]
@@ -136,6 +155,26 @@ fn a_killer_of_all_against_a_waiter_who_helps() {
     race(3, &[kills_all, helps_in_the_open_and_waits]);
 }
 
+#[test]
+fn a_start_against_an_interrupt_and_a_drop() {
+    race(4, &[worker, interrupts_and_drops]);
+}
+
+#[test]
+fn a_start_against_an_interrupt_of_what_is_let_go() {
+    race(4, &[worker, interrupts_what_is_let_go]);
+}
+
+#[test]
+fn a_start_against_an_interrupt_and_a_wait() {
+    race(4, &[worker, interrupts_and_waits]);
+}
+
+#[test]
+fn a_killer_of_all_against_an_interrupt_of_what_is_let_go() {
+    race(4, &[kills_all, interrupts_what_is_let_go]);
+}
+
 // --- three ---
 
 #[test]
@@ -156,4 +195,9 @@ fn a_start_against_a_killer_of_what_runs_and_a_wait() {
 #[test]
 fn a_start_against_a_killer_of_all_and_a_waiter_who_helps() {
     race(2, &[worker, kills_all, helps_and_waits]);
+}
+
+#[test]
+fn a_start_against_a_killer_of_all_and_an_interrupt_of_what_is_let_go() {
+    race(2, &[worker, kills_all, interrupts_what_is_let_go]);
 }

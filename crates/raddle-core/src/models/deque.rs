@@ -215,3 +215,39 @@ fn portable_slot_used_again_against_a_steal() {
 fn portable_two_thieves_against_a_pop() {
     race_on(2, portable, one, 1, &[steals, steals]);
 }
+
+// --- while every fork is recorded ---
+
+fn recorded() -> Rig {
+    Rig::new(2).recorded(true)
+}
+
+fn not_yet_recorded() -> Rig {
+    Rig::new(2).recorded(false)
+}
+
+fn switches_and_steals(rig: &Rig) {
+    rig.regions[OWNER].fork.set_recorded(true);
+    rig.regions[OWNER].fork.request();
+    rig.steal(THIEF, OWNER);
+}
+
+#[test]
+fn recorded_nested_pops_against_a_request() {
+    race_on(3, recorded, two_nested, 2, &[asks_and_steals]);
+}
+
+#[test]
+fn recorded_nested_pops_against_an_escalation() {
+    race_on(3, recorded, two_nested, 2, &[escalates_and_steals_twice]);
+}
+
+#[test]
+fn recorded_two_thieves_against_a_pop() {
+    race_on(2, recorded, one, 1, &[steals, escalates]);
+}
+
+#[test]
+fn a_slot_used_again_while_recording_is_switched_on() {
+    race_on(3, not_yet_recorded, one_after_another, 2, &[switches_and_steals]);
+}

@@ -212,3 +212,14 @@ fn a_task_its_worker_a_killer_and_a_consumer_who_kills() {
         task.abandon();
     }]);
 }
+
+#[test]
+fn a_task_its_worker_a_killer_and_a_consumer_who_interrupts() {
+    parties(&[works, kills_all, |task, _, _| {
+        let pinned = task.pin();
+        task.abandon();
+        if pinned {
+            task.interrupt_pinned();
+        }
+    }]);
+}

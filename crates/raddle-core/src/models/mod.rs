@@ -10,8 +10,9 @@
 //! | `wait`    | a victim that sleeps apart against its thief; an owner that runs its own forks |
 //! | `latch`   | the setter against the waiter, and against the end of the latch             |
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
-//! | `future`  | producer against consumer                                                |
+//! | `future`  | promises, futures, interrupts and what moves them                          |
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
+//! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
 //! | `mix`     | all of it, three threads and more (shuttle)                              |
 //!
@@ -30,7 +31,6 @@
 mod claim;
 #[cfg(raddle_loom)]
 mod deque;
-#[cfg(raddle_loom)]
 mod future;
 #[cfg(raddle_loom)]
 mod latch;
@@ -38,6 +38,8 @@ mod latch;
 mod mix;
 #[cfg(raddle_loom)]
 mod queue;
+#[cfg(raddle_loom)]
+mod record;
 mod rig;
 #[cfg(raddle_loom)]
 mod running;

@@ -92,6 +92,8 @@ pub(super) struct Rig {
     pub(super) sleep: Sleep,
     pub(super) injector: Injector,
     pub(super) regions: Vec<Region>,
+    /// Every fork is recorded, or may be.
+    recorded: bool,
 }
 
 impl Rig {
@@ -102,7 +104,15 @@ impl Rig {
             sleep: Sleep::new(workers),
             injector: Injector::new(),
             regions: (0..workers).map(|_| Region::new()).collect(),
+            recorded: false,
         }
+    }
+
+    /// As while every fork is recorded; or, if not `from_the_start`, as soon as somebody says so.
+    pub(super) fn recorded(mut self, from_the_start: bool) -> Rig {
+        self.recorded = true;
+        self.regions.iter().for_each(|region| region.fork.set_recorded(from_the_start));
+        self
     }
 
     /// As where there is no process-wide fence.
@@ -154,6 +164,9 @@ impl Rig {
             // SAFETY: not published.
             loaded[fork.index_of(slot)].with_mut(|loaded| unsafe { *loaded = true });
         }
+        if self.recorded && !fork.must_settle(slot) {
+            return;
+        }
         fork.publish(slot);
         fence(Ordering::SeqCst);
         if self.sleep.counts().need_wake() {
@@ -179,6 +192,9 @@ impl Rig {
     }
 
     fn popped(&self, me: usize, slot: &Slot) -> bool {
+        if self.recorded && !self.regions[me].fork.must_settle(slot) {
+            return true;
+        }
         let wanted = self.sleep.counts().interested();
         let popped = self.regions[me].fork.pop_slow(slot, wanted);
         self.stay_attentive(me);

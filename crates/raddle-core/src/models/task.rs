@@ -7,7 +7,7 @@ use std::sync::Arc;
 use raddle_sync::atomic::AtomicPtr;
 use raddle_sync::cell::UnsafeCell;
 
-use crate::future::state::{Completed, Outcome, State};
+use crate::future::state::{Abandoned, Attach, Completed, Outcome, State};
 use crate::job::{TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::models::{Memory, Tally, parker};
@@ -16,6 +16,7 @@ use crate::spawn::claim::{Claim, KillOutcome, Started};
 use crate::spawn::running::Running;
 
 /// A thread that waits, on its own stack.
+#[derive(Debug)]
 #[repr(align(8))]
 pub(super) struct Waiting {
     pub(super) latch: Latch,
@@ -54,6 +55,7 @@ pub(super) struct Record {
     pub(super) values_dropped: Tally,
     pub(super) taken: Tally,
     pub(super) killed: Tally,
+    pub(super) interrupted: Tally,
     pub(super) freed: Tally,
 }
 
@@ -66,7 +68,9 @@ impl Record {
         assert_eq!(self.values_dropped.count(), ran, "each value dropped once");
         assert!(self.taken.count() <= ran, "no value from nowhere");
         assert!(self.killed.count() <= 1, "killed once at most");
-        assert!(ran + self.killed.count() > 0, "it ran or was killed");
+        let stopped = self.killed.count() + self.interrupted.count();
+        assert!(ran + stopped > 0, "it ran, was killed or interrupted");
+        assert!(ran + self.interrupted.count() <= 1, "what was interrupted did not run");
         assert_eq!(self.freed.count(), 1, "freed once");
     }
 }
@@ -172,11 +176,12 @@ impl Task {
 
     fn complete(&self, outcome: Outcome) {
         self.memory.touch();
-        match self.state.complete(outcome) {
+        match self.state.complete(outcome, |_| unreachable!("tasks have no ears")) {
             Completed::Alone => {}
             // SAFETY: F2: it waits.
             Completed::Tell(waiting) => unsafe { Waiting::tell(waiting) },
             Completed::Dropped => self.use_up(outcome),
+            other => unreachable!("{other:?}"),
         }
     }
 
@@ -242,9 +247,47 @@ impl Task {
     /// The handle is dropped.
     pub(super) fn abandon(&self) {
         self.memory.touch();
-        if let Some(outcome) = self.state.abandon() {
+        if let Abandoned::Done(outcome) = self.state.abandon() {
             self.use_up(outcome);
         }
+    }
+
+    /// By the handle: a visitor pins the task, and when it has left the future interrupts it.
+    pub(super) fn interrupt(&self) {
+        self.memory.touch();
+        let Some(visit) = self.state.visit() else { return };
+        self.claim.pin();
+        self.state.leave(visit);
+        self.interrupt_pinned();
+    }
+
+    /// By who has pinned it.
+    pub(super) fn interrupt_pinned(&self) {
+        self.memory.touch();
+        self.claim.interrupt();
+        if self.claim.start_waiting() {
+            assert!(matches!(self.put(Body::Empty), Body::Closure(_)));
+            self.record.interrupted.add();
+            self.memory.touch();
+            if self.claim.finish() {
+                self.complete(Outcome::Err);
+            } else {
+                assert!(!self.claim.runner_leaves(), "it is pinned");
+            }
+        }
+        self.memory.touch();
+        if self.claim.unpin() {
+            self.memory.free();
+        }
+    }
+
+    /// Of a future that is not done, for `interrupt_pinned` on another thread.
+    pub(super) fn pin(&self) -> bool {
+        self.memory.touch();
+        let Some(visit) = self.state.visit() else { return false };
+        self.claim.pin();
+        self.state.leave(visit);
+        true
     }
 
     /// By a waiting thread: runs the task if nobody has started it, out of the injector or not.
@@ -265,7 +308,8 @@ impl Task {
         self.memory.touch();
         if self.state.outcome().is_none() {
             let waiting = Waiting::new();
-            if self.state.attach(NonNull::from(&waiting)).is_ok() {
+            let me = NonNull::from(&waiting);
+            if self.state.attach(me, Attach::Waiter, |_| ()).is_ok() {
                 waiting.latch.wait();
             }
         }

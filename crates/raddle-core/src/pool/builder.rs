@@ -4,10 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use raddle_trace::TraceLevel;
 use thiserror::Error;
 
 use crate::deque::Thief;
 use crate::pool::Pool;
+use crate::pool::policy::Policy;
+use crate::pool::recorder::Settings;
 use crate::pool::shared::{Config, Shared};
 use crate::spawn::{Hooks, Outcome, TaskId};
 
@@ -74,6 +77,8 @@ pub struct PoolBuilder {
     keep_alive: Duration,
     reserve: usize,
     hooks: Hooks,
+    trace: Settings,
+    policy: Policy,
 }
 
 /// How long an idle thread stays unless the builder says otherwise.
@@ -88,6 +93,8 @@ impl PoolBuilder {
             keep_alive: KEEP_ALIVE,
             reserve: 0,
             hooks: Hooks::default(),
+            trace: Settings::default(),
+            policy: Policy::default(),
         }
     }
 
@@ -161,6 +168,36 @@ impl PoolBuilder {
         self
     }
 
+    /// Records what the pool does, from the start: see [`Pool::trace`]. By default nothing. At level
+    /// [`Phase`](TraceLevel::Phase) that costs some 10 ns for what changes hands and nothing for the rest;
+    /// at level [`Tasks`](TraceLevel::Tasks) some 40 ns for every fork.
+    pub fn trace(mut self, level: TraceLevel) -> Self {
+        self.trace.level = level;
+        self
+    }
+
+    /// How many events each worker's ring has room for, rounded up to a power of two; by default 65,536,
+    /// which is one MiB per worker, and as much for each guest. Allocated when recording is first switched
+    /// on.
+    pub fn trace_capacity(mut self, events: usize) -> Self {
+        self.trace.capacity = events.clamp(2, 1 << 30).next_power_of_two();
+        self
+    }
+
+    /// Whether a full ring overwrites its oldest events (true, as by default) or refuses new ones. Either way
+    /// traces say how many were lost.
+    pub fn trace_overwrites(mut self, overwrites: bool) -> Self {
+        self.trace.newest = overwrites;
+        self
+    }
+
+    /// When to wake whom; for measurements.
+    #[doc(hidden)]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
     /// Starts the threads.
     ///
     /// # Errors
@@ -183,6 +220,8 @@ impl PoolBuilder {
             keep_alive: self.keep_alive,
             reserve: self.reserve,
             hooks: self.hooks,
+            trace: self.trace,
+            policy: self.policy,
         };
         let shared =
             Shared::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;

@@ -12,9 +12,11 @@
 use std::sync::Arc;
 
 use raddle_sync::sync::{Condvar, Mutex};
+use raddle_trace::{EventKind, Subject};
 
 use crate::future::Future;
 use crate::local;
+use crate::pool::recorder;
 use crate::pool::shared::{Shared, Waker};
 use crate::pool::worker::{CurrentGuard, Worker};
 use crate::spawn;
@@ -143,6 +145,7 @@ impl Home {
     }
 
     fn enter_if<'a>(self, accept: impl Fn(&State) -> bool) -> Option<Guest<'a>> {
+        let began = recorder::stamp_if_recording();
         let mut state = self.gate.state.lock();
         if state.generation != self.generation || state.free == 0 || !accept(&state) {
             return None;
@@ -158,7 +161,9 @@ impl Home {
         // The caller brings its context along.
         region.guest_arrives(local::current());
         region.owned.outer.set(Worker::hint());
-        Some(Guest { home: self, shared, place, current: Some(region.base().enter()) })
+        let current = Some(region.base().enter());
+        let recorded = recorder::begin_region(region, began);
+        Some(Guest { home: self, shared, place, current, recorded })
     }
 
     /// As `enter`, to run a task of the pool: not where tasks count on stacks of a size of their own.
@@ -200,6 +205,8 @@ pub(crate) struct Guest<'a> {
     shared: &'a Shared,
     place: usize,
     current: Option<CurrentGuard>,
+    /// The region that the stay is in a trace.
+    recorded: Option<(Subject, u32)>,
 }
 
 impl Guest<'_> {
@@ -210,6 +217,11 @@ impl Guest<'_> {
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
+        let shared = self.shared;
+        let lane = &shared.regions[shared.crew() + self.place].lane;
+        if let Some(key) = self.recorded {
+            lane.note(EventKind::Executed, 0, key);
+        }
         self.current = None;
         self.worker().region().guest_leaves();
         let mut state = self.home.gate.state.lock();
@@ -220,6 +232,10 @@ impl Drop for Guest<'_> {
         // Tasks that nobody took while threads sat out. Under the lock, so that the pool is there.
         if self.shared.sleep.counts().need_wake() && self.shared.visible_work() > 0 {
             self.shared.wake_one(Waker::Idle);
+        }
+        if let Some(key) = self.recorded {
+            // Under the lock: the place is another guest's as soon as it is released.
+            lane.note(EventKind::Waited, 0, key);
         }
         drop(state);
         if awaited {

@@ -2,15 +2,18 @@
 //! waits for: see the table in `search`.
 
 use std::mem::forget;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use raddle_sync::atomic::{AtomicU32, Ordering, fence};
 use raddle_sync::{hint, strand};
+use raddle_trace::EventKind;
 
 use crate::deque::{Steal, Thief};
 use crate::job::ForkHeader;
 use crate::latch;
 use crate::local::{Baggage, Entered};
+use crate::pool::policy::POLL;
+use crate::pool::recorder::{NOTHING, fork_key, task_key};
 use crate::pool::region::Region;
 use crate::pool::search::Goal;
 use crate::pool::worker::Worker;
@@ -25,8 +28,6 @@ pub(crate) enum Work {
 
 /// Foreign jobs nested on one stack while their hosts wait, at most.
 const MAX_DEPTH: usize = 64;
-/// How long a thief polls an owner that it has asked to share.
-const POLL: Duration = Duration::from_nanos(1500);
 /// Tasks that a worker takes from the injector at a time.
 const GRAB: usize = 32;
 /// Every so many turns the injector is looked at first, so that it does not starve.
@@ -126,7 +127,11 @@ impl Region {
         for victim in (start..count).chain(0..start).filter(|&victim| victim != self.index) {
             let region = &self.shared().regions[victim];
             let work = self.steal_fork(victim, 0);
-            let work = work.or_else(|| region.ring.steal().map(Work::Task));
+            let work = work.or_else(|| {
+                let task = region.ring.steal()?;
+                self.lane.note(EventKind::Steal, victim, task_key(task));
+                Some(Work::Task(task))
+            });
             if work.is_some() {
                 return work;
             }
@@ -141,7 +146,12 @@ impl Region {
     fn steal_fork(&self, victim: usize, floor: usize) -> Option<Work> {
         loop {
             match self.shared().regions[victim].fork.steal_above(floor) {
-                Steal::Job(job, index) => return Some(Work::Fork { job, victim, index }),
+                Steal::Job(job, index) => {
+                    let region = &self.shared().regions[victim];
+                    let key = fork_key(region, region.fork.slot(index));
+                    self.lane.note(EventKind::Steal, victim, key);
+                    return Some(Work::Fork { job, victim, index });
+                }
                 Steal::Retry => hint::spin_loop(),
                 Steal::Private | Steal::Empty => return None,
             }
@@ -151,6 +161,7 @@ impl Region {
     /// Gets a private fork, from `floor` on: asks, and if the owner does not answer, takes.
     fn dislodge(&self, victim: usize, floor: usize) -> Option<Work> {
         let fork = &self.shared().regions[victim].fork;
+        self.lane.note(EventKind::Ask, victim, NOTHING);
         fork.request();
         if !self.shared().oversubscribed {
             let asked = Instant::now();
@@ -219,24 +230,35 @@ impl Region {
         let entered = Entered::by(|| trail);
         let before = self.owned.context.replace(context);
         let served = self.owned.serving.replace((slot, victim.index));
+        let key = fork_key(victim, slot);
+        self.lane.note(EventKind::Exec, 0, key);
         // SAFETY: J1: the job is ours; `at` is this worker.
         unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
         header.mark_spent();
+        // Before the owner goes on, and may end up with the same number again.
+        self.lane.note(EventKind::Executed, 0, key);
         drop(entered);
         self.owned.serving.set(served);
         self.owned.context.set(before);
         // Before the owner goes on, so that he finds a searcher for what he forks next.
         let searching = !waiting && shared.sleep.try_search(shared.search_cap());
-        latch::set_word(&slot.done, victim.parker());
+        if self.lane.is_on() && latch::is_asleep(&slot.done) {
+            shared.note_wake_of(victim.index, || latch::set_word(&slot.done, victim.parker()));
+        } else {
+            latch::set_word(&slot.done, victim.parker());
+        }
         searching
     }
 
     pub(crate) fn run_task(&self, task: Task, at: &Worker) {
         let before = self.owned.context.replace(0);
+        let key = task_key(task);
+        self.lane.note(EventKind::Exec, 0, key);
         // SAFETY: a queued task is alive until its queue's share of it is used, which is here.
         let vtable = unsafe { task.as_ref() }.vtable;
         // SAFETY: as above; it frees itself.
         unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
+        self.lane.note(EventKind::Executed, 0, key);
         self.owned.context.set(before);
     }
 }

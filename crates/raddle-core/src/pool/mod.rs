@@ -9,6 +9,8 @@
 //! | [`hunt`]   | where it finds work, and how it runs it                                |
 //! | [`gate`]   | how callers from outside come in as guests                             |
 //! | [`bench`]  | how a thread sits out while a guest works                              |
+//! | [`policy`] | when to wake whom, how many search, for how long                        |
+//! | [`recorder`]| what is recorded in traces                                            |
 //! | [`builder`]| `PoolBuilder`                                                         |
 
 mod bench;
@@ -16,6 +18,8 @@ mod builder;
 mod gate;
 mod hunt;
 mod kill;
+pub mod policy;
+pub(crate) mod recorder;
 mod region;
 mod search;
 mod shared;
@@ -27,10 +31,12 @@ use std::thread;
 use std::time::Instant;
 
 use raddle_sync::parker::{self, Parker};
+use raddle_sync::strand;
+use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName};
 pub(crate) use self::gate::Home;
-use self::region::Region;
+pub(crate) use self::region::Region;
 use self::search::Goal;
 pub(crate) use self::shared::Shared;
 pub use self::worker::Worker;
@@ -163,10 +169,12 @@ impl Pool {
             result: None,
         };
         let task = std::ptr::NonNull::from(&mut call).cast::<TaskHeader>();
+        self.shared.note_here(EventKind::Submit, 0, recorder::task_key(task));
         self.shared.inject([task]);
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
         latch.wait();
+        self.shared.note_here(EventKind::Waited, 0, recorder::task_key(task));
         match call.result.take() {
             Some(Ok(result)) => result,
             Some(Err(payload)) => panic::resume_unwind(payload),
@@ -189,6 +197,21 @@ impl Pool {
     /// Futures that are spawned during the call may or may not be among them.
     pub fn kill_all(&self) -> usize {
         kill::kill_all(&self.shared)
+    }
+
+    /// What the pool has recorded so far; it goes on recording. Costs a copy of all rings.
+    ///
+    /// See [`PoolBuilder::trace`] and [`trace`](crate::trace).
+    pub fn trace(&self) -> Trace {
+        self.shared.trace()
+    }
+
+    /// Switches recording on or off, or to another level, while the pool works. What was recorded before
+    /// stays. Workers take notice one by one, within microseconds if they fork.
+    ///
+    /// The first switch from [`TraceLevel::Off`] allocates; recording never does.
+    pub fn set_trace(&self, level: TraceLevel) {
+        self.shared.set_level(level);
     }
 
     /// How many threads the pool has at the moment: idle ones leave after `keep_alive`.
@@ -252,9 +275,17 @@ pub(crate) fn queue(shared: &Shared, task: Task) {
     match Worker::here().filter(|region| std::ptr::eq(region.shared, shared)) {
         Some(region) => {
             region.push_task(task);
+            if region.lane.has_tasks() {
+                region.lane.note(EventKind::Fork, 1, recorder::task_key(task));
+            }
             shared.announce();
         }
-        None => shared.inject([task]),
+        None => {
+            if shared.regions[0].lane.has_tasks() {
+                shared.note_here(EventKind::Fork, 0, recorder::task_key(task));
+            }
+            shared.inject([task]);
+        }
     }
 }
 
@@ -272,6 +303,16 @@ pub(crate) fn heed_followers() {
     if let Some(worker) = Worker::current() {
         worker.region().heed_followers(worker);
     }
+}
+
+/// Runs the task that this worker has queued last, if there is one.
+pub(crate) fn run_own_task() -> bool {
+    let Some(worker) = Worker::current() else { return false };
+    let Some(task) = worker.region().ring.pop() else { return false };
+    // Another strand of work than the one that waits.
+    let _strand = strand::enter_foreign();
+    worker.region().run_task(task, worker);
+    true
 }
 
 /// What this thread parks on.

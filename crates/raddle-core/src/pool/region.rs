@@ -22,6 +22,7 @@ use raddle_sync::processor::Elsewhere;
 
 use crate::deque::{ForkStack, MAX_SLOTS, Slot};
 use crate::local::Baggage;
+use crate::pool::recorder::Lane;
 use crate::pool::shared::Shared;
 use crate::pool::worker::Worker;
 use crate::queue::Ring;
@@ -58,6 +59,8 @@ pub(crate) struct Owned {
     pub(crate) fruitless: Cell<bool>,
     /// Task ids in hand: next and end.
     pub(crate) ids: Cell<(u64, u64)>,
+    /// A fork was popped to be recorded: its second half is run out of line.
+    pub(crate) recorded_pop: Cell<bool>,
 }
 
 /// The header of a region.
@@ -77,6 +80,8 @@ pub(crate) struct Region {
     pub(crate) roused_at: AtomicU64,
     /// Wakes a thread of the pool off the waker's processor.
     pub(crate) elsewhere: Elsewhere,
+    /// Where this worker's events are recorded.
+    pub(crate) lane: Lane,
     parker: ParkerLease,
 }
 
@@ -139,6 +144,7 @@ impl RegionBox {
                 tick: Cell::new(0),
                 fruitless: Cell::new(false),
                 ids: Cell::new((0, 0)),
+                recorded_pop: Cell::new(false),
             },
             index,
             shared,
@@ -147,6 +153,7 @@ impl RegionBox {
             hunting: AtomicBool::new(false),
             roused_at: AtomicU64::new(0),
             elsewhere: Elsewhere::new(),
+            lane: Lane::new(),
             parker: Parker::lease(),
         };
         let header = base.cast::<Region>();

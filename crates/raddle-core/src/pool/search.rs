@@ -27,10 +27,13 @@ use std::time::{Duration, Instant};
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::{hint, thread};
 
+use raddle_trace::{EventKind, Subject};
+
 use crate::deque::{Popped, Slot, Thief};
 use crate::latch::{self, Latch};
 use crate::local::{self, Baggage};
 use crate::pool::hunt::stack_position;
+use crate::pool::recorder::{NOTHING, fork_key};
 use crate::pool::region::Region;
 use crate::pool::shared::Waker;
 use crate::pool::worker::Worker;
@@ -47,6 +50,32 @@ pub(crate) enum Goal<'a> {
     Scope(&'a Latch),
     /// A future is done, or the time has come.
     Future(&'a Latch, Option<Instant>),
+}
+
+/// Records a wait, unless it is over at once.
+struct Waiting<'a>(Option<(&'a Region, (Subject, u32))>);
+
+impl<'a> Waiting<'a> {
+    fn begin(region: &'a Region, goal: Goal<'_>) -> Waiting<'a> {
+        let key = match goal {
+            Goal::Fork(slot) => fork_key(region, slot),
+            Goal::Scope(_) | Goal::Future(..) => NOTHING,
+            Goal::Idle => return Waiting(None),
+        };
+        if !region.lane.is_on() || region.is_reached(goal) {
+            return Waiting(None);
+        }
+        region.lane.note(EventKind::Wait, 0, key);
+        Waiting(Some((region, key)))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some((region, key)) = self.0 {
+            region.lane.note(EventKind::Waited, 0, key);
+        }
+    }
 }
 
 /// How a sleep ended.
@@ -70,7 +99,9 @@ impl Region {
         self.owned.stack_floor.set(stack_position().saturating_sub(size / 2));
         self.elsewhere.adopt();
         let _current = self.base().enter();
+        self.lane.note(EventKind::WorkerSpawn, self.index, NOTHING);
         self.work_until(Goal::Idle, Some(self.base()), true);
+        self.lane.note(EventKind::WorkerDie, self.index, NOTHING);
     }
 
     /// A guest takes this region, in the context it has.
@@ -100,6 +131,13 @@ impl Region {
         if self.fork.is_open() {
             self.load(slot);
         }
+        if self.lane.has_tasks() {
+            let length = self.fork.len_below(slot) + 1;
+            self.lane.note(EventKind::Fork, length, fork_key(self, slot));
+            if !self.fork.must_settle(slot) {
+                return;
+            }
+        }
         self.fork.publish(slot);
         fence(Ordering::SeqCst); // S3, W1
         if self.shared().sleep.counts().need_wake() {
@@ -115,15 +153,34 @@ impl Region {
         let (slot, victim) = self.owned.serving.get();
         // SAFETY: slots live as long as the pool (R1).
         if unsafe { slot.as_ref() }.is_some_and(|slot| latch::is_asleep(&slot.done)) {
-            self.shared().regions[victim].parker().unpark();
+            self.shared().note_wake_of(victim, || self.shared().regions[victim].parker().unpark());
         }
+    }
+
+    /// After a pop that was not fast: true if the fork is the owner's, to be run in place. If it is to be
+    /// recorded, then not: see [`Region::take_recorded_pop`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn popped(&self, slot: &Slot) -> bool {
+        if !self.lane.has_tasks() {
+            return self.regained(slot);
+        }
+        let owned = !self.fork.must_settle(slot) || self.regained(slot);
+        self.owned.recorded_pop.set(owned);
+        false
+    }
+
+    /// Whether `popped` said no only to have the second half run out of line, where it is recorded.
+    pub(crate) fn take_recorded_pop(&self) -> bool {
+        self.owned.recorded_pop.take()
     }
 
     /// After a pop that was not fast: true if the fork is the owner's.
     #[cold]
     #[inline(never)]
-    pub(crate) fn popped(&self, slot: &Slot) -> bool {
-        let wanted = self.shared().sleep.counts().interested();
+    pub(crate) fn regained(&self, slot: &Slot) -> bool {
+        // Who waits for this very job is no searcher, and helps all the same.
+        let wanted = self.shared().sleep.counts().interested() || self.is_awaited();
         let popped = self.fork.pop_slow(slot, wanted);
         self.stay_attentive();
         let owned = popped == Popped::Owned;
@@ -131,6 +188,13 @@ impl Region {
             self.unload(slot);
         }
         owned
+    }
+
+    /// Whether the fork that runs here was stolen from somebody who waits for it: a hint.
+    fn is_awaited(&self) -> bool {
+        let (slot, _) = self.owned.serving.get();
+        // SAFETY: slots live as long as the pool (R1).
+        unsafe { slot.as_ref() }.is_some_and(Slot::is_awaited)
     }
 
     /// After the owner has lowered `limit`: raises it again if somebody still waits for work, and
@@ -155,6 +219,7 @@ impl Region {
     #[inline(never)]
     pub(crate) fn await_thief(&self, worker: &Worker, helping: bool) {
         let slot = worker.slot();
+        self.lane.note(EventKind::Join, 0, fork_key(self, slot));
         slot.mark_waiting();
         self.work_until(Goal::Fork(slot), worker.next().filter(|_| helping), false);
     }
@@ -163,6 +228,7 @@ impl Region {
     pub(crate) fn joined(&self, worker: &Worker) {
         self.fork.reset(worker.slot());
         self.unload(worker.slot());
+        self.lane.note(EventKind::Joined, 0, fork_key(self, worker.slot()));
         self.stay_attentive();
     }
 
@@ -217,7 +283,9 @@ impl Region {
     /// `searching`: this worker counts as a searcher already.
     fn work_until(&self, goal: Goal<'_>, at: Option<&Worker>, mut searching: bool) {
         let shared = self.shared();
+        let _waiting = Waiting::begin(self, goal);
         let mut since = Instant::now();
+        let mut fruitless = false;
         while !self.is_reached(goal) {
             if let Some((work, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
             {
@@ -227,11 +295,15 @@ impl Region {
                 self.owned.fruitless.set(false);
                 searching = self.run(work, at, goal);
                 since = Instant::now();
+                fruitless = false;
                 continue;
             }
             // Who waits looks for work without counting as a searcher: when his goal is reached he has
             // better to do than to see to a successor.
             let waits = !matches!(goal, Goal::Idle);
+            if !waits && !std::mem::replace(&mut fruitless, true) {
+                self.lane.note(EventKind::Search, 0, NOTHING);
+            }
             if self.is_benched() {
                 // To sleep at once.
             } else if !searching && !waits {
@@ -240,7 +312,7 @@ impl Region {
                 if searching {
                     continue;
                 }
-            } else if since.elapsed() < self.patience() {
+            } else if since.elapsed() < self.patience(waits) {
                 if shared.oversubscribed {
                     thread::yield_now()
                 } else {
@@ -248,9 +320,16 @@ impl Region {
                 }
                 continue;
             }
-            self.owned.fruitless.set(true);
+            if !waits {
+                self.owned.fruitless.set(true);
+            }
             match self.sleep(goal, at, searching) {
-                Slept::Woken { counted } => searching = counted,
+                Slept::Woken { counted } => {
+                    searching = counted;
+                    if searching {
+                        shared.pass_on();
+                    }
+                }
                 Slept::Left => return,
             }
             since = Instant::now();
@@ -276,10 +355,10 @@ impl Region {
         }
     }
 
-    /// How long this search may go on.
-    fn patience(&self) -> Duration {
-        let time = self.shared().spin_time();
-        if self.owned.fruitless.get() { time / 4 } else { time }
+    /// How long this search may go on. Who waits is patient each time: going to sleep costs him two heavy
+    /// fences, and his thief a wake.
+    fn patience(&self, waits: bool) -> Duration {
+        self.shared().patience(self.owned.fruitless.get() && !waits)
     }
 
     /// Sleeps until woken.
@@ -360,6 +439,13 @@ impl Region {
 
     /// Parks for as long as the goal allows. False: that time is over.
     fn park(&self, goal: Goal<'_>) -> bool {
+        self.lane.note(EventKind::Park, 0, NOTHING);
+        let woken = self.park_unrecorded(goal);
+        self.lane.note(EventKind::Unparked, 0, NOTHING);
+        woken
+    }
+
+    fn park_unrecorded(&self, goal: Goal<'_>) -> bool {
         let time = match goal {
             Goal::Idle => Some(self.shared().config.keep_alive),
             Goal::Future(_, Some(deadline)) => {

@@ -15,9 +15,12 @@ use std::time::{Duration, Instant};
 use raddle_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use raddle_sync::fence::light;
 use raddle_sync::sync::Mutex;
+use raddle_trace::TraceLevel;
 
 use crate::pool::bench::Benches;
 use crate::pool::gate::GateHandle;
+use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
+use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::region::RegionBox;
 use crate::queue::{Injector, Task};
 use crate::sleep::Sleep;
@@ -32,6 +35,8 @@ pub(crate) struct Config {
     /// How many threads there may be in the stead of those that wait for futures.
     pub(crate) reserve: usize,
     pub(crate) hooks: Hooks,
+    pub(crate) trace: Settings,
+    pub(crate) policy: Policy,
 }
 
 /// Whether a worker thread is there, and its handle.
@@ -61,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) benches: Benches,
     /// How many threads sleep until a future is done.
     waiting: Mutex<usize>,
+    pub(crate) recorder: Recorder,
     /// Threads first, those of the reserve last of these, then guests.
     pub(crate) regions: Box<[RegionBox]>,
     seats: Box<[Mutex<Seat>]>,
@@ -70,6 +76,7 @@ pub(crate) struct Shared {
     ended: AtomicBool,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
+    processors: usize,
     /// Light fences suffice: see `raddle_sync::fence`.
     process_wide: bool,
     /// The pool's clock starts here.
@@ -79,10 +86,6 @@ pub(crate) struct Shared {
     next_task_id: AtomicU64,
 }
 
-/// Wake cost before the first measurement.
-const TYPICAL_WAKE: Duration = Duration::from_micros(50);
-/// Bounds for how long a search may spin.
-const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
@@ -108,11 +111,13 @@ impl Shared {
                 gate: GateHandle::new(guests),
                 benches: Benches::new(threads, config.reserve),
                 waiting: Mutex::new(0),
+                recorder: Recorder::new(config.trace),
                 regions: regions.into_boxed_slice(),
                 seats: (0..crew).map(|_| Mutex::new(Seat::default())).collect(),
                 terminating: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
                 oversubscribed: threads > processors,
+                processors,
                 process_wide: raddle_sync::fence::process_wide(),
                 epoch: Instant::now(),
                 wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
@@ -124,6 +129,9 @@ impl Shared {
             Some(error) => Err(error),
             None => {
                 shared.gate.open(&shared);
+                if shared.config.trace.level != TraceLevel::Off {
+                    shared.set_level(shared.config.trace.level);
+                }
                 Ok(shared)
             }
         }
@@ -163,7 +171,7 @@ impl Shared {
                 drop(seat);
                 return self.me.upgrade().is_some_and(|shared| shared.start(worker).is_ok());
             }
-            if waker == Waker::Busy && !self.oversubscribed {
+            if waker == Waker::Busy && self.awake() <= self.processors {
                 // Under the lock, so that the thread is there.
                 region.elsewhere.confine();
             }
@@ -172,6 +180,12 @@ impl Shared {
         region.roused_at.store(self.now().max(1), Ordering::Relaxed);
         region.parker().unpark();
         true
+    }
+
+    /// How many workers do not sleep, the one that was just claimed included. A guest counts as the thread that
+    /// sits out for him.
+    fn awake(&self) -> usize {
+        self.threads().saturating_sub(self.sleep.counts().sleeping())
     }
 
     /// An idle thread asks to go for good. False: it was claimed, and a token is on its way.
@@ -202,18 +216,19 @@ impl Shared {
     #[cold]
     pub(crate) fn wake_one(&self, waker: Waker) {
         let Some(worker) = self.sleep.claim() else { return };
-        if !self.rouse(worker, waker) {
+        if !self.note_wake_of(worker, || self.rouse(worker, waker)) {
             // Let it be a sleeper whose thread is there.
             self.wake_one(waker);
             self.sleep.unclaim(worker);
         }
     }
 
-    /// How much work is to be seen, counted up to two.
+    /// How much work is to be seen, counted up to as many as one wakes at a time.
     pub(crate) fn visible_work(&self) -> usize {
+        let most = self.config.policy.fan_out.max(1);
         let tasks = self.injector.len();
         let regions = self.regions.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
-        (tasks + regions.take(2).count()).min(2)
+        (tasks + regions.take(most).count()).min(most)
     }
 
     /// Steps 2 to 4 of the last searcher (S1). True: there is work.
@@ -236,29 +251,41 @@ impl Shared {
         if wakes == 0 && alone && self.look_around() {
             wakes = 1;
         }
-        // Two at a time make the ramp-up a tree; few workers need none.
-        for _ in 0..wakes.min(if self.threads() > 4 { 2 } else { 1 }) {
+        self.wake_some(wakes, waker);
+    }
+
+    /// A worker that was woken sees to others first, if that is the policy.
+    pub(crate) fn pass_on(&self) {
+        if self.config.policy.who == Who::Woken && self.sleep.counts().sleeping() > 0 {
+            self.wake_some(self.visible_work(), Waker::Busy);
+        }
+    }
+
+    /// Several at a time make the ramp-up a tree.
+    fn wake_some(&self, visible: usize, waker: Waker) {
+        for _ in 0..self.config.policy.wakes(self.threads(), visible) {
             if self.sleep.counts().searching() < self.search_cap() {
                 self.wake_one(waker);
             }
         }
     }
 
-    /// The most workers that may search at a time: half of the busy ones.
+    /// The most workers that may search at a time.
     pub(crate) fn search_cap(&self) -> usize {
         let counts = self.sleep.counts();
         let idle = counts.searching() + counts.sleeping();
-        (self.threads().saturating_sub(idle) / 2).max(1)
+        self.config.policy.search_cap(self.threads(), idle)
     }
 
     /// How long a search may spin before the worker sleeps.
-    pub(crate) fn spin_time(&self) -> Duration {
+    pub(crate) fn patience(&self, fruitless: bool) -> Duration {
         let cost = Duration::from_nanos(self.wake_cost.load(Ordering::Relaxed));
-        cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1)
+        self.config.policy.patience(cost, fruitless)
     }
 
     pub(crate) fn note_wake(&self, roused_at: u64) {
-        let took = self.now().saturating_sub(roused_at);
+        // A wake of milliseconds is of a processor that others had: it says nothing about the next.
+        let took = self.now().saturating_sub(roused_at).min(LONGEST_WAKE.as_nanos() as u64);
         let before = self.wake_cost.load(Ordering::Relaxed);
         // ORD: a statistic; a lost update does no harm.
         self.wake_cost.store(before - before / 8 + took / 8, Ordering::Relaxed);

@@ -136,6 +136,7 @@ where
         step: |node, _| node::never(node),
         wake: node::never,
         visit: Some(Self::visit),
+        adapts: false,
         relink: None,
         assist: Some(Self::assist),
         kill: Some(Self::kill),

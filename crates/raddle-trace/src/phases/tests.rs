@@ -127,3 +127,15 @@ fn regions_come_in_the_order_of_submission() {
     assert_eq!(numbers(&phases[1]), ([10, 0, 10, 0, 0, 0, 20], 1, 0));
     assert!(Trace::new(trace.start, trace.end).phases().is_empty());
 }
+
+#[test]
+fn numbers_that_come_back_are_other_regions() {
+    let trace = trace(&[
+        &[(10, Submit, 1), (20, Waited, 1), (110, Submit, 1), (125, Waited, 1)],
+        &[(12, Exec, 1), (18, Executed, 1), (113, Exec, 1), (121, Executed, 1)],
+    ]);
+    let phases = trace.phases();
+    assert_eq!(phases.iter().map(|p| p.start.as_nanos()).collect::<Vec<_>>(), [10, 110]);
+    assert_eq!(numbers(&phases[0]), ([2, 0, 6, 0, 2, 0, 10], 1, 0));
+    assert_eq!(numbers(&phases[1]), ([3, 0, 8, 0, 4, 0, 15], 1, 0));
+}

@@ -1,0 +1,489 @@
+//! The machine: workers, what they do next, and when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use raddle::policy::{self, Who};
+use raddle::trace::{ClockPair, Event, EventKind, Lane, Subject, Trace};
+
+use super::Setup;
+
+/// Something on a worker's stack.
+#[derive(Debug)]
+enum Item {
+    /// A fork whose first half runs above; the second half is of these leaves.
+    Fork { right: (usize, usize), thief: Option<usize>, done: bool },
+    /// A stolen job starts here: whose fork it is.
+    Base { owner: usize, index: usize },
+    /// The region's root.
+    Root,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Doing {
+    Sleeps,
+    /// Was woken, and will look for work.
+    Wakes,
+    Searches,
+    /// Has asked this worker to share, and waits for the answer, while it searches or waits for a fork.
+    Asks {
+        victim: usize,
+        waits: bool,
+    },
+    /// Works, and does this next.
+    Runs(Next),
+    /// Waits for the fork on top of its stack.
+    Waits,
+    /// The same, asleep.
+    Parks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Next {
+    /// These leaves, from the first half on.
+    Leaves(usize, usize),
+    /// A leaf has been done, or a job: see what lies on the stack.
+    Pop,
+}
+
+#[derive(Debug)]
+struct Worker {
+    doing: Doing,
+    stack: Vec<Item>,
+    /// How many of the oldest forks thieves may take without asking.
+    public: usize,
+    /// Asked to share.
+    asked: bool,
+    /// When it began to search or to wait.
+    since: u64,
+    fruitless: bool,
+    /// When it does something next; what was planned for another time is void.
+    due: u64,
+    events: Vec<Event>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Machine<'a> {
+    setup: &'a Setup,
+    workers: Vec<Worker>,
+    agenda: BinaryHeap<Reverse<(u64, usize)>>,
+    now: u64,
+    searching: usize,
+    sleeping: usize,
+    random: u64,
+    done: Option<u64>,
+}
+
+const ROOT: u32 = 1;
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(setup: &'a Setup, seed: u64) -> Machine<'a> {
+        let idle = if setup.busy_loop { Doing::Searches } else { Doing::Sleeps };
+        let worker = |_| Worker {
+            doing: idle,
+            stack: Vec::new(),
+            public: 0,
+            // The last searcher has asked them all.
+            asked: true,
+            since: 0,
+            fruitless: false,
+            due: u64::MAX,
+            events: Vec::new(),
+        };
+        let others = setup.workers - 1;
+        Machine {
+            setup,
+            workers: (0..setup.workers).map(worker).collect(),
+            agenda: BinaryHeap::new(),
+            now: 0,
+            searching: if setup.busy_loop { others } else { 0 },
+            sleeping: if setup.busy_loop { 0 } else { others },
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            done: None,
+        }
+    }
+
+    /// Runs one region, and returns what a pool would have recorded.
+    pub(crate) fn run(mut self) -> Trace {
+        let costs = &self.setup.costs;
+        let latency = self.latency();
+        let start = if self.setup.caller_works { costs.enter } else { latency };
+        self.workers[0].stack.push(Item::Root);
+        self.note(0, start, EventKind::Exec, Subject::Region);
+        self.plan(0, start, Doing::Runs(Next::Leaves(0, self.setup.leaves)));
+        if self.setup.busy_loop {
+            for worker in 1..self.setup.workers {
+                let at = self.draw() % (costs.look * self.setup.workers as u64 + 1);
+                self.plan(worker, at, Doing::Searches);
+            }
+        }
+        while self.done.is_none() {
+            let Some(Reverse((time, worker))) = self.agenda.pop() else {
+                panic!("nobody has anything to do, and the region is not done: {self:?}");
+            };
+            if self.workers[worker].due == time {
+                self.now = time;
+                self.workers[worker].due = u64::MAX;
+                self.step(worker);
+            }
+        }
+        self.trace()
+    }
+
+    fn trace(mut self) -> Trace {
+        let done = self.done.unwrap_or(0);
+        let back =
+            if self.setup.caller_works { self.setup.costs.leave } else { self.setup.costs.wake };
+        let end = done + back;
+        let zero = ClockPair { tsc: 0, nanos: 0 };
+        let mut trace = Trace::new(zero, ClockPair { tsc: end, nanos: end });
+        trace.threads = self.setup.workers as u32;
+        let event =
+            |tsc, kind| Event { flags: Subject::Region as u8, ..Event::new(tsc, kind, ROOT) };
+        let caller = vec![event(0, EventKind::Submit), event(end, EventKind::Waited)];
+        trace.lanes.push(Lane::new("caller", caller));
+        for worker in &mut self.workers {
+            trace.lanes.push(Lane::new("worker", std::mem::take(&mut worker.events)));
+        }
+        trace
+    }
+
+    // --- one step ---
+
+    fn step(&mut self, me: usize) {
+        match self.workers[me].doing {
+            Doing::Runs(Next::Leaves(from, to)) => self.split(me, from, to),
+            Doing::Runs(Next::Pop) => self.pop(me),
+            Doing::Wakes => {
+                let late = self.pass_on(me);
+                self.workers[me].since = self.now;
+                self.plan(me, self.now + late, Doing::Searches);
+            }
+            Doing::Searches => self.search(me),
+            Doing::Asks { victim, waits } => self.answer(me, victim, waits),
+            Doing::Waits => self.wait(me),
+            Doing::Sleeps | Doing::Parks => {}
+        }
+    }
+
+    /// Forks down to the first leaf. A wake on the way takes time, and the rest comes after it.
+    fn split(&mut self, me: usize, from: usize, mut to: usize) {
+        let mut at = self.now;
+        while to - from > 1 {
+            let middle = from.midpoint(to);
+            self.workers[me].stack.push(Item::Fork {
+                right: (middle, to),
+                thief: None,
+                done: false,
+            });
+            to = middle;
+            at += self.setup.costs.fork;
+            let late = self.attend(me);
+            if late > 0 {
+                return self.plan(me, at + late, Doing::Runs(Next::Leaves(from, to)));
+            }
+        }
+        // From half a leaf to one and a half.
+        let leaf = self.setup.leaf / 2 + self.draw() % (self.setup.leaf + 1);
+        self.plan(me, at + leaf, Doing::Runs(Next::Pop));
+    }
+
+    /// A push or pop of somebody who was asked to share: publishes half, and wakes if nobody searches. How
+    /// long that takes.
+    fn attend(&mut self, me: usize) -> u64 {
+        if !self.workers[me].asked {
+            return 0;
+        }
+        // What is forked from a stolen job is its owner's to help with, if he sleeps meanwhile.
+        let served = self.workers[me].stack.iter().rev().find_map(|item| match item {
+            Item::Base { owner, .. } => Some(*owner),
+            _ => None,
+        });
+        let untaken = self.untaken(me);
+        let worker = &mut self.workers[me];
+        worker.public = untaken.div_ceil(2);
+        worker.asked = self.sleeping + self.searching > 0 && untaken == 0;
+        if untaken > 0 && self.searching == 0 && self.sleeping > 0 {
+            return self.wake_one(0);
+        }
+        if let Some(owner) = served.filter(|&owner| self.workers[owner].doing == Doing::Parks) {
+            let awake = self.now + self.latency();
+            self.plan(owner, awake, Doing::Waits);
+            return self.setup.costs.wake;
+        }
+        0
+    }
+
+    fn pop(&mut self, me: usize) {
+        loop {
+            match self.workers[me].stack.last() {
+                Some(&Item::Fork { right, thief: None, .. }) => {
+                    self.workers[me].stack.pop();
+                    let left = self.untaken(me);
+                    let worker = &mut self.workers[me];
+                    worker.public = worker.public.min(left);
+                    let late = self.attend(me);
+                    let at = self.now + self.setup.costs.fork + late;
+                    return self.plan(me, at, Doing::Runs(Next::Leaves(right.0, right.1)));
+                }
+                Some(Item::Fork { done: true, .. }) => _ = self.workers[me].stack.pop(),
+                Some(Item::Fork { .. }) => {
+                    self.workers[me].since = self.now;
+                    self.note(me, self.now, EventKind::Wait, Subject::Fork);
+                    return self.plan(me, self.now, Doing::Waits);
+                }
+                Some(&Item::Base { owner, index }) => {
+                    self.workers[me].stack.pop();
+                    return self.finish(me, owner, index);
+                }
+                Some(Item::Root) => {
+                    self.note(me, self.now, EventKind::Executed, Subject::Region);
+                    self.done = Some(self.now);
+                    return;
+                }
+                None => unreachable!("a worker that runs has something on its stack"),
+            }
+        }
+    }
+
+    /// A stolen job is done.
+    fn finish(&mut self, me: usize, owner: usize, index: usize) {
+        self.note(me, self.now, EventKind::Executed, Subject::Fork);
+        if let Item::Fork { done, .. } = &mut self.workers[owner].stack[index] {
+            *done = true;
+        }
+        let mut late = 0;
+        match self.workers[owner].doing {
+            Doing::Waits => self.plan(owner, self.now, Doing::Waits),
+            // Or asks, and will see to it then.
+            Doing::Parks => {
+                late = self.setup.costs.wake;
+                let awake = self.now + self.latency();
+                self.plan(owner, awake, Doing::Waits);
+            }
+            _ => {}
+        }
+        if !self.workers[me].stack.is_empty() {
+            // It had helped while it waited, and waits on.
+            self.workers[me].since = self.now;
+            return self.plan(me, self.now + late, Doing::Waits);
+        }
+        self.workers[me].since = self.now;
+        if self.searching < self.cap() || self.setup.busy_loop {
+            self.searching += 1;
+            return self.plan(me, self.now + late, Doing::Searches);
+        }
+        self.sleeping += 1;
+        self.workers[me].doing = Doing::Sleeps;
+    }
+
+    fn wait(&mut self, me: usize) {
+        let Some(&Item::Fork { thief: Some(thief), done, .. }) = self.workers[me].stack.last()
+        else {
+            unreachable!("a worker waits for a stolen fork");
+        };
+        if done {
+            self.note(me, self.now, EventKind::Waited, Subject::Fork);
+            return self.pop(me);
+        }
+        if self.workers[thief].public > 0 {
+            return self.take(me, thief, 0);
+        }
+        if self.untaken(thief) > 0 {
+            return self.ask(me, thief, true);
+        }
+        let patience = self.patience(me, true);
+        if self.now - self.workers[me].since < patience {
+            return self.plan(me, self.now + self.setup.costs.steal.max(200), Doing::Waits);
+        }
+        self.workers[me].doing = Doing::Parks;
+    }
+
+    fn search(&mut self, me: usize) {
+        let count = self.setup.workers;
+        let first = self.draw() as usize % count;
+        let mut looked = 0;
+        let mut private = None;
+        for victim in (first..count).chain(0..first).filter(|&victim| victim != me) {
+            looked += 1;
+            if self.workers[victim].public > 0 {
+                return self.take(me, victim, looked * self.setup.costs.look);
+            }
+            if private.is_none() && self.untaken(victim) > 0 {
+                private = Some(victim);
+            }
+        }
+        if let Some(victim) = private {
+            return self.ask(me, victim, false);
+        }
+        let round = (looked * self.setup.costs.look).max(200);
+        if self.setup.busy_loop
+            || self.now + round - self.workers[me].since < self.patience(me, false)
+        {
+            return self.plan(me, self.now + round, Doing::Searches);
+        }
+        self.workers[me].fruitless = true;
+        self.searching -= 1;
+        self.sleeping += 1;
+        self.workers[me].doing = Doing::Sleeps;
+        if self.searching == 0 {
+            self.workers.iter_mut().for_each(|worker| worker.asked = true);
+            if self.visible() > 0 {
+                self.sleeping -= 1;
+                self.searching += 1;
+                self.plan(me, self.now + round + self.setup.costs.fence, Doing::Searches);
+            }
+        }
+    }
+
+    // --- taking and waking ---
+
+    /// Takes the oldest fork of `victim`, which is public, `late` from now on.
+    fn take(&mut self, me: usize, victim: usize, late: u64) {
+        self.workers[victim].public -= 1;
+        // Who takes the last public one asks for more at once.
+        self.workers[victim].asked |= self.workers[victim].public == 0;
+        let stack = &mut self.workers[victim].stack;
+        let Some((index, right)) =
+            stack.iter_mut().enumerate().find_map(|(index, item)| match item {
+                Item::Fork { right, thief: thief @ None, .. } => {
+                    *thief = Some(me);
+                    Some((index, *right))
+                }
+                _ => None,
+            })
+        else {
+            unreachable!("what is public is there");
+        };
+        let searched = self.workers[me].stack.is_empty();
+        let mut at = self.now + late + self.setup.costs.steal;
+        if searched {
+            self.searching -= 1;
+            self.workers[me].fruitless = false;
+            at += self.hand_on();
+        }
+        self.workers[me].stack.push(Item::Base { owner: victim, index });
+        self.note(me, at, EventKind::Exec, Subject::Fork);
+        self.plan(me, at, Doing::Runs(Next::Leaves(right.0, right.1)));
+    }
+
+    /// Asks for a private fork. The owner answers at its next push or pop, or is answered for.
+    fn ask(&mut self, me: usize, victim: usize, waits: bool) {
+        self.workers[victim].asked = true;
+        let poll = policy::POLL.as_nanos() as u64;
+        let answer = self.workers[victim].due.saturating_sub(self.now).saturating_add(1);
+        let time = if answer <= poll { answer } else { poll + self.setup.costs.fence };
+        self.plan(me, self.now + time, Doing::Asks { victim, waits });
+    }
+
+    fn answer(&mut self, me: usize, victim: usize, waits: bool) {
+        let doing = if waits { Doing::Waits } else { Doing::Searches };
+        self.workers[me].doing = doing;
+        if self.workers[victim].public == 0 && self.workers[victim].asked {
+            // It was silent all the while, so all that it has is made public.
+            self.workers[victim].public = self.untaken(victim);
+        }
+        // A waiter whose fork is done meanwhile has better to do.
+        let over = matches!(self.workers[me].stack.last(), Some(Item::Fork { done: true, .. }));
+        if self.workers[victim].public > 0 && !(waits && over) {
+            return self.take(me, victim, 0);
+        }
+        self.plan(me, self.now, doing);
+    }
+
+    /// A thief has found work: wakes others. How long that takes.
+    fn hand_on(&mut self) -> u64 {
+        if self.sleeping == 0 {
+            return 0;
+        }
+        let mut visible = self.visible();
+        let mut late = 0;
+        if visible == 0 && self.searching == 0 {
+            self.workers.iter_mut().for_each(|worker| worker.asked = true);
+            late += self.setup.costs.fence;
+            visible = self.visible();
+        }
+        self.wake_some(visible, late)
+    }
+
+    fn pass_on(&mut self, _me: usize) -> u64 {
+        if self.setup.policy.who != Who::Woken {
+            return 0;
+        }
+        let visible = self.visible();
+        self.wake_some(visible, 0)
+    }
+
+    fn wake_some(&mut self, visible: usize, mut late: u64) -> u64 {
+        let bold = self.setup.bold;
+        let wakes = self.setup.policy.wakes(self.setup.workers, visible);
+        for _ in 0..if bold { self.setup.policy.fan_out } else { wakes } {
+            if self.sleeping > 0 && (bold || self.searching < self.cap()) {
+                late += self.wake_one(late);
+            }
+        }
+        late
+    }
+
+    /// Wakes a sleeper, `late` from now on. What it costs.
+    fn wake_one(&mut self, late: u64) -> u64 {
+        let Some(sleeper) = self.workers.iter().position(|w| w.doing == Doing::Sleeps) else {
+            return 0;
+        };
+        self.sleeping -= 1;
+        self.searching += 1;
+        let awake = self.now + late + self.latency();
+        self.plan(sleeper, awake, Doing::Wakes);
+        self.setup.costs.wake
+    }
+
+    /// How many workers have work to be seen, counted as far as that matters.
+    fn visible(&self) -> usize {
+        let most = self.setup.policy.fan_out.max(1);
+        let has_work =
+            |w: &&Worker| w.stack.iter().any(|item| matches!(item, Item::Fork { thief: None, .. }));
+        self.workers.iter().filter(has_work).take(most).count()
+    }
+
+    fn untaken(&self, me: usize) -> usize {
+        let stack = &self.workers[me].stack;
+        stack.iter().filter(|item| matches!(item, Item::Fork { thief: None, .. })).count()
+    }
+
+    fn cap(&self) -> usize {
+        self.setup.policy.search_cap(self.setup.workers, self.searching + self.sleeping)
+    }
+
+    fn patience(&self, me: usize, waits: bool) -> u64 {
+        let cost = std::time::Duration::from_nanos(self.setup.costs.median_latency());
+        let fruitless = self.workers[me].fruitless && !waits;
+        self.setup.policy.patience(cost, fruitless).as_nanos() as u64
+    }
+
+    fn latency(&mut self) -> u64 {
+        let count = self.setup.costs.latency.len() as u64;
+        let drawn = self.draw();
+        let latency = &self.setup.costs.latency;
+        if count == 0 { 0 } else { latency[(drawn % count) as usize] }
+    }
+
+    fn plan(&mut self, worker: usize, at: u64, doing: Doing) {
+        self.workers[worker].doing = doing;
+        self.workers[worker].due = at;
+        self.agenda.push(Reverse((at, worker)));
+    }
+
+    fn note(&mut self, worker: usize, at: u64, kind: EventKind, subject: Subject) {
+        let event = Event { flags: subject as u8, ..Event::new(at, kind, ROOT) };
+        self.workers[worker].events.push(event);
+    }
+
+    fn draw(&mut self) -> u64 {
+        // Xorshift: Marsaglia, 2003.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random >> 11
+    }
+}

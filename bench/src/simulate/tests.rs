@@ -1,0 +1,82 @@
+//! Machines simple enough to know what must come out.
+
+use std::time::Duration;
+
+use raddle::policy::Policy;
+
+use super::*;
+
+fn setup(workers: usize) -> Setup {
+    Setup {
+        workers,
+        policy: Policy::default(),
+        costs: Costs {
+            enter: 100,
+            leave: 50,
+            fork: 2,
+            look: 10,
+            steal: 200,
+            fence: 10_000,
+            wake: 10_000,
+            latency: vec![40_000],
+        },
+        leaves: 128,
+        leaf: 10_000,
+        caller_works: true,
+        bold: false,
+        busy_loop: false,
+    }
+}
+
+#[test]
+fn one_worker_does_all_of_it_alone() {
+    let region = &regions(&setup(1), 1)[0];
+    let work = region.total.as_nanos() as u64;
+    // Leaves are of random lengths, ten microseconds on average; forks take a little.
+    assert!((1_180_000..1_380_000).contains(&work), "{region}");
+    assert_eq!((region.peak, region.first_handoff.as_nanos()), (1, 100));
+}
+
+#[test]
+fn two_workers_share_after_one_wake() {
+    let region = &regions(&setup(2), 1)[0];
+    assert_eq!(region.peak, 2);
+    let ramp_up = region.ramp_up.as_micros();
+    assert!((40..55).contains(&ramp_up), "{region}");
+    // The second one misses the latency, the first one the cost.
+    let ideal = Duration::from_nanos((1_280_000 + 40_000 + 10_000) / 2);
+    assert!(region.total.abs_diff(ideal) < ideal / 8, "{region}");
+}
+
+#[test]
+fn more_workers_are_faster_and_a_busy_loop_is_fastest() {
+    let mut last = Duration::MAX;
+    for workers in [1, 2, 8, 32] {
+        let total = regions(&Setup { leaves: 2_000, ..setup(workers) }, 1)[0].total;
+        assert!(total < last, "{workers}: {total:?}, before {last:?}");
+        last = total;
+    }
+    let spinning = Setup { busy_loop: true, leaves: 2_000, ..setup(32) };
+    assert!(regions(&spinning, 1)[0].total < last);
+}
+
+#[test]
+fn every_machine_comes_to_an_end() {
+    for workers in [1, 2, 3, 5, 17, 64, 300] {
+        for fan_out in [1, 2, 3, 4] {
+            for (leaves, leaf) in [(1, 5), (2, 50_000), (333, 700), (5_000, 10)] {
+                for caller_works in [true, false] {
+                    let policy = Policy { fan_out, ..Policy::default() };
+                    let setup = Setup { policy, leaves, leaf, caller_works, ..setup(workers) };
+                    for region in regions(&setup, 3) {
+                        let sum: Duration = region.parts().iter().map(|part| part.1).sum();
+                        assert_eq!(sum, region.total);
+                        assert!(region.unattributed.is_zero());
+                        let work = Duration::from_nanos(leaves as u64 * (leaf / 2));
+                        assert!(region.total * workers as u32 >= work, "{region}");
+                    }
+                }
+            }
+        }
+    }
+}

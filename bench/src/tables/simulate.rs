@@ -1,0 +1,347 @@
+//! Regions on larger machines: simulated, after the simulation has been held against this machine.
+//!
+//! The first section has the phases as measured with two workers beside those simulated with the costs of
+//! that very measurement. Then the machine of the wake-up study (Shipilev, 2012: 32 hardware threads,
+//! waking dominated by some 60 us; 429 us as it was, 150 us without sleeping), and machines of up to 1024
+//! workers.
+
+use std::{cell::RefCell, fmt::Write as _, rc::Rc, thread, time::Duration};
+
+use raddle::{
+    Pool,
+    policy::Policy,
+    trace::{EdgeKind, EventKind, Phases, Trace, TraceLevel},
+};
+
+use crate::{
+    args::Settings,
+    harness::{Contender, Group, Table},
+    regions::Region,
+    report::{Budget, Limit},
+    simulate::{Costs, Setup, median, regions},
+};
+
+const LEAVES: usize = 100;
+const QUIET: Duration = Duration::from_millis(3);
+const HERE: &str = "2 workers, cold, 1 ms in leaves of 5 to 15 us";
+const STUDY: &str = "the study's machine, 32 workers";
+const FAN_OUTS: [usize; 4] = [1, 2, 3, 4];
+const PARTS: [&str; 6] =
+    ["first hand-off", "ramp-up", "full parallelism", "catch-up", "result hand-off", "total"];
+
+type Part = fn(&Phases) -> Duration;
+const OF: [Part; 6] = [
+    |r| r.first_handoff,
+    |r| r.ramp_up,
+    |r| r.full_parallelism,
+    |r| r.catch_up,
+    |r| r.result_handoff,
+    |r| r.total,
+];
+
+/// What the rows share: the measurement, made once.
+type Shared = Rc<RefCell<Option<Measured>>>;
+
+#[derive(Clone)]
+struct Measured {
+    regions: Vec<Phases>,
+    costs: Costs,
+    leaf: u64,
+}
+
+pub(crate) fn table(settings: &Settings) -> Table {
+    let shared = Shared::default();
+    let samples = settings.size(200, 3);
+    let seeds = settings.size(400, 2);
+    let group = |contenders| Group { unit: "us", references: &[], ceiling: None, contenders };
+    let largest = settings.size(1024, 32);
+    let sizes: Vec<usize> =
+        (1..=10).map(|power| 1 << power).filter(|&workers| workers <= largest).collect();
+    let mut groups = vec![group(here(&shared, samples, seeds)), group(study(seeds))];
+    for workers in sizes {
+        groups.push(group(larger(&shared, workers, seeds.min(20))));
+    }
+    let budget = |part: usize| {
+        let id = |who: &str| (HERE.to_owned(), format!("{who}: {}", PARTS[part]));
+        let ratio = |limit| {
+            let what = format!("simulated / measured, {}", PARTS[part]);
+            Budget::ratio(what, id("simulated"), id("measured"), limit).by_median().needs_cores(2)
+        };
+        [ratio(Limit::AtMost(1.25)), ratio(Limit::AtLeast(0.75))]
+    };
+    Table {
+        about: "us per phase of a region, measured and simulated with the same policy",
+        rounds: 1,
+        groups,
+        budgets: (0..PARTS.len()).flat_map(budget).collect(),
+    }
+}
+
+fn here(shared: &Shared, samples: usize, seeds: u64) -> Vec<Contender> {
+    let names = |who: &str| PARTS.map(|part| format!("{who}: {part}")).to_vec();
+    let rows = |regions: &[Phases]| -> Vec<Vec<f64>> {
+        OF.iter()
+            .map(|part| regions.iter().map(|r| part(r).as_nanos() as f64 / 1e3).collect())
+            .collect()
+    };
+    let measured = Rc::clone(shared);
+    let simulated = Rc::clone(shared);
+    vec![
+        Contender::several(HERE, names("measured"), move || {
+            rows(&measurement(&measured, samples).regions)
+        }),
+        Contender::several(HERE, names("simulated"), move || {
+            let Measured { costs, leaf, .. } = measurement(&simulated, samples);
+            rows(&regions(&setup(2, Policy::default(), costs, LEAVES, leaf), seeds))
+        }),
+    ]
+}
+
+fn setup(workers: usize, policy: Policy, costs: Costs, leaves: usize, leaf: u64) -> Setup {
+    Setup {
+        workers,
+        policy,
+        costs,
+        leaves,
+        leaf,
+        caller_works: true,
+        bold: false,
+        busy_loop: false,
+    }
+}
+
+/// What 32 workers woken one by one or in a tree come to, with the costs that the study gives. The work is
+/// taken from its run without sleeping: 32 workers for the 65 us in which they all worked or caught up.
+fn study(seeds: u64) -> Vec<Contender> {
+    const WORK: u64 = 32 * 65_000;
+    let costs = |latency: u64, wake: u64| Costs {
+        enter: 300,
+        leave: 10_000,
+        fork: 20,
+        look: 10,
+        steal: 500,
+        fence: 0,
+        wake,
+        latency: vec![latency],
+    };
+    let mut contenders = Vec::new();
+    let mut row = |name: String, setup: Setup| {
+        let names = PARTS.map(|part| format!("{name}: {part}")).to_vec();
+        contenders.push(Contender::several(STUDY, names, move || {
+            let regions = regions(&setup, seeds);
+            OF.iter().map(|part| vec![median(&regions, part)]).collect()
+        }));
+    };
+    for (name, fan_out) in [("vanilla", 2), ("wakeup-3", 3), ("wakeup-4", 4)] {
+        let policy = Policy { fan_out, ..Policy::default() };
+        let setup = setup(32, policy, costs(60_000, 10_000), 512, WORK / 512);
+        row(name.into(), Setup { caller_works: false, bold: true, ..setup });
+    }
+    let loops = setup(32, Policy::default(), costs(5_000, 200), 512, WORK / 512);
+    row("busy loop".into(), Setup { caller_works: false, busy_loop: true, ..loops });
+    let helps = setup(32, Policy::default(), costs(60_000, 10_000), 512, WORK / 512);
+    row("as raddle: the caller works".into(), helps);
+    contenders
+}
+
+/// Regions that would take 500 us if all worked from the start.
+fn larger(shared: &Shared, workers: usize, seeds: u64) -> Vec<Contender> {
+    let section = format!("{workers} workers, 500 us of work for each");
+    FAN_OUTS
+        .iter()
+        .map(|&fan_out| (fan_out, false))
+        .chain([(2, true)])
+        .map(|(fan_out, bold)| {
+            let shared = Rc::clone(shared);
+            let how = if bold { ", whatever is to be seen" } else { "" };
+            let names = ["ramp-up", "total"].map(|part| format!("fan-out {fan_out}{how}: {part}"));
+            Contender::several(section.clone(), names.to_vec(), move || {
+                let Measured { costs, leaf, .. } = measurement(&shared, 3);
+                let policy = Policy { fan_out, ..Policy::default() };
+                let setup = setup(workers, policy, costs, 50 * workers, leaf);
+                let regions = regions(&Setup { bold, ..setup }, seeds);
+                [OF[1], OF[5]].iter().map(|part| vec![median(&regions, part)]).collect()
+            })
+        })
+        .collect()
+}
+
+/// Regions on this machine, and what things cost in them.
+fn measurement(shared: &Shared, samples: usize) -> Measured {
+    if let Some(measured) = &*shared.borrow() {
+        return measured.clone();
+    }
+    let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build().expect("a pool");
+    let mut work = Vec::new();
+    for sample in 0..samples + 5 {
+        let region = Region::uneven(LEAVES, sample as u64 * 1_000);
+        thread::sleep(QUIET);
+        pool.run(|w| region.raddle(w));
+        let alone = region.phases(1, |root| root.run(|| region.alone()));
+        work.push(alone.total.as_nanos() as f64);
+    }
+    let trace = pool.trace();
+    let regions = trace.phases().split_off(5);
+    let wakes = trace.wakes();
+    let costs = Costs {
+        enter: nanos(&regions, OF[0]),
+        leave: nanos(&regions, OF[4]),
+        fork: 3,
+        look: 20,
+        steal: steal_time(&trace),
+        fence: fence_in(&trace).unwrap_or_else(fence_time),
+        wake: wakes.cost.get(wakes.cost.len() / 2).copied().unwrap_or(0),
+        latency: latencies(&trace),
+    };
+    let leaf = (crate::harness::median(&work) / LEAVES as f64) as u64;
+    let measured = Measured { regions, costs, leaf };
+    *shared.borrow_mut() = Some(measured.clone());
+    measured
+}
+
+fn nanos(regions: &[Phases], part: Part) -> u64 {
+    (median(regions, part) * 1e3) as u64
+}
+
+/// From the beginning of a wake until the sleeper looks for work. The longest tenth is left out: it is of
+/// other programs that had the processor, and on a machine of a thousand workers each region would meet it.
+fn latencies(trace: &Trace) -> Vec<u64> {
+    use EventKind::{Ask, Exec, Search, Steal};
+    let wakes = trace.edges().into_iter().filter(|edge| edge.kind == EdgeKind::Wake);
+    let mut times: Vec<u64> = wakes
+        .filter_map(|edge| {
+            let events = &trace.lanes[edge.to.0].events;
+            let after = events.iter().skip_while(|event| event.tsc < edge.to.1);
+            let looks = after.clone().find(|e| matches!(e.kind, Ask | Exec | Search | Steal))?;
+            Some(trace.nanos(looks.tsc) - trace.nanos(edge.from.1))
+        })
+        .collect();
+    times.sort_unstable();
+    times.truncate((times.len() * 9).div_ceil(10));
+    times
+}
+
+/// From the end of a search that finds something until that runs, where nobody had to be asked: the median.
+fn steal_time(trace: &Trace) -> u64 {
+    let mut times = Vec::new();
+    for lane in &trace.lanes {
+        for pair in lane.events.windows(2) {
+            if pair[0].kind == EventKind::Steal && pair[1].kind == EventKind::Exec {
+                times.push((trace.nanos(pair[1].tsc) - trace.nanos(pair[0].tsc)) as f64);
+            }
+        }
+    }
+    // The look that found it is about as long as what follows it.
+    (2.0 * crate::harness::median(&times)).max(50.0) as u64
+}
+
+/// What the heavy fence costs, seen from asks that the owner had to be answered for; none if there were none.
+fn fence_in(trace: &Trace) -> Option<u64> {
+    let poll = raddle::policy::POLL.as_nanos() as u64;
+    let mut times = Vec::new();
+    for lane in &trace.lanes {
+        for pair in lane.events.windows(2) {
+            let took = trace.nanos(pair[1].tsc).saturating_sub(trace.nanos(pair[0].tsc));
+            if pair[0].kind == EventKind::Ask && pair[1].kind == EventKind::Steal && took > poll {
+                times.push((took - poll) as f64);
+            }
+        }
+    }
+    (!times.is_empty()).then(|| crate::harness::median(&times) as u64)
+}
+
+/// What the heavy fence costs while another processor runs this program.
+fn fence_time() -> u64 {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let times: Vec<f64> = (0..50)
+            .map(|_| {
+                let start = std::time::Instant::now();
+                raddle::policy::fence();
+                start.elapsed().as_nanos() as f64
+            })
+            .collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        crate::harness::median(&times) as u64
+    })
+}
+
+/// The ramp-up by the number of workers, for each fan-out, as a picture.
+pub(crate) fn plot() -> String {
+    let shared = Shared::default();
+    let Measured { costs, leaf, .. } = measurement(&shared, 40);
+    let sizes: Vec<usize> = (1..=10).map(|power| 1 << power).collect();
+    let curves = FAN_OUTS.map(|fan_out| {
+        let ramp_up = |&workers: &usize| {
+            let policy = Policy { fan_out, ..Policy::default() };
+            let regions = regions(&setup(workers, policy, costs.clone(), 50 * workers, leaf), 20);
+            median(&regions, OF[1])
+        };
+        (fan_out, sizes.iter().map(ramp_up).collect::<Vec<f64>>())
+    });
+    draw(&sizes, &curves)
+}
+
+fn draw(sizes: &[usize], curves: &[(usize, Vec<f64>)]) -> String {
+    const COLOURS: [&str; 4] = ["#d32f2f", "#1565c0", "#2e7d32", "#6a1b9a"];
+    let highest = curves.iter().flat_map(|curve| &curve.1).fold(0.0_f64, |a, &b| a.max(b));
+    let top = (highest / 100.0).ceil() * 100.0;
+    let x = |i: usize| 70.0 + 540.0 * i as f64 / (sizes.len() - 1).max(1) as f64;
+    let y = |us: f64| 340.0 - 300.0 * us / top.max(1.0);
+    let mut svg = String::from(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 400\" font-family=\"sans-serif\" \
+         font-size=\"13\">\n<rect width=\"720\" height=\"400\" fill=\"#fff\"/>\n",
+    );
+    let mut line = |text: std::fmt::Arguments<'_>| {
+        // Writing to a string cannot fail.
+        let _ = svg.write_fmt(text);
+        svg.push('\n');
+    };
+    line(format_args!("<text x=\"70\" y=\"22\">Ramp-up of a cold region, simulated [us]</text>"));
+    line(format_args!("<text x=\"340\" y=\"390\">workers</text>"));
+    for step in 0..=4 {
+        let us = top * f64::from(step) / 4.0;
+        let at = y(us);
+        line(format_args!("<path d=\"M70 {at:.1}H610\" stroke=\"#ddd\"/>"));
+        line(format_args!(
+            "<text x=\"62\" y=\"{:.1}\" text-anchor=\"end\">{us:.0}</text>",
+            at + 4.0
+        ));
+    }
+    for (i, size) in sizes.iter().enumerate() {
+        line(format_args!(
+            "<text x=\"{:.1}\" y=\"362\" text-anchor=\"middle\">{size}</text>",
+            x(i)
+        ));
+    }
+    for (curve, (fan_out, values)) in curves.iter().enumerate() {
+        let points: Vec<String> =
+            values.iter().enumerate().map(|(i, &us)| format!("{:.1},{:.1}", x(i), y(us))).collect();
+        let colour = COLOURS[curve % COLOURS.len()];
+        line(format_args!(
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            points.join(" ")
+        ));
+        let at = 60 + 18 * curve;
+        line(format_args!("<text x=\"620\" y=\"{at}\" fill=\"{colour}\">fan-out {fan_out}</text>"));
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_has_a_line_for_each_fan_out() {
+        let svg = draw(&[2, 4], &[(1, vec![10.0, 20.0]), (2, vec![10.0, 150.0])]);
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert!(svg.contains("70.0,325.0 610.0,115.0") && svg.ends_with("</svg>\n"), "{svg}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Combinations of two futures, one of which is completed meanwhile.
+
+use raddle_sync::thread;
+
+use crate::future::{Future, Killed, Promise, collect, first, select};
+use crate::models::future::{End, Stage, Token, done, number, play};
+
+/// Makes one future of two.
+pub(super) type Combine = fn(Future<Token>, Future<Token>) -> Future<Token>;
+
+/// What they are, and whether the second input is wanted whoever comes first.
+pub(super) const COMBINATIONS: &[(Combine, bool)] =
+    &[(whoever_is_first, false), (the_other_one, true), (all, true), (shares, true)];
+
+fn whoever_is_first(a: Future<Token>, b: Future<Token>) -> Future<Token> {
+    first([a, b])
+}
+
+fn the_other_one(a: Future<Token>, b: Future<Token>) -> Future<Token> {
+    select([a, b]).flat_map(|(_, _, mut rest)| rest.remove(0))
+}
+
+fn all(a: Future<Token>, b: Future<Token>) -> Future<Token> {
+    collect([a, b]).map(|mut values| values.remove(0))
+}
+
+/// Two shares of the one, and the other.
+fn shares(a: Future<Token>, b: Future<Token>) -> Future<Token> {
+    let shared = a.shared();
+    drop(shared.future());
+    all(shared.future(), b)
+}
+
+/// What is done with the combination, by the thread that has it.
+type Action = fn(&Stage, Future<Token>) -> Option<Future<Token>>;
+
+/// The first input is completed while the combination is made and this is done with it; `also` looks at
+/// the promise of the second.
+fn play_with(stage: &Stage, combine: Combine, action: Action, also: impl Fn(&Promise<Token>)) {
+    let ((one, a), (two, b)) = (stage.promise(false), Promise::new());
+    let (value, other) = (stage.value(1), stage.value(2));
+    let completes = thread::spawn(move || one.set(value));
+    let left = action(stage, combine(a, b));
+    completes.join().unwrap();
+    also(&two);
+    two.set(other);
+    if let Some(future) = left {
+        assert!(matches!(done(future), End::Value(1 | 2)));
+    }
+}
+
+#[cfg(raddle_loom)]
+fn race(preemptions: usize, action: Action, also: fn(&Promise<Token>, bool)) {
+    for &(combine, wanted) in COMBINATIONS {
+        crate::models::check(preemptions, move || {
+            play(|stage| play_with(stage, combine, action, |two| also(two, wanted)));
+        });
+    }
+}
+
+#[cfg(raddle_shuttle)]
+fn race(_: usize, action: Action, also: fn(&Promise<Token>, bool)) {
+    for &(combine, wanted) in COMBINATIONS {
+        let model = move || {
+            play(|stage| play_with(stage, combine, action, |two| also(two, wanted)));
+        };
+        shuttle::check_random(model, 2_000);
+    }
+}
+
+#[test]
+fn a_completion_against_a_combination() {
+    race(2, |_, future| Some(future), |two, wanted| assert!(!wanted || !two.is_abandoned()));
+}
+
+/// The inputs go with the combination; nobody is left with them.
+#[test]
+fn a_completion_against_a_combination_that_is_dropped() {
+    race(2, |_, _| None, |_, _| ());
+}
+
+/// The second input hears it, unless nobody wants it any more.
+#[test]
+fn a_completion_against_an_interrupt_of_a_combination() {
+    race(
+        2,
+        |stage, future| {
+            stage.interrupt(&future, 1);
+            Some(future)
+        },
+        |two, wanted| {
+            let heard = two.interrupted().as_ref().map(number);
+            assert!(heard == Some(1) || !wanted && two.is_abandoned(), "{heard:?}");
+        },
+    );
+}
+
+#[test]
+fn a_completion_against_a_kill_of_a_combination() {
+    race(
+        2,
+        |_, future| match future.kill() {
+            Killed::TooLate => Some(future),
+            _ => None,
+        },
+        |_, _| (),
+    );
+}

@@ -1,0 +1,96 @@
+//! When to wake whom, how many may search, and for how long: the constants and the rules, in one place.
+//!
+//! The pool asks here, and so does the simulation of larger machines in `bench`: both follow the same
+//! policy. What the protocol needs to lose no work is not here but in `sleep`.
+
+use std::time::Duration;
+
+/// Wake cost before the first measurement.
+pub const TYPICAL_WAKE: Duration = Duration::from_micros(50);
+/// The longest wake that counts in the average.
+pub const LONGEST_WAKE: Duration = Duration::from_micros(200);
+/// Bounds for how long a search may spin.
+pub const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
+/// How long a thief polls an owner that it has asked to share.
+pub const POLL: Duration = Duration::from_nanos(1500);
+/// Pools of no more threads than this wake one at a time, whatever the fan-out.
+pub const SMALL: usize = 4;
+
+/// Who wakes the next sleepers when a region begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// A thief, once it has found work.
+    Finder,
+    /// A worker that was woken, before it looks for work; and thieves.
+    Woken,
+}
+
+/// What may differ from pool to pool. The defaults were chosen by measurement and simulation: see
+/// `bench`, tables `wake` and `simulate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// How many sleepers one worker wakes at a time.
+    pub fan_out: usize,
+    /// A search spins for this part of a wake's cost, in percent.
+    pub spin: u32,
+    /// Who wakes the next ones.
+    pub who: Who,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy { fan_out: 2, spin: 100, who: Who::Finder }
+    }
+}
+
+impl Policy {
+    /// How many to wake in a pool of so many threads, with so much work to be seen.
+    pub fn wakes(&self, threads: usize, visible: usize) -> usize {
+        visible.min(if threads > SMALL { self.fan_out } else { 1 })
+    }
+
+    /// The most that may search at a time: half of those who are busy, as many as are woken at a time, and
+    /// one at least.
+    pub fn search_cap(&self, threads: usize, idle: usize) -> usize {
+        let least = if threads > SMALL { self.fan_out.max(1) } else { 1 };
+        (threads.saturating_sub(idle) / 2).max(least)
+    }
+
+    /// How long a search may spin before the worker sleeps, by the cost of a wake; if the last one was
+    /// fruitless, a quarter of that.
+    pub fn patience(&self, wake_cost: Duration, fruitless: bool) -> Duration {
+        let time = wake_cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1) * self.spin / 100;
+        if fruitless { time / 4 } else { time }
+    }
+}
+
+/// The heavy fence, for its cost to be measured.
+pub fn fence() {
+    raddle_sync::fence::heavy();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pools_wake_one_by_one_and_large_ones_in_a_tree() {
+        let policy = Policy::default();
+        assert_eq!((policy.wakes(4, 2), policy.wakes(5, 2), policy.wakes(5, 1)), (1, 2, 1));
+        assert_eq!(policy.wakes(64, 0), 0);
+        let caps = [(2, 1), (4, 3), (8, 7), (64, 63), (64, 32), (64, 64)];
+        let caps = caps.map(|(threads, idle)| policy.search_cap(threads, idle));
+        assert_eq!(caps, [1, 1, 2, 2, 16, 2]);
+    }
+
+    #[test]
+    fn a_search_spins_for_about_a_wake() {
+        let policy = Policy::default();
+        let us = Duration::from_micros;
+        assert_eq!(policy.patience(us(40), false), us(40));
+        assert_eq!(policy.patience(us(40), true), us(10));
+        assert_eq!(policy.patience(us(1), false), us(5));
+        assert_eq!(policy.patience(us(900), false), us(100));
+        assert_eq!(Policy { spin: 0, ..policy }.patience(us(40), false), us(0));
+    }
+}

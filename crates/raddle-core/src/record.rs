@@ -1,0 +1,134 @@
+//! A ring of recorded events: one thread writes, any thread takes a copy while it does.
+//!
+//! ```text
+//!   head: the number of the next event; event n lies in cell n % len
+//!   writer:  fence(Release); write both words of cell head; head + 1 (Release)
+//!   reader:  head (Acquire); copy cells; fence(Acquire); head again
+//! ```
+//!
+//! # Invariants
+//!
+//! - **E1** One thread at a time writes, and writers follow each other by something that synchronises:
+//!   the thread that runs as the worker, or whoever holds the lock of the lane for threads from outside.
+//! - **E2** Both words of an event are whole if, after they were read, `head` has not come within one of
+//!   a lap beyond it. For if the reader saw a word of event `n + len`, then by the fences it sees the
+//!   `head` that was stored before that write, which is `n + len` or more.
+
+use raddle_sync::atomic::{AtomicU64, Ordering, fence};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Record {
+    cells: Box<[[AtomicU64; 2]]>,
+    head: AtomicU64,
+    /// Events that were not written because the ring was full and keeps its oldest.
+    refused: AtomicU64,
+    /// The oldest are overwritten.
+    overwrite: bool,
+}
+
+/// A copy of what a ring held at one moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Copy {
+    /// The number of the first event that was copied: those before it are lost.
+    pub(crate) first: u64,
+    pub(crate) events: Vec<[u64; 2]>,
+    /// Events that came when the ring was full.
+    pub(crate) refused: u64,
+}
+
+impl Record {
+    /// Room for `len` events, a power of two. All memory is touched here, so that writing never has to
+    /// wait for some.
+    pub(crate) fn new(len: usize, overwrite: bool) -> Record {
+        assert!(len.is_power_of_two());
+        Record {
+            cells: (0..len).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
+            head: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            overwrite,
+        }
+    }
+
+    /// Writes an event (E1).
+    #[inline]
+    pub(crate) fn push(&self, event: [u64; 2]) {
+        // ORD: the writer's own word (E1), here and below.
+        let head = self.head.load(Ordering::Relaxed);
+        if !self.overwrite && head >= self.cells.len() as u64 {
+            let refused = self.refused.load(Ordering::Relaxed);
+            self.refused.store(refused + 1, Ordering::Relaxed);
+            return;
+        }
+        // ORD: pairs with the Acquire fence in `copy`: who sees the words sees the head before them (E2).
+        fence(Ordering::Release);
+        let cell = &self.cells[head as usize & (self.cells.len() - 1)];
+        cell[0].store(event[0], Ordering::Relaxed);
+        cell[1].store(event[1], Ordering::Relaxed);
+        // ORD: pairs with the Acquire in `copy`: who sees the head sees the words.
+        self.head.store(head + 1, Ordering::Release);
+    }
+
+    /// Copies what is there, while it is being written.
+    pub(crate) fn copy(&self) -> Copy {
+        let len = self.cells.len() as u64;
+        // ORD: pairs with the Release in `push`.
+        let head = self.head.load(Ordering::Acquire);
+        let mut first = head.saturating_sub(len);
+        let mut events: Vec<[u64; 2]> = (first..head)
+            .map(|number| {
+                let cell = &self.cells[(number & (len - 1)) as usize];
+                // ORD: ordered by the fences (E2).
+                [cell[0].load(Ordering::Relaxed), cell[1].load(Ordering::Relaxed)]
+            })
+            .collect();
+        // ORD: pairs with the Release fence in `push`.
+        fence(Ordering::Acquire);
+        // ORD: ordered by the fence.
+        let now = self.head.load(Ordering::Relaxed);
+        if self.overwrite {
+            // The cell of event `now - len` may just be being overwritten (E2).
+            let whole = (now + 1).saturating_sub(len);
+            let torn = whole.saturating_sub(first).min(events.len() as u64);
+            events.drain(..torn as usize);
+            first += torn;
+        }
+        Copy { first, events, refused: self.refused.load(Ordering::Relaxed) }
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_or_the_oldest_stay() {
+        let newest = Record::new(4, true);
+        let oldest = Record::new(4, false);
+        for number in 0..6 {
+            newest.push([number, 10 * number]);
+            oldest.push([number, 10 * number]);
+        }
+        // The oldest of four may always be being overwritten.
+        let events = vec![[3, 30], [4, 40], [5, 50]];
+        assert_eq!(newest.copy(), Copy { first: 3, events, refused: 0 });
+        let events = vec![[0, 0], [1, 10], [2, 20], [3, 30]];
+        assert_eq!(oldest.copy(), Copy { first: 0, events, refused: 2 });
+    }
+
+    #[test]
+    fn copies_taken_meanwhile_are_whole_and_without_gaps() {
+        let record = Record::new(64, true);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (0..200_000).for_each(|n| record.push([n, !n])));
+            while !writer.is_finished() {
+                let copy = record.copy();
+                for (offset, event) in copy.events.iter().enumerate() {
+                    let number = copy.first + offset as u64;
+                    assert_eq!(*event, [number, !number]);
+                }
+            }
+        });
+        assert_eq!(record.copy().first, 200_000 - 63);
+    }
+}

@@ -1,0 +1,14 @@
+//! Futures and promises, through the public API: what they mean, and what they do under stress.
+//!
+//! `RADDLE_STRESS=n` makes the long tests n times as long; below 1 it makes them shorter.
+#![allow(missing_docs)]
+
+mod chains;
+mod drops;
+mod interrupts;
+mod memory;
+// mod races;
+mod semantics;
+mod stack;
+mod support;
+mod workers;

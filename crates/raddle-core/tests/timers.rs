@@ -1,0 +1,122 @@
+//! Delays and time limits, many of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use raddle_core::{FailureKind, Future, Promise, collect, first};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Counts those that live.
+struct Live(Arc<AtomicUsize>);
+
+impl Live {
+    fn new(count: &Arc<AtomicUsize>) -> Live {
+        count.fetch_add(1, Ordering::SeqCst);
+        Live(Arc::clone(count))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A million timeouts wait, one that is due meanwhile is not late for that, and they are cancelled.
+#[test]
+fn a_million_timeouts() {
+    let start = Instant::now();
+    let delays: Vec<_> = (0..1_000_000_u64)
+        .map(|n| Future::delay(LONG + Duration::from_micros(n * 7919 % 1_000_000)))
+        .collect();
+    let due = Instant::now();
+    Future::delay(Duration::from_millis(5)).wait().unwrap();
+    assert!(due.elapsed() >= Duration::from_millis(5));
+    assert!(due.elapsed() < Duration::from_secs(5), "late by {:?}", due.elapsed());
+    drop(delays);
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+#[test]
+fn delays_end_in_order() {
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let delays: Vec<_> = [40_u64, 10, 30, 20]
+        .map(|ms| {
+            let order = Arc::clone(&order);
+            Future::delay(Duration::from_millis(ms)).map(move |()| order.lock().unwrap().push(ms))
+        })
+        .into();
+    collect(delays).wait().unwrap();
+    assert_eq!(*order.lock().unwrap(), [10, 20, 30, 40]);
+}
+
+/// What a continuation of a delay holds goes with the delay.
+#[test]
+fn a_delay_that_is_dropped_or_interrupted_is_gone() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let live = || {
+        let live = Live::new(&count);
+        move |()| drop(live)
+    };
+    let delay = Future::delay(LONG).map(live());
+    delay.interrupt("enough");
+    assert_eq!(delay.wait().unwrap_err().kind(), FailureKind::Interrupted);
+    drop(Future::delay(LONG));
+    let loser = first([Future::delay(LONG), Future::delay(Duration::ZERO)]).map(live());
+    loser.wait().unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_limit_is_cancelled_by_the_result() {
+    let count = Arc::new(AtomicUsize::new(0));
+    for interrupting in [false, true] {
+        let (promise, future) = Promise::new();
+        let future = if interrupting { future.interrupt_after(LONG) } else { future.within(LONG) };
+        let live = Live::new(&count);
+        let future = future.map(move |n: u32| {
+            drop(live);
+            n
+        });
+        promise.set(1);
+        assert_eq!(future.wait().unwrap(), 1);
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+/// Results against limits at the same moment, many times: always one of the two.
+#[test]
+fn results_race_limits() {
+    for n in 0..300_u64 {
+        let (promise, future) = Promise::new();
+        let limit = Duration::from_micros(n % 50 * 10);
+        let future = if n % 2 == 0 { future.within(limit) } else { future.interrupt_after(limit) };
+        let setter = thread::spawn(move || promise.set(n));
+        match future.wait() {
+            Ok(value) => assert_eq!(value, n),
+            Err(failure) => assert_eq!(failure.kind(), FailureKind::TimedOut),
+        }
+        setter.join().unwrap();
+    }
+}
+
+/// A panic in a continuation leaves the timer's thread alone.
+#[test]
+fn the_timer_survives_panics() {
+    let torn = Future::delay(Duration::from_millis(1)).map(|()| panic!("torn"));
+    assert_eq!(torn.wait().unwrap_err().kind(), FailureKind::Panicked);
+    Future::delay(Duration::from_millis(1)).wait().unwrap();
+}
+
+#[test]
+fn a_time_beyond_all_clocks_never_comes() {
+    assert!(Future::delay(Duration::MAX).wait_timeout(Duration::from_millis(5)).is_err());
+    assert_eq!(Future::ready(1).within(Duration::MAX).wait().unwrap(), 1);
+    let (promise, future) = Promise::new();
+    let future = future.interrupt_after(Duration::MAX);
+    promise.set(2);
+    assert_eq!(future.wait().unwrap(), 2);
+}

@@ -1,0 +1,229 @@
+//! What pools record, seen through the public interface.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use raddle_core::trace::{self, TraceLevel};
+use raddle_core::{Pool, Worker, join, scope};
+use raddle_trace::{EventKind, State, Subject, Trace};
+
+fn pool(level: TraceLevel) -> Pool {
+    Pool::builder().threads(2).trace(level).build().unwrap()
+}
+
+fn fib(worker: &Worker, n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = worker.join(|w| fib(w, n - 1), |w| fib(w, n - 2));
+    a + b
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn count(trace: &Trace, kind: EventKind) -> usize {
+    trace.lanes.iter().flat_map(|lane| &lane.events).filter(|e| e.kind == kind).count()
+}
+
+/// The five phases and the rest are the whole, and the rest is next to nothing.
+fn assert_adds_up(trace: &Trace) {
+    for region in trace.phases() {
+        let sum: Duration = region.parts().iter().map(|part| part.1).sum();
+        assert_eq!(sum, region.total);
+        assert!(region.unattributed * 100 <= region.total, "{region}");
+    }
+}
+
+#[test]
+fn every_fork_is_recorded_at_level_tasks_and_none_that_nobody_steals_at_level_phase() {
+    const FORKS: usize = 986; // calls of fib(15) with an argument of 2 or more
+    for threads in [1, 2] {
+        let pool = Pool::builder().threads(threads).trace(TraceLevel::Tasks).build().unwrap();
+        assert_eq!(pool.run(|w| fib(w, 15)), 610);
+        let trace = pool.trace();
+        assert_eq!(count(&trace, EventKind::Fork), FORKS);
+        let ran = |subject| {
+            let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+            let ran = events.filter(|e| e.subject() == subject);
+            let of = |kind| ran.clone().filter(|e| e.kind == kind).count();
+            assert_eq!(of(EventKind::Exec), of(EventKind::Executed));
+            of(EventKind::Exec)
+        };
+        assert_eq!((ran(Subject::Fork), ran(Subject::Region)), (FORKS, 1));
+        assert_eq!(trace.lengths().nanos.len(), FORKS);
+        assert_eq!((trace.lengths().cut, trace.drops()), (0, 0));
+        assert_adds_up(&trace);
+    }
+    let pool = Pool::builder().threads(1).trace(TraceLevel::Phase).build().unwrap();
+    pool.run(|w| fib(w, 15));
+    let trace = pool.trace();
+    let guest = trace.lanes.iter().find(|lane| lane.name == "guest 0").unwrap();
+    let kinds: Vec<EventKind> = guest.events.iter().map(|event| event.kind).collect();
+    use EventKind::*;
+    assert_eq!(kinds, [Submit, Exec, Executed, Waited]);
+}
+
+#[test]
+fn a_stolen_fork_is_told_by_thief_and_owner() {
+    let pool = pool(TraceLevel::Phase);
+    let both = Barrier::new(2);
+    pool.run(|w| {
+        w.join(|_| both.wait(), |_| both.wait()); // so it is stolen
+        w.join(|_| (), |_| spin(Duration::from_micros(1)));
+    });
+    let trace = pool.trace();
+    assert_adds_up(&trace);
+    let guest = &trace.lanes[2];
+    let steal = trace.lanes[0].events.iter().chain(&trace.lanes[1].events);
+    let steal = steal.clone().find(|e| e.kind == EventKind::Steal).expect("a steal");
+    assert_eq!(usize::from(steal.aux), 2, "from the guest");
+    let of_it = |kind| guest.events.iter().find(|e| e.kind == kind && e.key() == steal.key());
+    assert!(of_it(EventKind::Join).is_some() && of_it(EventKind::Joined).is_some());
+    let region = &trace.phases()[0];
+    assert_eq!((region.peak, region.width), (2, 2));
+    assert!(trace.edges().iter().any(|edge| edge.kind == raddle_trace::EdgeKind::Steal));
+}
+
+#[test]
+fn regions_of_all_kinds_have_phases_that_add_up() {
+    let pool = pool(TraceLevel::Phase);
+    for round in 0..200_u32 {
+        match round % 5 {
+            0 => pool.run(|w| _ = fib(w, 12)),
+            1 => pool.run(|w| _ = w.join(|_| spin(Duration::from_micros(20)), |_| ())),
+            2 => pool.run(|_| scope(|s| (0..8).for_each(|_| s.spawn(|_| ())))),
+            3 => pool.run(|_| {
+                let _region = trace::region("inside");
+                join(|| (), || spin(Duration::from_micros(20)));
+            }),
+            // More callers than places.
+            _ => thread::scope(|s| {
+                (0..4).for_each(|_| _ = s.spawn(|| pool.run(|_| spin(Duration::from_micros(50)))));
+            }),
+        }
+        if round % 7 == 0 {
+            thread::sleep(Duration::from_millis(1)); // for workers to fall asleep
+        }
+    }
+    let trace = pool.trace();
+    assert_eq!(trace.drops(), 0);
+    let regions = trace.phases();
+    assert_eq!(regions.len(), 200 / 5 * (3 + 2 + 4));
+    assert_eq!(regions.iter().filter(|r| r.name.as_deref() == Some("inside")).count(), 40);
+    assert_adds_up(&trace);
+    let span = Duration::from_nanos(trace.end.nanos - trace.start.nanos);
+    for times in trace.workers() {
+        let sum = times.busy + times.stealing + times.spinning + times.waiting + times.parked;
+        let sum = sum + times.absent;
+        assert!(sum.abs_diff(span) < span / 100, "{times:?} of {span:?}");
+    }
+}
+
+#[test]
+fn a_panic_ends_its_region_and_its_forks() {
+    let pool = pool(TraceLevel::Tasks);
+    let torn = || -> () { std::panic::resume_unwind(Box::new("torn")) };
+    let fails = |call: &dyn Fn()| {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err());
+    };
+    fails(&|| pool.run(|w| _ = w.join(|_| (), |_| torn())));
+    fails(&|| pool.run(|w| _ = w.join(|_| torn(), |_| ())));
+    let trace = pool.trace();
+    assert_adds_up(&trace);
+    assert_eq!(trace.lengths().cut, 0, "all that begins ends");
+    assert_eq!(trace.phases().len(), 2);
+    assert_eq!(pool.run(|w| fib(w, 10)), 55);
+}
+
+#[test]
+fn recording_is_switched_while_the_pool_works() {
+    let pool = Pool::builder().threads(2).trace_capacity(1 << 14).build().unwrap();
+    let stop = AtomicBool::new(false);
+    let sums = AtomicU64::new(0);
+    thread::scope(|s| {
+        s.spawn(|| {
+            pool.run(|w| {
+                while !stop.load(Ordering::Relaxed) {
+                    sums.fetch_add(fib(w, 15), Ordering::Relaxed);
+                }
+            });
+        });
+        assert!(pool.trace().is_empty());
+        for level in [TraceLevel::Tasks, TraceLevel::Phase, TraceLevel::Off, TraceLevel::Tasks] {
+            pool.set_trace(level);
+            let forks = || count(&pool.trace(), EventKind::Fork);
+            if level == TraceLevel::Tasks {
+                // The workers take notice while they work.
+                while forks() == 0 || pool.trace().drops() == 0 {
+                    thread::yield_now();
+                }
+            }
+            for _ in 0..20 {
+                // Snapshots of a ring that is being written: whole, or the kinds would not be kinds.
+                let trace = pool.trace();
+                assert!(trace.lanes.iter().all(|lane| lane.events.len() <= 1 << 14));
+                let sorted = |lane: &raddle_trace::Lane| lane.events.is_sorted_by_key(|e| e.tsc);
+                assert!(trace.lanes.iter().all(sorted));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    pool.set_trace(TraceLevel::Off);
+    let before = pool.trace();
+    assert_eq!(pool.run(|w| fib(w, 12)), 144);
+    assert_eq!(pool.trace().lanes, before.lanes, "nothing is recorded, and what was stays");
+    assert_eq!(sums.into_inner() % 610, 0);
+}
+
+#[test]
+fn a_full_ring_keeps_the_newest_or_the_oldest_and_counts_the_rest() {
+    for overwrites in [true, false] {
+        let pool = Pool::builder()
+            .threads(1)
+            .trace(TraceLevel::Tasks)
+            .trace_capacity(100) // made 128
+            .trace_overwrites(overwrites);
+        let pool = pool.build().unwrap();
+        pool.run(|w| fib(w, 15));
+        let trace = pool.trace();
+        let guest = trace.lanes.iter().find(|lane| lane.name == "guest 0").unwrap();
+        let events = guest.events.len() as u64;
+        assert_eq!(guest.dropped + events, 986 * 3 + 4);
+        let kinds = (guest.events[0].kind, guest.events[guest.events.len() - 1].kind);
+        if overwrites {
+            assert_eq!((events, kinds.1), (127, EventKind::Waited));
+        } else {
+            assert_eq!((events, kinds.0), (128, EventKind::Submit));
+        }
+        assert!(trace.summary().contains(&format!("{} dropped", guest.dropped)));
+    }
+}
+
+#[test]
+fn sleeping_workers_are_parked_and_woken_ones_are_told_by_whom() {
+    let pool = pool(TraceLevel::Phase);
+    for _ in 0..20 {
+        // Until a worker sleeps, and has been seen to.
+        let asleep = |trace: &Trace| {
+            let last = |lane: &raddle_trace::Lane| lane.segments().last().map(|s| s.state);
+            trace.lanes[..2].iter().any(|lane| last(lane) == Some(State::Parked))
+        };
+        while !asleep(&pool.trace()) {
+            thread::yield_now();
+        }
+        let both = Barrier::new(2);
+        pool.run(|w| _ = w.join(|_| both.wait(), |_| both.wait()));
+    }
+    let trace = pool.trace();
+    assert!(count(&trace, EventKind::Unpark) > 0);
+    assert!(!trace.wakes().latency.is_empty());
+    assert!(trace.workers().iter().any(|worker| worker.parks > 0));
+    assert_adds_up(&trace);
+}

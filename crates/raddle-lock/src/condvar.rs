@@ -1,0 +1,238 @@
+//! Waiting for a notification without a lock of one's own kind: for [`Mutex`](crate::Mutex).
+//!
+//! The word counts those who wait. They lie in a queue under the condition's address, in one of some
+//! buckets that all conditions share.
+//!
+//! **C1** The word and the queue are changed under the bucket's lock.
+//! **C2** A waiter is in the queue before it releases the mutex. A notifier that has held the mutex since
+//! then sees the word not 0; so the look at the word alone, which costs no lock, loses nobody.
+//! **C3** A notifier that holds the waiter's mutex does not wake the waiter, who could only wait for the
+//! mutex, but puts it into the mutex's queue.
+
+use crate::core::Core;
+use crate::mutex::MutexGuard;
+use crate::queue::{Node, WAITING, WAKE};
+use crate::stats::{Count, count};
+use crate::wait_result::WaitResult;
+use raddle_sync::atomic::{AtomicU32, Ordering};
+use raddle_sync::const_fn;
+use raddle_sync::sync::{Mutex, MutexGuard as BucketGuard};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// A condition variable of four bytes, for the guards of [`Mutex`](crate::Mutex).
+///
+/// ```
+/// use raddle_lock::{Condvar, Mutex};
+///
+/// let (ready, changed) = (Mutex::new(false), Condvar::new());
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         *ready.lock() = true;
+///         changed.notify_one();
+///     });
+///     let mut guard = ready.lock();
+///     changed.wait_while(&mut guard, |ready| !*ready);
+///     assert!(*guard);
+/// });
+/// assert_eq!(size_of::<Condvar>(), 4);
+/// ```
+pub struct Condvar {
+    waiting: AtomicU32,
+}
+
+/// Waiters of a few conditions, each with its condition's address, oldest first.
+#[repr(align(64))]
+struct Bucket(Mutex<Vec<Waiter>>);
+
+struct Waiter {
+    address: usize,
+    node: *const Node,
+    /// The mutex that it has released.
+    mutex: *const Core,
+}
+
+// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3). The mutex is
+// borrowed by the waiter.
+unsafe impl Send for Waiter {}
+
+const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 256 };
+
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
+
+#[cfg(any(raddle_loom, raddle_shuttle))]
+raddle_sync::lazy_static! {
+    static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
+}
+
+impl Waiter {
+    /// Ends the wait of one that has been taken out of its bucket.
+    fn notify(&self) {
+        // SAFETY: borrowed by the waiter, who stays until it is signalled (Q2).
+        let mutex = unsafe { &*self.mutex };
+        if mutex.is_held() {
+            mutex.queue_for(self.node); // C3
+        } else {
+            Node::signal(self.node, WAKE);
+        }
+    }
+}
+
+impl Condvar {
+    const_fn! {
+        /// A condition variable nobody waits on.
+        pub const fn new() -> Condvar {
+            Condvar { waiting: AtomicU32::new(0) }
+        }
+    }
+
+    /// Releases the mutex, waits for a notification, takes the mutex again. Never returns without having
+    /// been notified; but others may have had the mutex since, so look at what you wait for again, or
+    /// use [`wait_while`](Condvar::wait_while).
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        let _never_times_out = self.sleep(MutexGuard::core(guard), None);
+    }
+
+    /// Waits as long as `condition` is true of the value.
+    pub fn wait_while<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// As [`wait`](Condvar::wait), for at most `limit` and the time it takes to get the mutex back. A
+    /// notification that races with the end of the time counts.
+    ///
+    /// ```
+    /// use raddle_lock::{Condvar, Mutex};
+    /// use std::time::Duration;
+    /// let mutex = Mutex::new(());
+    /// let result = Condvar::new().wait_for(&mut mutex.lock(), Duration::from_millis(1));
+    /// assert!(result.timed_out());
+    /// ```
+    pub fn wait_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        limit: Duration,
+    ) -> WaitResult {
+        // A limit too far away to express is no limit.
+        self.sleep(MutexGuard::core(guard), Instant::now().checked_add(limit))
+    }
+
+    /// As [`wait`](Condvar::wait), until `deadline` at the latest.
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Instant,
+    ) -> WaitResult {
+        self.sleep(MutexGuard::core(guard), Some(deadline))
+    }
+
+    /// Waits as long as `condition` is true of the value, for at most `limit` in all. Timed out means
+    /// that the condition was still true then.
+    pub fn wait_while_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        limit: Duration,
+    ) -> WaitResult {
+        let deadline = Instant::now().checked_add(limit);
+        while condition(guard) {
+            if self.sleep(MutexGuard::core(guard), deadline).timed_out() {
+                return WaitResult::new(!condition(guard));
+            }
+        }
+        WaitResult::new(true)
+    }
+
+    /// Wakes the strand that has waited longest; false if none waits. Costs a load if none does.
+    pub fn notify_one(&self) -> bool {
+        // ORD: `Relaxed`: the mutex orders it (C2).
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let mut bucket = self.bucket();
+        let Some(at) = bucket.iter().position(|waiter| waiter.address == self.address()) else {
+            return false;
+        };
+        let waiter = bucket.remove(at);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        drop(bucket);
+        waiter.notify();
+        true
+    }
+
+    /// Wakes all that wait; how many there were. Costs a load if there are none.
+    pub fn notify_all(&self) -> usize {
+        // ORD: `Relaxed`: the mutex orders it (C2).
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let mut bucket = self.bucket();
+        let address = self.address();
+        let (woken, others) = bucket.drain(..).partition(|waiter| waiter.address == address);
+        *bucket = others;
+        let woken: Vec<Waiter> = woken;
+        self.waiting.store(0, Ordering::Relaxed); // C1
+        drop(bucket);
+        let count = woken.len();
+        woken.iter().for_each(Waiter::notify);
+        count
+    }
+
+    fn sleep(&self, mutex: &Core, deadline: Option<Instant>) -> WaitResult {
+        let node = Node::new();
+        let mut bucket = self.bucket();
+        bucket.push(Waiter { address: self.address(), node: &node, mutex });
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        drop(bucket);
+        mutex.release();
+        count(Count::Parks);
+        let notified = node.sleep_until(deadline) != WAITING || !self.leave(&node);
+        match node.moved.get() {
+            Some(entry) => mutex.resume(entry, &node),
+            None => mutex.acquire::<false>(),
+        }
+        WaitResult::new(notified)
+    }
+
+    /// Takes a waiter out whose time is over; false if it has been notified.
+    fn leave(&self, node: &Node) -> bool {
+        let mut bucket = self.bucket();
+        let Some(at) = bucket.iter().position(|waiter| std::ptr::eq(waiter.node, node)) else {
+            drop(bucket);
+            // Taken out by a notifier, who is about to signal: until then the node must stay.
+            node.sleep_until(None);
+            return false;
+        };
+        bucket.remove(at);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn bucket(&self) -> BucketGuard<'static, Vec<Waiter>> {
+        let hash = (self.address() as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        BUCKET[hash as usize % BUCKETS].0.lock()
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Condvar {
+        Condvar::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condvar")
+    }
+}

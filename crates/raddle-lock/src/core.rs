@@ -1,0 +1,400 @@
+//! The lock behind all others: its fast paths, and what a strand does that cannot go on at once.
+
+use crate::pending;
+use crate::queue::Node;
+use crate::slot::{self, READY};
+use crate::spin::Spin;
+use crate::table;
+use crate::word::{self, FREE, LEVEL, LEVELS, MAX_OWNER, View, view};
+use raddle_sync::atomic::{AtomicU32, Ordering};
+use raddle_sync::strand::{self, Local};
+use raddle_sync::{const_fn, fence, hint};
+use std::time::Instant;
+
+/// A word and its protocol; the states are in [`word`], [`slot`] and [`entry`](crate::entry).
+pub(crate) struct Core {
+    pub(crate) word: AtomicU32,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all.
+    Try,
+    /// For ever, or until then.
+    Until(Option<Instant>),
+}
+
+/// What came of an attempt to take a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gain {
+    Nothing,
+    Thin,
+    Fat,
+}
+
+impl Core {
+    const_fn! {
+        pub(crate) const fn new() -> Core {
+            Core { word: AtomicU32::new(FREE) }
+        }
+    }
+
+    /// Takes the lock. `RE`: once more, if this strand has it.
+    ///
+    /// # Panics
+    ///
+    /// If this strand has it and not `RE`.
+    #[inline]
+    pub(crate) fn acquire<const RE: bool>(&self) {
+        if !strand::with_local(|local| self.acquire_now::<RE>(local)) {
+            self.acquire_slow(RE, Patience::Until(None));
+        }
+    }
+
+    /// Takes the lock if that needs no waiting.
+    #[inline]
+    pub(crate) fn try_acquire<const RE: bool>(&self) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Free if strand::with_local(|local| self.acquire_now::<RE>(local)) => true,
+            View::Thin { owner, .. } if !RE || owner != strand::token() => false,
+            _ => self.acquire_slow(RE, Patience::Try),
+        }
+    }
+
+    /// Takes the lock before `deadline` (`None`: whenever). False if the time ran out or, at once, if
+    /// this strand has the lock and not `RE`.
+    pub(crate) fn acquire_until<const RE: bool>(&self, deadline: Option<Instant>) -> bool {
+        strand::with_local(|local| self.acquire_now::<RE>(local))
+            || match self.is_held() && !RE {
+                true => false,
+                false => self.acquire_slow(RE, Patience::Until(deadline)),
+            }
+    }
+
+    /// The fast path: free, or this strand's own and thin.
+    #[inline(always)]
+    fn acquire_now<const RE: bool>(&self, local: &Local) -> bool {
+        let me = local.token_or_zero();
+        // Neither 0, not assigned yet, nor a token too large for a word.
+        if me.wrapping_sub(1) >= MAX_OWNER {
+            return false;
+        }
+        // The look costs nothing that can be measured, and saves a read-modify-write that fails.
+        let seen = self.word.load(Ordering::Acquire);
+        if seen != FREE {
+            return self.acquire_again::<RE>(seen, me, local);
+        }
+        // ORD: Acquire pairs with the Releases of `FREE` in `release` and after it: what the last holder
+        // did happens before.
+        let taken =
+            self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if taken {
+            local.hold();
+        }
+        taken
+    }
+
+    /// `seen` is not free: this strand's own thin lock once more, or a fat one that nobody has.
+    #[inline]
+    fn acquire_again<const RE: bool>(&self, seen: u32, me: u32, local: &Local) -> bool {
+        if RE && seen & !(LEVELS * LEVEL) == me && seen < LEVELS * LEVEL {
+            self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
+            local.add_irregular(1);
+            local.hold();
+            return true;
+        }
+        if word::is_fat(seen) && self.take_fat(seen, me) {
+            local.add_irregular(1);
+            local.hold();
+            return true;
+        }
+        false
+    }
+
+    /// Waits for the lock, as long as it may; false if it did not get it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn acquire_slow(&self, reentrant: bool, patience: Patience) -> bool {
+        let me = strand::token();
+        let mut spin = Spin::default();
+        let gain = loop {
+            let seen = self.word.load(Ordering::Acquire);
+            match view(seen) {
+                View::Free if me <= MAX_OWNER => {
+                    // ORD: as in `acquire_now`.
+                    let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+                    if self.word.compare_exchange(FREE, me, success, failure).is_ok() {
+                        break Gain::Thin;
+                    }
+                }
+                View::Free | View::Hashed => {
+                    if self.inflate_free(seen, me) {
+                        break Gain::Fat;
+                    }
+                }
+                View::Thin { owner, .. } if owner == me => {
+                    return self.acquire_own(reentrant, patience);
+                }
+                View::Thin { owner, .. } => {
+                    let Patience::Until(deadline) = patience else {
+                        return false;
+                    };
+                    if !spin.spin() {
+                        if let Some(gain) = self.sleep_thin(owner, me, deadline) {
+                            break gain;
+                        }
+                    }
+                }
+                View::Fat => {
+                    if table::entry(seen & word::INDEX).owner.load(Ordering::Relaxed) == me {
+                        return self.acquire_own(reentrant, patience); // E5
+                    }
+                    if let Some(gain) = self.acquire_fat(seen, me, patience) {
+                        break gain;
+                    }
+                    hint::spin_loop(); // Its last holder is about to change the word.
+                }
+            }
+        };
+        strand::with_local(|local| match gain {
+            Gain::Nothing => {}
+            Gain::Thin => local.hold(),
+            Gain::Fat => {
+                local.hold();
+                local.add_irregular(1);
+            }
+        });
+        gain != Gain::Nothing
+    }
+
+    /// This strand holds the lock: another level, or a refusal.
+    fn acquire_own(&self, reentrant: bool, patience: Patience) -> bool {
+        if !reentrant {
+            assert!(
+                !matches!(patience, Patience::Until(_)),
+                "this lock is held by the strand that wants it: it is not re-entrant, and waiting \
+                 would hang"
+            );
+            return false;
+        }
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Thin { levels, .. } if levels < LEVELS => {
+                self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
+            }
+            _ => {
+                let entry = self.inflate_held();
+                let levels = entry.levels.load(Ordering::Relaxed);
+                let levels = levels.checked_add(1).expect("a lock taken too often by its owner");
+                entry.levels.store(levels, Ordering::Relaxed); // E5
+            }
+        }
+        strand::with_local(|local| {
+            local.add_irregular(1);
+            local.hold();
+        });
+        true
+    }
+
+    /// Releases one level of the lock, which this strand holds.
+    #[inline]
+    pub(crate) fn release(&self) {
+        let done = strand::with_local(|local| {
+            if local.irregular() != 0 {
+                return false;
+            }
+            // All that this thread holds are thin locks of this strand's, taken once.
+            let slot = slot::of(local.token_or_zero());
+            slot.releasing.store(1, Ordering::Relaxed);
+            // ORD: Dekker with `slot::arm`, whose half is the heavy fence (L2).
+            fence::light();
+            if slot.flag.load(Ordering::Relaxed) != READY {
+                slot.releasing.store(0, Ordering::Relaxed);
+                return false;
+            }
+            // ORD: Release pairs with the Acquire in `acquire_now` and others that take a free lock.
+            self.word.store(FREE, Ordering::Release); // L1
+            // ORD: Release pairs with the Acquire in `slot::arm`: the freed word (L2).
+            slot.releasing.store(0, Ordering::Release);
+            local.unhold();
+            true
+        });
+        if !done {
+            self.release_slow(false);
+        }
+    }
+
+    /// As [`release`](Core::release), to whoever waits longest.
+    pub(crate) fn release_fair(&self) {
+        self.release_slow(true);
+    }
+
+    /// Whether somebody sleeps for this lock, which this strand holds.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Fat => {
+                let state = table::entry(seen & word::INDEX).state.load(Ordering::Relaxed);
+                state & crate::entry::QUEUED != 0
+            }
+            View::Thin { owner, .. } => {
+                slot::of(owner).flag.load(Ordering::Relaxed) > READY
+                    && pending::bucket(self.address()).find().is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Releases one level of the lock; to whoever waits longest, if `fair`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn release_slow(&self, fair: bool) {
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Free | View::Hashed => panic!("this lock is not held, so it cannot be unlocked"),
+            View::Thin { levels: 1.., .. } => {
+                self.word.store(seen - LEVEL, Ordering::Relaxed); // L1
+                strand::with_local(|local| local.add_irregular(u32::MAX));
+            }
+            View::Thin { owner, .. } => self.release_thin(owner, fair),
+            View::Fat => {
+                let entry = table::entry(seen & word::INDEX);
+                strand::with_local(|local| local.add_irregular(u32::MAX));
+                match entry.levels.load(Ordering::Relaxed) {
+                    0 if entry.clean.load(Ordering::Relaxed) != 0
+                        && !fair
+                        && self.release_clean(entry, seen) => {}
+                    0 => self.release_fat(entry, seen, fair),
+                    levels => entry.levels.store(levels - 1, Ordering::Relaxed), // E5
+                }
+            }
+        }
+        strand::with_local(Local::unhold);
+    }
+
+    /// The last level of a thin lock. Nothing of `self` is touched once it is free.
+    fn release_thin(&self, owner: u32, fair: bool) {
+        let slot = slot::of(owner);
+        let mut flag = slot.flag.load(Ordering::Relaxed);
+        if flag & READY == 0 && slot::prepare(owner) {
+            flag = slot.flag.load(Ordering::Relaxed);
+        }
+        if flag <= READY {
+            let clean = if flag == READY {
+                slot.releasing.store(1, Ordering::Relaxed);
+                fence::light(); // ORD: as in `release`
+                slot.flag.load(Ordering::Relaxed) == READY
+            } else {
+                slot::reconsider();
+                slot::begin_full_release(slot)
+            };
+            if clean {
+                self.word.store(FREE, Ordering::Release); // ORD: as in `release`; L1
+            }
+            slot.releasing.store(0, Ordering::Release); // ORD: as in `release`
+            if clean {
+                return;
+            }
+        }
+        // Somebody waits for this strand, perhaps for this lock (L3).
+        let mut bucket = pending::bucket(self.address());
+        if bucket.find().is_some() {
+            let entry = self.adopt(&mut bucket, owner, 0);
+            drop(bucket);
+            self.release_fat(entry, self.word.load(Ordering::Acquire), fair);
+        } else {
+            self.word.store(FREE, Ordering::Release); // ORD: as in `release`; L1
+        }
+    }
+
+    /// Goes to sleep for a thin lock; `None` if it has changed hands meanwhile, so that one should look
+    /// again.
+    fn sleep_thin(&self, owner: u32, me: u32, deadline: Option<Instant>) -> Option<Gain> {
+        let node = Node::new();
+        let entry = self.with_pending(owner, |entry| {
+            let mut inner = entry.inner.lock();
+            entry.update(Ordering::Relaxed, |state| state | crate::entry::QUEUED);
+            inner.lock.push_back(&node);
+            entry
+        })?;
+        slot::note_contention();
+        Some(self.wait_turn(entry, &node, me, deadline))
+    }
+
+    /// Makes sure that `owner` will find an entry for this lock, and calls `f` with it under the bucket's
+    /// lock; `None` if the lock is not thin or not that owner's.
+    pub(crate) fn with_pending<R>(
+        &self,
+        owner: u32,
+        f: impl FnOnce(&'static crate::entry::Entry) -> R,
+    ) -> Option<R> {
+        let named = |core: &Core| match view(core.word.load(Ordering::Acquire)) {
+            View::Thin { owner, .. } => owner,
+            _ => 0,
+        };
+        let mut bucket = pending::bucket(self.address());
+        if let Some(pending) = bucket.find().filter(|pending| pending.armed == owner) {
+            let entry = pending.entry;
+            return (named(self) == owner).then(|| f(entry)); // P2
+        }
+        drop(bucket);
+        slot::arm(owner);
+        let mut bucket = pending::bucket(self.address());
+        if named(self) != owner {
+            slot::disarm(owner);
+            return None;
+        }
+        let entry = match bucket.find() {
+            Some(pending) => {
+                slot::disarm(std::mem::replace(&mut pending.armed, owner)); // P2
+                pending.entry
+            }
+            None => {
+                let entry = table::take();
+                bucket.leave(entry, owner);
+                entry
+            }
+        };
+        Some(f(entry))
+    }
+
+    /// The name under which the lock waits in buckets.
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Free | View::Hashed => false,
+            View::Thin { .. } => true,
+            View::Fat => {
+                let entry = table::entry(seen & word::INDEX);
+                entry.state.load(Ordering::Relaxed) & crate::entry::LOCKED != 0
+                    // Given back between the two looks: then look again.
+                    && (self.word.load(Ordering::Acquire) == seen || self.is_locked())
+            }
+        }
+    }
+
+    /// Whether the strand that runs now holds the lock. Exact: what it would read otherwise is its own
+    /// doing (L1, E5).
+    pub(crate) fn is_held(&self) -> bool {
+        self.holder() == Some(strand::token())
+    }
+
+    /// Who holds the lock, at some moment during the call.
+    pub(crate) fn holder(&self) -> Option<u32> {
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Free | View::Hashed => None,
+            View::Thin { owner, .. } => Some(owner),
+            View::Fat => {
+                let owner = table::entry(seen & word::INDEX).owner.load(Ordering::Relaxed);
+                Some(owner).filter(|&owner| owner != 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Finding strands that wait for each other in a circle. Built with debug assertions, or with the feature
+//! `deadlock`; otherwise nothing here costs anything.
+//!
+//! A strand that has slept for a lock for some time registers: what it waits for, and who holds that.
+//! It looks again at intervals, and then follows the holders: from the one it waits for to the one
+//! which that waits for, and so on. Back at itself, it has found a deadlock.
+//!
+//! **D1** No false alarm. An edge from `a` to `b` counts if `a` saw `b` hold the lock *after* `b` had
+//! registered, and both still are. A registered strand sleeps; asleep it releases nothing; so `b` holds the
+//! lock still.
+
+use crate::core::Core;
+use crate::queue::Node;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A circle of strands that wait for each other's locks; see [`set_deadlock_hook`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    waits: Vec<Wait>,
+}
+
+/// One strand of a [`Deadlock`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The name of the thread that it runs on.
+    pub thread: Option<String>,
+    /// The number of the strand.
+    pub strand: u32,
+    /// The address of the lock that it waits for.
+    pub lock: usize,
+}
+
+impl Deadlock {
+    /// Who waits; each for a lock that the next one holds, and the last for one of the first's.
+    pub fn waits(&self) -> &[Wait] {
+        &self.waits
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deadlock of {} strands:", self.waits.len())?;
+        let next = self.waits.iter().cycle().skip(1);
+        for (wait, holder) in self.waits.iter().zip(next) {
+            let name = |wait: &Wait| wait.thread.clone().unwrap_or_else(|| "<unnamed>".into());
+            write!(
+                f,
+                "\n  strand {} on thread '{}' waits for the lock at {:#x}, held by strand {} on '{}'",
+                wait.strand,
+                name(wait),
+                wait.lock,
+                holder.strand,
+                name(holder)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(any(debug_assertions, feature = "deadlock"), not(any(raddle_loom, raddle_shuttle))))]
+mod detector {
+    use super::Instant;
+    use super::{Core, Deadlock, DeadlockHook, Node, Wait};
+    use crate::queue::WAITING;
+    use std::collections::HashMap;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::time::Duration;
+
+    /// How long a strand sleeps before it registers, and between two looks.
+    const INTERVAL: Duration = Duration::from_millis(100);
+
+    struct Edge {
+        wait: Wait,
+        holder: Option<u32>,
+        /// When the strand registered, and when it last saw the holder: in steps of the registry.
+        since: u64,
+        seen: u64,
+        /// Has been part of a deadlock that was reported.
+        reported: bool,
+    }
+
+    #[derive(Default)]
+    struct Registry {
+        step: u64,
+        edges: Option<HashMap<u32, Edge>>,
+    }
+
+    static REGISTRY: Mutex<Registry> = Mutex::new(Registry { step: 0, edges: None });
+
+    pub(super) static HOOK: Mutex<Option<DeadlockHook>> = Mutex::new(None);
+
+    pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sleep(core: &Core, node: &Node, deadline: Option<Instant>, me: u32) -> u32 {
+        let mut registered = false;
+        let signal = loop {
+            let look = Instant::now() + INTERVAL;
+            let last = deadline.is_some_and(|deadline| deadline <= look);
+            let signal = node.sleep_until(if last { deadline } else { Some(look) });
+            if signal != WAITING || last {
+                break signal;
+            }
+            if let Some(deadlock) = look_round(core, me) {
+                let hook = locked(&HOOK).clone();
+                match hook {
+                    Some(hook) => hook(&deadlock),
+                    None => eprintln!("raddle: {deadlock}"),
+                }
+            }
+            registered = true;
+        };
+        if registered {
+            locked(&REGISTRY).edges.get_or_insert_default().remove(&me);
+        }
+        signal
+    }
+
+    /// Registers, or looks again; a deadlock that was not reported yet.
+    fn look_round(core: &Core, me: u32) -> Option<Deadlock> {
+        let name = std::thread::current().name().map(str::to_owned);
+        let mut registry = locked(&REGISTRY);
+        registry.step += 1;
+        let now = registry.step;
+        let edges = registry.edges.get_or_insert_default();
+        let edge = edges.entry(me).or_insert_with(|| Edge {
+            wait: Wait { thread: name, strand: me, lock: core.address() },
+            holder: None,
+            since: now,
+            seen: now,
+            reported: false,
+        });
+        edge.holder = core.holder();
+        edge.seen = now;
+        let mut circle = vec![me];
+        let mut at = me;
+        loop {
+            let edge = edges.get(&at)?;
+            let holder = edge.holder?;
+            let next = edges.get(&holder)?;
+            if edge.seen < next.since {
+                return None; // D1: it may have been awake then.
+            }
+            if holder == me {
+                break;
+            }
+            if circle.contains(&holder) {
+                return None; // A circle, but without us: its own members report it.
+            }
+            circle.push(holder);
+            at = holder;
+        }
+        if circle.iter().all(|strand| edges[strand].reported) {
+            return None;
+        }
+        let mut waits = Vec::new();
+        for strand in &circle {
+            let edge = edges.get_mut(strand).expect("just seen");
+            edge.reported = true;
+            waits.push(edge.wait.clone());
+        }
+        Some(Deadlock { waits })
+    }
+}
+
+#[cfg(all(
+    any(debug_assertions, feature = "deadlock"),
+    not(any(raddle_loom, raddle_shuttle))
+))]
+pub(crate) use detector::sleep;
+
+#[cfg(not(all(
+    any(debug_assertions, feature = "deadlock"),
+    not(any(raddle_loom, raddle_shuttle))
+)))]
+pub(crate) fn sleep(_core: &Core, node: &Node, deadline: Option<Instant>, _me: u32) -> u32 {
+    node.sleep_until(deadline)
+}
+
+/// What [`set_deadlock_hook`] takes.
+pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
+
+/// Has `hook` told of strands that wait for each other in a circle; `None` goes back to a report on
+/// standard error. Each circle is told once, within about 200 ms. The strands go on waiting.
+///
+/// Where the detector is not built, in release builds without the feature `deadlock`, this does nothing.
+///
+/// The hook runs on one of the threads that hang.
+///
+/// ```
+/// use std::sync::Arc;
+/// raddle_lock::set_deadlock_hook(Some(Arc::new(|deadlock| {
+///     eprintln!("{deadlock}");
+///     std::process::abort(); // better than a hang
+/// })));
+/// # raddle_lock::set_deadlock_hook(None);
+/// ```
+pub fn set_deadlock_hook(hook: Option<DeadlockHook>) {
+    #[cfg(all(any(debug_assertions, feature = "deadlock"), not(any(raddle_loom, raddle_shuttle))))]
+    {
+        // The old hook is dropped when the lock is released again.
+        let _old = std::mem::replace(&mut *detector::locked(&detector::HOOK), hook);
+    }
+    #[cfg(not(all(
+        any(debug_assertions, feature = "deadlock"),
+        not(any(raddle_loom, raddle_shuttle))
+    )))]
+    drop(hook);
+}

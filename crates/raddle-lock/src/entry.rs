@@ -1,0 +1,222 @@
+//! What a fat lock consists of.
+//!
+//! | bit of `state` | meaning |
+//! |---|---|
+//! | 0 `LOCKED` | somebody holds the lock, or it is being inflated or is free |
+//! | 1 `QUEUED` | the queue of those who want the lock is not empty |
+//! | 2 `WOKEN` | one that was in the queue is awake and tries to take the lock |
+//! | 3 `PINNED` | somebody waits for a notification |
+//! | 4 `DEAD` | the entry belongs to no lock |
+//! | 5 `HANDED` | the lock is held, by the one who is `WOKEN`, though it may not know yet |
+//! | 6 `WANT` | the one who is `WOKEN`, or else the first in the queue, has lost often enough |
+//! | 7 `LAZY` | the first in the queue has lost, and will look again by itself in a moment |
+//! | 29-26 | generation, as in the word |
+//!
+//! | state | lock | unlock |
+//! |---|---|---|
+//! | none | take it | |
+//! | `LOCKED` | spin, then into the queue | give the entry back, or keep it where the lock is hot |
+//! | `LOCKED`, `QUEUED` | the same | free it, then wake the first |
+//! | `LOCKED`, `QUEUED`, `LAZY` | the same | just free it |
+//! | `LOCKED`, `QUEUED`, `WANT` | the same | hand it to the first |
+//! | `LOCKED`, `WOKEN` | the same | just free it |
+//! | `LOCKED`, `WOKEN`, `WANT` | the same | hand it over, by `HANDED` |
+//! | `QUEUED` or `WOKEN`, free | take it, ahead of those who wait | |
+//!
+//! So a lock under pressure stays with whoever runs, and pays for no wake-ups, until the one that has waited
+//! longest comes awake, about ten thousand times a second, and is given it on the spot.
+//!
+//! **E1** Entries never move and are never freed: touching one is always possible, and whoever has
+//! taken one asks the word again whether it is still the lock's.
+//! **E2** A word says `fat(i)` exactly while the entry belongs to it. Only the holder gives an entry back,
+//! by the step `LOCKED -> LOCKED | DEAD` from a state with no other bit: nobody is queued, awake, or waits
+//! to be notified. So an entry with one of these bits stays, and so does one that is held by others.
+//! **E3** `QUEUED` and the queue are changed under `inner`; `QUEUED` is set only beside `LOCKED`. So the
+//! holder learns of it, at the latest when its own step to a free lock fails.
+//! **E4** At most one strand is `WOKEN`. It clears the bit when it takes the lock, or goes back into the
+//! queue, ahead of all others, or gives up; each by a read-modify-write that finds the lock held, so
+//! that the holder looks after the queue. While the first in the queue is `LAZY` nobody is woken, and the
+//! same goes for it: it makes itself `WOKEN` when its moment is over, or takes the lock if it gives up.
+//! `WANT` is of the strand that set it, and goes with its taking the lock or giving up.
+//! **E6** A *clean* hold, one of a sticky entry that began with no other bit set, ends with a plain store as
+//! that of a thin lock does: its state is the holder's alone. Whoever wants to change it flags the holder
+//! first (L2), notes that in `armed`, and finds under `inner` that the holder is the same; that holder's
+//! release will find the flag, and take it away.
+//! **E5** `owner`, `levels` are written by the holder only. A strand that finds its own name in `owner`
+//! holds the lock.
+
+use crate::fat::Armed;
+use crate::queue::List;
+use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use raddle_sync::sync::Mutex;
+use std::time::Instant;
+
+pub(crate) const LOCKED: u32 = 1;
+pub(crate) const QUEUED: u32 = 2;
+pub(crate) const WOKEN: u32 = 4;
+pub(crate) const PINNED: u32 = 8;
+pub(crate) const DEAD: u32 = 16;
+pub(crate) const HANDED: u32 = 32;
+pub(crate) const WANT: u32 = 64;
+pub(crate) const LAZY: u32 = 128;
+
+const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+/// Nanoseconds for which a lock may pass over those who wait for it, if they get no processor to ask for
+/// it themselves.
+const PATIENCE: u64 = 150_000;
+/// About how often the holder looks at the clock meanwhile, and the most unlocks in between.
+const GLANCE: u64 = 20_000;
+const HALF_GLANCE: u64 = GLANCE / 2;
+const MOST: u32 = 4096;
+
+/// Nanoseconds since some moment.
+fn clock() -> u64 {
+    raddle_sync::lazy_static! {
+        static START: Instant = Instant::now();
+    }
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One fat lock.
+#[repr(align(128))]
+pub(crate) struct Entry {
+    pub(crate) state: AtomicU32,
+    /// The holder's name; 0 while nobody holds it, or has only just taken it.
+    pub(crate) owner: AtomicU32,
+    /// Levels beyond the first.
+    pub(crate) levels: AtomicU32,
+    /// The word to go back to: free, or hashed. Guarded by `inner` while the entry is alive.
+    pub(crate) restore: AtomicU32,
+    /// 1: the hold is clean (E6). The holder's.
+    pub(crate) clean: AtomicU32,
+    /// The holder that somebody has flagged for this entry, or 0; guarded by `inner`.
+    pub(crate) armed: AtomicU32,
+    /// 1: stays fat when nobody wants it, because it would soon be fat again.
+    pub(crate) sticky: AtomicU32,
+    /// Unlocks to come before the holder looks at the clock again, and how many those were at first; when
+    /// it last looked, and when the lock last went to the one that had waited longest, in nanoseconds.
+    /// The holder's.
+    glance: AtomicU32,
+    stride: AtomicU32,
+    looked: AtomicU64,
+    turned: AtomicU64,
+    pub(crate) index: u32,
+    pub(crate) inner: Mutex<Inner>,
+    /// The next free entry; guarded by the table's lock.
+    pub(crate) next_free: AtomicU32,
+}
+
+/// The queues of a fat lock.
+pub(crate) struct Inner {
+    /// Those who want the lock.
+    pub(crate) lock: List,
+    /// Those who wait for a notification.
+    pub(crate) notice: List,
+}
+
+impl Entry {
+    pub(crate) fn new(index: u32) -> Entry {
+        Entry {
+            state: AtomicU32::new(LOCKED | DEAD),
+            owner: AtomicU32::new(0),
+            levels: AtomicU32::new(0),
+            restore: AtomicU32::new(0),
+            clean: AtomicU32::new(0),
+            armed: AtomicU32::new(0),
+            sticky: AtomicU32::new(0),
+            glance: AtomicU32::new(1),
+            stride: AtomicU32::new(1),
+            looked: AtomicU64::new(0),
+            turned: AtomicU64::new(0),
+            index,
+            inner: Mutex::new(Inner { lock: List::new(), notice: List::new() }),
+            next_free: AtomicU32::new(0),
+        }
+    }
+
+    /// Changes the state from whatever it is; the state before.
+    pub(crate) fn update(&self, order: Ordering, change: impl Fn(u32) -> u32) -> u32 {
+        let mut seen = self.state.load(Ordering::Relaxed);
+        loop {
+            match self.state.compare_exchange_weak(seen, change(seen), order, Ordering::Relaxed) {
+                Ok(_) => return seen,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Whether the unlock that asks, which would pass over those who wait, had better hand the lock over. The
+    /// clock costs as much as the lock does, so it is read about every 30 us only. Asked by the holder.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let left = self.glance.load(Ordering::Relaxed).wrapping_sub(1);
+        self.glance.store(left, Ordering::Relaxed);
+        if MODEL || left as i32 > 0 {
+            return false;
+        }
+        self.look_at_clock()
+    }
+
+    #[cold]
+    fn look_at_clock(&self) -> bool {
+        let now = clock();
+        // ORD: `Relaxed`, here and in `turn`: the lock orders its holders.
+        let since_look = now.saturating_sub(self.looked.swap(now, Ordering::Relaxed));
+        let stride = self.stride.load(Ordering::Relaxed);
+        let next = match since_look {
+            0..HALF_GLANCE => (stride * 2).min(MOST),
+            HALF_GLANCE..GLANCE => stride,
+            _ => (stride / 2).max(1),
+        };
+        self.stride.store(next, Ordering::Relaxed);
+        self.glance.store(next, Ordering::Relaxed);
+        now.saturating_sub(self.turned.load(Ordering::Relaxed)) > PATIENCE
+    }
+
+    /// Says that the one which had waited longest has got the lock. Said by the holder.
+    pub(crate) fn turn(&self) {
+        if !MODEL {
+            self.turned.store(clock(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the state of this sticky entry, found locked under `inner`, may be changed by others than its
+    /// holder: its hold did not begin clean, or its holder is flagged (E6).
+    pub(crate) fn is_fair_game(&self, armed: &mut Armed) -> bool {
+        // ORD: Acquire pairs with the Releases that free the lock: `owner` is not older than that.
+        let state = self.state.load(Ordering::Acquire);
+        if state & (QUEUED | WOKEN | LAZY | PINNED) != 0 {
+            return true;
+        }
+        let holder = armed.holder();
+        if holder == 0 || self.owner.load(Ordering::Relaxed) != holder {
+            return false;
+        }
+        if self.armed.swap(holder, Ordering::Relaxed) == 0 {
+            armed.leave();
+        }
+        true
+    }
+
+    /// One attempt to take the lock whatever else there is; as the strand awake, if `woken`. The error
+    /// is the state that stood in the way, which is held, or of another generation.
+    pub(crate) fn take(&self, generation: u32, woken: bool) -> Result<(), u32> {
+        let mut seen = self.state.load(Ordering::Relaxed);
+        loop {
+            let handed = woken && seen & HANDED != 0;
+            if !handed && seen & (LOCKED | DEAD | crate::word::GENERATIONS) != generation {
+                return Err(seen);
+            }
+            let taken = (seen | LOCKED) & if woken { !(WOKEN | HANDED | WANT) } else { !0 };
+            // ORD: Acquire pairs with the Releases in `release`: the last critical section.
+            match self.state.compare_exchange_weak(
+                seen,
+                taken,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! Fat locks: becoming one, taking it, waiting for it, releasing it, ceasing to be one.
+
+use crate::core::{Core, Gain, Patience};
+use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN};
+use crate::pending::{self, Guard};
+use crate::queue::{HAND_OFF, Node, WAITING, WAKE};
+use crate::slot::{self, READY};
+use crate::spin::Spin;
+use crate::stats::{Count, count};
+use crate::table;
+use crate::word::{self, FREE, GENERATIONS, View, view};
+use raddle_sync::atomic::Ordering;
+use raddle_sync::{fence, hint, strand};
+use std::time::{Duration, Instant};
+
+/// How long the first in the queue sleeps that has lost to those who run.
+const LAZINESS: Duration = Duration::from_micros(60);
+const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+
+impl Core {
+    /// Makes a free lock a fat one that `me` holds; false if it is no longer as `seen`.
+    #[cold]
+    pub(crate) fn inflate_free(&self, seen: u32, me: u32) -> bool {
+        let entry = table::take();
+        entry.owner.store(me, Ordering::Relaxed);
+        if seen != FREE {
+            if word::is_hot(seen) {
+                table::make_sticky(entry);
+            }
+            entry.restore.store(word::hotter(seen), Ordering::Relaxed);
+        }
+        let fat = word::fat(entry.index, entry.state.load(Ordering::Relaxed));
+        // ORD: Acquire as for any free lock that is taken; Release: the entry as it is now (T1).
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let done = self.word.compare_exchange(seen, fat, success, failure).is_ok();
+        if done {
+            table::inflated();
+        } else {
+            table::give_back(entry);
+        }
+        done
+    }
+
+    /// The entry of a lock that this strand holds; made, if it is thin.
+    pub(crate) fn inflate_held(&self) -> &'static Entry {
+        let seen = self.word.load(Ordering::Acquire);
+        let View::Thin { owner, levels } = view(seen) else {
+            return table::entry(seen & word::INDEX);
+        };
+        let mut bucket = pending::bucket(self.address());
+        if bucket.find().is_none() {
+            // Nobody has flagged the owner for this lock; `adopt` takes the flag away.
+            bucket.leave(table::take(), owner);
+            slot::arm_quietly(owner);
+        }
+        let entry = self.adopt(&mut bucket, owner, levels);
+        strand::with_local(|local| local.add_irregular(1));
+        entry
+    }
+
+    /// Gives a thin lock, held by `owner` who calls this, the entry that waits for it.
+    pub(crate) fn adopt(&self, bucket: &mut Guard, owner: u32, levels: u32) -> &'static Entry {
+        let entry = bucket.remove().expect("the caller has found it");
+        entry.owner.store(owner, Ordering::Relaxed);
+        entry.levels.store(levels, Ordering::Relaxed);
+        let fat = word::fat(entry.index, entry.state.load(Ordering::Relaxed));
+        // ORD: Release: whoever reads the word sees the entry (T1).
+        self.word.store(fat, Ordering::Release); // L1
+        table::inflated();
+        entry
+    }
+
+    /// One attempt to take a fat lock that nobody has.
+    #[inline(never)] // The fast path of a thin lock is shorter without it.
+    pub(crate) fn take_fat(&self, seen: u32, me: u32) -> bool {
+        let entry = table::entry(seen & word::INDEX);
+        let free = seen & GENERATIONS;
+        if entry.state.load(Ordering::Relaxed) != free {
+            return entry.take(free, false).is_ok() && self.confirm(entry, seen, me);
+        }
+        // ORD: Acquire pairs with the Releases that free the lock.
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        if entry.state.compare_exchange(free, free | LOCKED, success, failure).is_err()
+            || !self.confirm(entry, seen, me)
+        {
+            return false;
+        }
+        // E6. Those without an id have no slot to be flagged.
+        if me <= word::MAX_OWNER && entry.sticky.load(Ordering::Relaxed) != 0 {
+            entry.clean.store(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Ends a clean hold, if nobody has flagged its holder; else it is no longer clean.
+    #[inline]
+    pub(crate) fn release_clean(&self, entry: &Entry, seen: u32) -> bool {
+        let owner = entry.owner.load(Ordering::Relaxed);
+        let slot = slot::of(owner);
+        slot.releasing.store(1, Ordering::Relaxed);
+        fence::light(); // ORD: Dekker with `slot::arm` (L2)
+        entry.clean.store(0, Ordering::Relaxed);
+        let free = slot.flag.load(Ordering::Relaxed) == READY;
+        if free {
+            entry.owner.store(0, Ordering::Relaxed); // E5
+            // ORD: Release pairs with the Acquires that take the lock.
+            entry.state.store(seen & GENERATIONS, Ordering::Release); // E6
+        }
+        slot.releasing.store(0, Ordering::Release); // ORD: as in `Core::release`
+        if !free && slot.flag.load(Ordering::Relaxed) & READY == 0 {
+            slot::prepare(owner);
+        }
+        free
+    }
+
+    /// `me` has locked the entry: is it still this lock's? If not, unlocks it for those whose it is.
+    fn confirm(&self, entry: &'static Entry, seen: u32, me: u32) -> bool {
+        // ORD: `Relaxed`: had the entry been given back, that would happen before its unlocking which the
+        // caller's Acquire has read from, and so would the change of the word (E2).
+        if self.word.load(Ordering::Relaxed) == seen {
+            entry.owner.store(me, Ordering::Relaxed); // E5
+            return true;
+        }
+        unlock(entry, seen & GENERATIONS, false, seen & GENERATIONS);
+        false
+    }
+
+    /// Takes a fat lock, spinning and then sleeping; `None` if it is not that fat lock any more.
+    pub(crate) fn acquire_fat(&self, seen: u32, me: u32, patience: Patience) -> Option<Gain> {
+        let entry = table::entry(seen & word::INDEX);
+        let generation = seen & GENERATIONS;
+        let mut spin = Spin::default();
+        loop {
+            let state = match entry.take(generation, false) {
+                Ok(()) => return self.confirm(entry, seen, me).then_some(Gain::Fat),
+                Err(state) if is_stale(state, generation) => return None,
+                Err(state) => state,
+            };
+            match patience {
+                Patience::Try if self.word.load(Ordering::Acquire) != seen => return None,
+                Patience::Try => return Some(Gain::Nothing),
+                // Where others wait, who have been there longer, a spin would only slow down the one that
+                // has the lock.
+                Patience::Until(_) if state & (QUEUED | WOKEN) == 0 && spin.spin() => {}
+                Patience::Until(_) => break,
+            }
+        }
+        let Patience::Until(deadline) = patience else { unreachable!("returned above") };
+        let node = Node::new();
+        let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
+        let mut armed = Armed::new(if sticky { entry.owner.load(Ordering::Relaxed) } else { 0 });
+        let mut inner = entry.inner.lock();
+        loop {
+            match entry.take(generation, false) {
+                Ok(()) => {
+                    drop(inner);
+                    return self.confirm(entry, seen, me).then_some(Gain::Fat);
+                }
+                Err(state) if is_stale(state, generation) => return None,
+                Err(_) if sticky && !entry.is_fair_game(&mut armed) => {
+                    drop(inner);
+                    hint::spin_loop();
+                    return None;
+                }
+                Err(state) => {
+                    // ORD: `Relaxed`: under `inner`, as is whoever acts on the bit (E3).
+                    let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+                    let queued = state | QUEUED;
+                    if entry.state.compare_exchange(state, queued, success, failure).is_ok() {
+                        break;
+                    }
+                }
+            }
+        }
+        // The holder cannot give the entry back now, so this stays true if it is (E2).
+        if self.word.load(Ordering::Acquire) != seen {
+            if inner.lock.is_empty() {
+                entry.update(Ordering::Relaxed, |state| state & !QUEUED);
+            }
+            return None;
+        }
+        inner.lock.push_back(&node);
+        drop(inner);
+        drop(armed);
+        Some(self.wait_turn(entry, &node, me, deadline))
+    }
+
+    /// Sleeps in an entry's queue until the lock is this strand's, or the deadline is past.
+    pub(crate) fn wait_turn(
+        &self,
+        entry: &'static Entry,
+        node: &Node,
+        me: u32,
+        deadline: Option<Instant>,
+    ) -> Gain {
+        count(Count::Parks);
+        let gain = self.wait_in_queue(entry, node, me, deadline);
+        if gain == Gain::Fat {
+            entry.owner.store(me, Ordering::Relaxed); // E5
+            entry.turn();
+        }
+        gain
+    }
+
+    fn wait_in_queue(
+        &self,
+        entry: &'static Entry,
+        node: &Node,
+        me: u32,
+        deadline: Option<Instant>,
+    ) -> Gain {
+        // What this strand has set in the state: nothing, `LAZY` or `WANT`.
+        let mut mark = 0;
+        loop {
+            let lazily = (mark == LAZY).then(|| Instant::now() + LAZINESS);
+            let early = match (lazily, deadline) {
+                (Some(lazily), Some(deadline)) => Some(lazily.min(deadline)),
+                (lazily, deadline) => lazily.or(deadline),
+            };
+            match self.sleep(node, early, me) {
+                HAND_OFF => return Gain::Fat,
+                WAKE => {}
+                _ if early == deadline => {
+                    if let Some(gain) = self.give_up(entry, node, mark) {
+                        return gain;
+                    }
+                    continue;
+                }
+                _ if rouse(entry, node) => mark = WANT,
+                _ => continue,
+            }
+            if self.try_awake(entry, if mark == 0 { Spin::short() } else { Spin::default() }) {
+                return Gain::Fat;
+            }
+            let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+            let next = if mark == 0 && !MODEL { LAZY } else { WANT };
+            let mut inner = entry.inner.lock();
+            if self.take_or(entry, generation, |state| (state | QUEUED | next) & !WOKEN) {
+                return Gain::Fat;
+            }
+            // Back to the head of the queue; the holder will see to it (E4).
+            mark = next;
+            node.rearm();
+            inner.lock.push_front(node);
+        }
+    }
+
+    /// As the strand awake: spins for the lock.
+    fn try_awake(&self, entry: &Entry, mut spin: Spin) -> bool {
+        let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+        loop {
+            if entry.take(generation, true).is_ok() {
+                return true;
+            }
+            if !spin.spin() {
+                return false;
+            }
+        }
+    }
+
+    /// As the strand awake: takes the lock (true) or, while it is held, changes the state (false). Under
+    /// `inner`.
+    fn take_or(&self, entry: &Entry, generation: u32, change: impl Fn(u32) -> u32) -> bool {
+        loop {
+            let Err(state) = entry.take(generation, true) else {
+                return true;
+            };
+            // ORD: `Relaxed`: the holder's next step fails on it and reads it again, under `inner`.
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            let changed = change(state);
+            if entry.state.compare_exchange(state, changed, success, failure).is_ok() {
+                return false;
+            }
+        }
+    }
+
+    /// The deadline is past. `None` if the lock has been handed over meanwhile.
+    fn give_up(&self, entry: &'static Entry, node: &Node, mark: u32) -> Option<Gain> {
+        let mut bucket = pending::bucket(self.address());
+        let mut inner = entry.inner.lock();
+        match node.signalled() {
+            HAND_OFF => return None,
+            WAKE => {
+                let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+                if self.take_or(entry, generation, |state| state & !(WOKEN | WANT)) {
+                    return Some(Gain::Fat);
+                }
+                return Some(Gain::Nothing); // E4
+            }
+            _ => debug_assert_eq!(node.signalled(), WAITING),
+        }
+        let removed = inner.lock.remove(node);
+        debug_assert!(removed, "not signalled, so in the queue");
+        if mark != 0 {
+            entry.update(Ordering::Relaxed, |state| state & !mark);
+            // E4: nobody may have been woken because of us.
+            let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
+            if mark == LAZY && entry.take(generation, false).is_ok() {
+                if inner.lock.is_empty() {
+                    entry.update(Ordering::Relaxed, |state| state & !QUEUED);
+                }
+                return Some(Gain::Fat);
+            }
+        }
+        if inner.lock.is_empty() {
+            entry.update(Ordering::Relaxed, |state| state & !QUEUED);
+            drop(inner);
+            // Left for an owner that has not come by yet, and not for a hash: nobody needs it now.
+            let unused = |found: &mut pending::Pending| {
+                std::ptr::eq(found.entry, entry) && entry.restore.load(Ordering::Relaxed) == FREE
+            };
+            if bucket.find().is_some_and(unused) {
+                bucket.remove();
+                drop(bucket);
+                table::give_back(entry);
+            }
+        }
+        Some(Gain::Nothing)
+    }
+
+    /// Releases a fat lock's last level. Nothing of `self` is touched once the entry is not locked.
+    pub(crate) fn release_fat(&self, entry: &'static Entry, seen: u32, fair: bool) {
+        let generation = seen & GENERATIONS;
+        entry.owner.store(0, Ordering::Relaxed); // E5
+        let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
+        let locked = generation | LOCKED;
+        let idle = if sticky { generation } else { locked | DEAD };
+        if sticky {
+            entry.clean.store(0, Ordering::Relaxed);
+            let inner = entry.inner.lock();
+            let armed = entry.armed.swap(0, Ordering::Relaxed);
+            drop(inner);
+            if armed != 0 {
+                slot::disarm(armed); // E6
+            }
+        }
+        let state = entry.state.load(Ordering::Relaxed);
+        // Somebody waits who is awake, or will be soon, without our help.
+        let passes = state & (WOKEN | LAZY) != 0 && state & WANT == 0 && !fair;
+        let next = if passes { state & !LOCKED } else { idle };
+        // ORD: Release pairs with the Acquires that take the lock.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        let overdue = passes && entry.is_overdue();
+        let quick = (state == locked || (passes && !overdue))
+            && entry.state.compare_exchange(state, next, success, failure).is_ok();
+        let idle = if quick { !passes } else { unlock(entry, generation, fair || overdue, idle) };
+        if idle && !sticky {
+            self.deflate(entry);
+        }
+    }
+
+    /// Makes the lock thin again; its entry is dead.
+    fn deflate(&self, entry: &'static Entry) {
+        let inner = entry.inner.lock();
+        // Under `inner`, because of those who ask for a hash.
+        let restore = entry.restore.load(Ordering::Relaxed);
+        // ORD: Release pairs with the Acquires that take a free lock.
+        self.word.store(restore, Ordering::Release); // E2
+        drop(inner);
+        table::deflated();
+        table::give_back(entry);
+    }
+
+    fn sleep(&self, node: &Node, deadline: Option<Instant>, me: u32) -> u32 {
+        crate::deadlock::sleep(self, node, deadline, me)
+    }
+}
+
+/// The moment of a `LAZY` strand is over: makes it the one awake, which now wants the lock. False if it has
+/// been handed the lock meanwhile.
+fn rouse(entry: &Entry, node: &Node) -> bool {
+    let mut inner = entry.inner.lock();
+    if !inner.lock.remove(node) {
+        return false;
+    }
+    let clear = LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
+    // ORD: `Relaxed`: the holder's next step fails on it and reads it again.
+    entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN | WANT);
+    true
+}
+
+/// A flag on the holder of a sticky entry, taken back unless the entry keeps it.
+pub(crate) struct Armed(u32);
+
+impl Armed {
+    /// Flags `holder`, if it can be: 0 is nobody, and strands without an id have no slot.
+    fn new(holder: u32) -> Armed {
+        if !(1..=word::MAX_OWNER).contains(&holder) {
+            return Armed(0);
+        }
+        slot::arm(holder);
+        Armed(holder)
+    }
+
+    /// Whom it flags, or 0.
+    pub(crate) fn holder(&self) -> u32 {
+        self.0
+    }
+
+    /// Leaves the flag to the entry.
+    pub(crate) fn leave(&mut self) {
+        self.0 = 0;
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        if self.0 != 0 {
+            slot::disarm(self.0);
+        }
+    }
+}
+
+/// Whether a state says that the entry is not what the word said.
+fn is_stale(state: u32, generation: u32) -> bool {
+    state & DEAD != 0 || state & GENERATIONS != generation
+}
+
+/// Frees a locked entry, and wakes or hands over as the state demands. If nobody wants it or is about
+/// to, its state becomes `idle`, and the result is true.
+#[cold]
+fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
+    // ORD: Release wherever the lock becomes free: pairs with the Acquires that take it.
+    let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+    loop {
+        let state = entry.state.load(Ordering::Relaxed);
+        if is_stale(state, generation) {
+            return false; // It was another's lock, which was dropped.
+        }
+        if state & WOKEN != 0 {
+            let hand = fair || state & WANT != 0;
+            let next = if hand { (state | HANDED) & !WANT } else { state & !LOCKED };
+            if entry.state.compare_exchange(state, next, success, failure).is_ok() {
+                if hand {
+                    count(Count::HandOffs);
+                }
+                return false;
+            }
+            continue;
+        }
+        if state & LAZY != 0 && !fair {
+            if entry.state.compare_exchange(state, state & !LOCKED, success, failure).is_ok() {
+                return false;
+            }
+            continue;
+        }
+        if state & QUEUED == 0 {
+            let nobody = state == generation | LOCKED;
+            let next = if nobody { idle } else { state & !LOCKED };
+            if entry.state.compare_exchange(state, next, success, failure).is_ok() {
+                return nobody;
+            }
+            continue;
+        }
+        let mut inner = entry.inner.lock();
+        let Some(first) = inner.lock.pop_front() else {
+            entry.update(Ordering::Relaxed, |state| state & !QUEUED); // E3
+            continue;
+        };
+        let mut clear = WANT | LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
+        // `WANT` and `LAZY` are of the first, and change under `inner` while it is in the queue.
+        if fair || entry.state.load(Ordering::Relaxed) & WANT != 0 {
+            entry.update(Ordering::Relaxed, |state| state & !clear);
+            drop(inner);
+            count(Count::HandOffs);
+            Node::signal(first, HAND_OFF);
+        } else {
+            clear |= LOCKED;
+            entry.update(success, |state| (state & !clear) | WOKEN);
+            drop(inner);
+            Node::signal(first, WAKE);
+        }
+        return false;
+    }
+}
+
+/// A dropped lock gives its entry back. What is left in it are hashes, and guards that were forgotten.
+impl Drop for Core {
+    #[inline]
+    fn drop(&mut self) {
+        if self.word.load(Ordering::Acquire) != FREE {
+            self.drop_slow();
+        }
+    }
+}
+
+impl Core {
+    #[cold]
+    fn drop_slow(&mut self) {
+        if cfg!(any(raddle_loom, raddle_shuttle)) && std::thread::panicking() {
+            return; // The model has failed and has no statics left; let its message through.
+        }
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Free | View::Hashed => {}
+            View::Thin { .. } => {
+                let entry = pending::bucket(self.address()).remove(); // P3
+                entry.into_iter().for_each(table::give_back);
+            }
+            View::Fat => {
+                let entry = table::entry(seen & word::INDEX);
+                // A strand that holds it by mistake, for a moment, is told so by the state.
+                entry.update(Ordering::AcqRel, |state| state | LOCKED | DEAD);
+                table::deflated();
+                table::give_back(entry);
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Why a thin lock is released without a read-modify-write, and how a contender finds its owner.
+//!
+//! Each strand id has a **slot** of two words. The owner `X` of a thin lock releases it like this:
+//!
+//! ```text
+//! X:  releasing = 1;  light fence;  if flag is clean { word = free; releasing = 0 }
+//!                                   else { releasing = 0; the slow way }
+//! C:  flag X (a read-modify-write);  heavy fence;  wait while X is releasing;  read the word again
+//! ```
+//!
+//! **L1** While a word is thin only its owner writes it.
+//! **L2** A contender that has flagged X, run the heavy fence and then seen `releasing == 0` knows: every
+//! later release by X of any thin lock finds the flag *while X still holds the lock*. For a release
+//! whose look at `flag` missed the flag has set `releasing` before; the fence pair makes that visible to
+//! the contender, who waits for the 0 that follows; and with that 0 (Release, Acquire) comes the freed
+//! word. So if the word still names X, X is asleep, busy or on its way to the slow release: the
+//! contender may sleep until X wakes it.
+//! **L3** The slow release, and all that contenders do with a thin lock, is under the lock of the
+//! address's bucket ([`pending`](crate::pending)).
+//!
+//! # When barriers become dear
+//!
+//! The heavy fence interrupts every processor of the process: some microseconds each time. Where
+//! that happens too often, or where there is no such fence, the process releases by a real fence instead
+//! (`FULL`), and a contender needs only a fence of its own. Whether a slot's owner may use the light
+//! form is a bit in its flag word:
+//!
+//! | `flag` | release |
+//! |---|---|
+//! | `READY` | as above |
+//! | `READY` + 2n | slow: n contenders have flagged the owner |
+//! | 0 | by a full fence, or the slot is not prepared yet |
+//! | 2n | slow |
+//!
+//! **L4** A contender may do without the barrier if it found `READY` cleared when it flagged the slot, and
+//! then the mode `FULL`: whoever cleared `READY` ran a barrier before the mode became `FULL`, and an owner
+//! that sets `READY` later does so by a read-modify-write of the same word, and so sees the flag.
+
+use crate::stats::{Count, count};
+use raddle_sync::atomic::{AtomicU32, Ordering, fence as full_fence};
+use raddle_sync::spin::Backoff;
+use raddle_sync::{fence, hint};
+use std::time::{Duration, Instant};
+
+/// The owner of this slot may release by the light fence.
+pub(crate) const READY: u32 = 1;
+/// One contender that waits for this slot's owner.
+const ONE: u32 = 2;
+
+const SLOTS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 4 } else { 1 << 16 };
+
+/// What a strand shows of itself to those who want its thin locks. Alone on its cache line.
+#[repr(align(64))]
+pub(crate) struct Slot {
+    pub(crate) flag: AtomicU32,
+    pub(crate) releasing: AtomicU32,
+}
+
+impl Slot {
+    raddle_sync::const_fn! {
+        const fn new() -> Slot {
+            Slot { flag: AtomicU32::new(0), releasing: AtomicU32::new(0) }
+        }
+    }
+}
+
+/// How thin locks are released.
+const UNDECIDED: u32 = 0;
+const LIGHT: u32 = 1;
+/// From `LIGHT` to `FULL`.
+const LEAVING: u32 = 2;
+const FULL: u32 = 3;
+
+/// Barriers in one `WINDOW` above which the process goes over to `FULL`, and below which it goes back.
+const TOO_MANY: u32 = 200;
+const FEW: u32 = 20;
+const WINDOW: Duration = Duration::from_millis(100);
+
+struct Global {
+    slots: [Slot; SLOTS],
+    mode: AtomicU32,
+    /// The largest owner whose slot was ever prepared.
+    highest: AtomicU32,
+    /// Contenders in this window that had to flag an owner.
+    arms: AtomicU32,
+    /// When the window began, in windows since the first.
+    window: AtomicU32,
+}
+
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+static GLOBAL: Global = Global {
+    slots: [const { Slot::new() }; SLOTS],
+    mode: AtomicU32::new(UNDECIDED),
+    highest: AtomicU32::new(0),
+    arms: AtomicU32::new(0),
+    window: AtomicU32::new(0),
+};
+
+#[cfg(any(raddle_loom, raddle_shuttle))]
+raddle_sync::lazy_static! {
+    static GLOBAL: Global = Global {
+        slots: std::array::from_fn(|_| Slot::new()),
+        mode: AtomicU32::new(UNDECIDED),
+        highest: AtomicU32::new(0),
+        arms: AtomicU32::new(0),
+        window: AtomicU32::new(0),
+    };
+}
+
+/// The slot of a strand, which must have an id.
+#[inline(always)]
+pub(crate) fn of(owner: u32) -> &'static Slot {
+    // The modulus is a promise to the compiler: no bounds check.
+    &GLOBAL.slots[owner as usize % SLOTS]
+}
+
+/// Whether `owner`, whose slot was found without `READY`, may release by the light fence from now on.
+/// Called by that strand only.
+#[cold]
+pub(crate) fn prepare(owner: u32) -> bool {
+    let global = &GLOBAL;
+    if global.mode.load(Ordering::Relaxed) == UNDECIDED {
+        let mode = if fence::init() { LIGHT } else { FULL };
+        // Lost to another thread that came to the same decision, or a later one.
+        let _ = global.mode.compare_exchange(UNDECIDED, mode, Ordering::AcqRel, Ordering::Relaxed);
+    }
+    if global.mode.load(Ordering::Relaxed) != LIGHT {
+        return false;
+    }
+    global.highest.fetch_max(owner, Ordering::Relaxed);
+    // ORD: Dekker with `leave`: either it sees `READY` and clears it, or the mode is seen here.
+    of(owner).flag.fetch_or(READY, Ordering::AcqRel);
+    full_fence(Ordering::SeqCst);
+    let light = global.mode.load(Ordering::Relaxed) == LIGHT;
+    if !light {
+        of(owner).flag.fetch_and(!READY, Ordering::AcqRel);
+    }
+    light
+}
+
+/// Makes sure of L2 for `owner`, until [`disarm`]. The caller does not hold any lock of ours.
+#[cold]
+pub(crate) fn arm(owner: u32) {
+    let slot = of(owner);
+    // ORD: Acquire: having seen `READY` cleared by `leave` the mode is `LEAVING` at least (L4).
+    let before = slot.flag.fetch_add(ONE, Ordering::AcqRel);
+    // ORD: Acquire pairs with the Release in `leave`: the barrier has been.
+    if before & READY != 0 || GLOBAL.mode.load(Ordering::Acquire) != FULL {
+        fence::heavy();
+        count(Count::Barriers);
+        take_note();
+    } else {
+        full_fence(Ordering::SeqCst); // the other half is in `Core::release_slow`
+    }
+    let mut backoff = Backoff::new();
+    // ORD: Acquire pairs with the Release in `Core::release`: the freed word (L2).
+    while slot.releasing.load(Ordering::Acquire) != 0 {
+        if backoff.is_completed() {
+            pause();
+        }
+        backoff.spin();
+    }
+}
+
+/// The owner has lost its processor between two instructions. Giving ours away does not help it where
+/// the scheduler goes by priority, so this sleeps.
+fn pause() {
+    if cfg!(any(raddle_loom, raddle_shuttle)) {
+        hint::spin_loop();
+    } else {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Flags `owner`, which is the caller: for [`disarm`] to take back.
+pub(crate) fn arm_quietly(owner: u32) {
+    of(owner).flag.fetch_add(ONE, Ordering::AcqRel);
+}
+
+/// Takes one [`arm`] back.
+pub(crate) fn disarm(owner: u32) {
+    of(owner).flag.fetch_sub(ONE, Ordering::AcqRel);
+}
+
+/// The release by a full fence, of a slot that is not `READY`; true if nobody has flagged it.
+#[inline]
+pub(crate) fn begin_full_release(slot: &Slot) -> bool {
+    slot.releasing.swap(1, Ordering::SeqCst);
+    // ORD: Dekker with `arm`. On x86 the swap is the fence, and this only keeps the compiler still.
+    if cfg!(all(target_arch = "x86_64", not(any(raddle_loom, raddle_shuttle)))) {
+        fence::light();
+    } else {
+        full_fence(Ordering::SeqCst);
+    }
+    slot.flag.load(Ordering::Relaxed) < ONE
+}
+
+/// Counts a barrier, and changes the mode if there are too many.
+fn take_note() {
+    if cfg!(any(raddle_loom, raddle_shuttle)) {
+        return; // Models have no clock; one switches by hand.
+    }
+    if next_window() {
+        GLOBAL.arms.store(0, Ordering::Relaxed);
+    }
+    if GLOBAL.arms.fetch_add(1, Ordering::Relaxed) == TOO_MANY {
+        leave();
+    }
+}
+
+/// Called by owners at each release the dear way: once in a while, goes back if nobody fights any more.
+pub(crate) fn reconsider() {
+    raddle_sync::thread_local! {
+        static CALLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
+    if calls % 1024 == 1023 {
+        reconsider_now();
+    }
+}
+
+#[cold]
+fn reconsider_now() {
+    if GLOBAL.mode.load(Ordering::Relaxed) != FULL || !fence::init() {
+        return;
+    }
+    if next_window() && GLOBAL.arms.swap(0, Ordering::Relaxed) < FEW {
+        rejoin();
+    }
+}
+
+/// Contenders count in `FULL` too, so that the process does not go back too early.
+pub(crate) fn note_contention() {
+    if GLOBAL.mode.load(Ordering::Relaxed) == FULL {
+        GLOBAL.arms.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// True for one caller in each window of time.
+fn next_window() -> bool {
+    raddle_sync::lazy_static! {
+        static START: Instant = Instant::now();
+    }
+    let now = (START.elapsed().as_millis() / WINDOW.as_millis()) as u32;
+    let seen = GLOBAL.window.load(Ordering::Relaxed);
+    seen != now
+        && (GLOBAL.window).compare_exchange(seen, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+/// From `LIGHT` to `FULL`.
+#[cold]
+pub(crate) fn leave() {
+    let global = &GLOBAL;
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    if global.mode.compare_exchange(LIGHT, LEAVING, success, failure).is_err() {
+        return;
+    }
+    full_fence(Ordering::SeqCst); // Dekker with `prepare`
+    for owner in 1..=global.highest.load(Ordering::Relaxed) {
+        // ORD: Release pairs with the Acquire in `arm` (L4).
+        of(owner).flag.fetch_and(!READY, Ordering::AcqRel);
+    }
+    fence::heavy();
+    // ORD: Release pairs with the Acquire in `arm` (L4).
+    global.mode.store(FULL, Ordering::Release);
+    count(Count::Switches);
+}
+
+/// From `FULL` to `LIGHT`; slots become `READY` again as their owners come by.
+pub(crate) fn rejoin() {
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    if GLOBAL.mode.compare_exchange(FULL, LIGHT, success, failure).is_ok() {
+        count(Count::Switches);
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::Mutex;
+    use raddle_sync::thread;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn locks_stay_right_while_the_process_changes_its_ways() {
+        let mutexes: Arc<[Mutex<u64>; 2]> = Arc::default();
+        let done = Arc::new(AtomicBool::new(false));
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let mutexes = Arc::clone(&mutexes);
+                thread::spawn(move || {
+                    for round in 0..30_000 {
+                        let mut count = mutexes[(n + round) % 2].lock();
+                        *count += 1;
+                        if round % 64 == 0 {
+                            thread::yield_now(); // so that others come to sleep
+                        }
+                    }
+                })
+            })
+            .collect();
+        let changer = {
+            let done = Arc::clone(&done);
+            thread::spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    leave();
+                    thread::yield_now();
+                    rejoin();
+                    thread::yield_now();
+                }
+            })
+        };
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        changer.join().unwrap();
+        assert_eq!(*mutexes[0].lock() + *mutexes[1].lock(), 120_000);
+        if fence::process_wide() {
+            assert!(crate::stats().switches > 0);
+        }
+    }
+
+    #[test]
+    fn a_flag_is_counted_and_taken_back() {
+        let owner = raddle_sync::strand::token();
+        drop(Mutex::new(()).lock());
+        let before = of(owner).flag.load(Ordering::Relaxed);
+        arm_quietly(owner);
+        assert_eq!(of(owner).flag.load(Ordering::Relaxed) / ONE, before / ONE + 1);
+        drop(Mutex::new(()).lock());
+        disarm(owner);
+        assert_eq!(of(owner).flag.load(Ordering::Relaxed) / ONE, before / ONE);
+    }
+}

@@ -1,0 +1,55 @@
+//! More strands than there are ids. A test program of its own, because it takes them all.
+
+#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+
+use raddle_lock::{Mutex, ObjectHeader, stats};
+use raddle_sync::{strand, thread};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+#[test]
+fn strands_beyond_the_ids_lock_fat_and_know_what_they_hold() {
+    let mut foreign: Vec<_> = std::iter::from_fn(|| {
+        let guard = strand::enter_foreign();
+        strand::current().map(|_| guard)
+    })
+    .collect();
+    assert!(foreign.len() >= 65_000 && foreign.len() <= 65_535);
+    let total = Arc::new(Mutex::new(0));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let total = Arc::clone(&total);
+            thread::spawn(move || {
+                assert_eq!(strand::current(), None);
+                for _ in 0..2_000 {
+                    *total.lock() += 1;
+                }
+                let header = ObjectHeader::new();
+                let guard = header.lock();
+                assert!(header.is_fat() && header.is_held());
+                let again = header.lock();
+                drop(guard);
+                assert!(header.is_held());
+                drop(again);
+                assert!(!header.is_fat() && !header.is_locked());
+                let mutex = Mutex::new(());
+                let _guard = mutex.lock();
+                assert!(catch_unwind(AssertUnwindSafe(|| drop(mutex.lock()))).is_err());
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(*total.lock(), 8_000);
+    assert_eq!(stats().fat_live, 0);
+    while foreign.pop().is_some() {}
+    // With ids to be had again, locks are thin again.
+    thread::spawn(|| {
+        let header = ObjectHeader::new();
+        let _guard = header.lock();
+        assert!(!header.is_fat());
+    })
+    .join()
+    .unwrap();
+}

@@ -1,0 +1,82 @@
+//! Locks that contention inflates are thin again afterwards. A test program of its own, because the
+//! counters are the process's.
+
+#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+
+use raddle_lock::{Mutex, ObjectHeader, stats};
+use std::sync::Barrier;
+
+/// Ten million with `RADDLE_LOCK_MANY=10000000`.
+fn many() -> usize {
+    std::env::var("RADDLE_LOCK_MANY").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)
+}
+
+fn resident_bytes() -> Option<usize> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(statm.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4096)
+}
+
+#[test]
+fn locks_inflated_once_by_contention_deflate() {
+    let before = stats();
+    let mutexes: Vec<Mutex<u32>> = (0..many()).map(|_| Mutex::new(0)).collect();
+    let memory = resident_bytes();
+    let (start, end) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|s| {
+        // One holds each lock until the other sleeps for it, so that each is inflated.
+        s.spawn(|| {
+            for mutex in &mutexes {
+                start.wait();
+                *mutex.lock() += 1;
+                end.wait();
+            }
+        });
+        for mutex in &mutexes {
+            let guard = mutex.lock();
+            let parks = stats().parks;
+            start.wait();
+            while stats().parks == parks {
+                std::thread::yield_now();
+            }
+            drop(guard);
+            end.wait();
+        }
+    });
+    let after = stats();
+    assert!(after.inflations - before.inflations >= many() as u64);
+    assert_eq!(after.fat_live, before.fat_live, "{after:?}");
+    if let (Some(before), Some(after)) = (memory, resident_bytes()) {
+        let grown = after.saturating_sub(before);
+        assert!(grown < 8 << 20, "{grown} bytes more for locks that are thin");
+    }
+    assert!(mutexes.iter_mut_all_one());
+
+    // What is held counts, and what is dropped does not.
+    let headers: Vec<ObjectHeader> = (0..50).map(|_| ObjectHeader::new()).collect();
+    let guards: Vec<_> = headers.iter().flat_map(|h| (0..100).map(|_| h.lock())).collect();
+    assert_eq!(stats().fat_live, after.fat_live + 50);
+    drop(guards);
+    assert_eq!(stats().fat_live, after.fat_live);
+
+    // A hashed lock that is locked again and again stays fat, until it is dropped.
+    for header in &headers {
+        header.identity_hash();
+        for _ in 0..10 {
+            drop(header.lock());
+        }
+        assert!(header.is_fat() && !header.is_locked());
+    }
+    assert_eq!(stats().fat_live, after.fat_live + 50);
+    drop(headers);
+    assert_eq!(stats().fat_live, after.fat_live);
+}
+
+trait AllOne {
+    fn iter_mut_all_one(self) -> bool;
+}
+
+impl AllOne for Vec<Mutex<u32>> {
+    fn iter_mut_all_one(mut self) -> bool {
+        self.iter_mut().all(|mutex| *mutex.get_mut() == 1)
+    }
+}

@@ -1,0 +1,15 @@
+//! Everything at once, on real threads.
+
+#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+
+mod common;
+
+#[test]
+fn a_mix_of_everything_counts_right() {
+    common::mix(8, 4_000);
+}
+
+#[test]
+fn two_threads_mix_closely() {
+    common::mix(2, 8_000);
+}

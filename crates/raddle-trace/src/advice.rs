@@ -1,0 +1,235 @@
+//! What to do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::edges::Wakes;
+use crate::phases::Phases;
+use crate::trace::Trace;
+
+/// Something that the trace shows, and what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// What was seen, with its figures.
+    pub finding: String,
+    /// What would help.
+    pub remedy: String,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.finding, self.remedy)
+    }
+}
+
+/// A phase is worth a word from this part of all regions' time on.
+const NOTEWORTHY: f64 = 0.25;
+/// Parts of the time that are not accounted for, from this on.
+const DOUBTFUL: f64 = 0.02;
+/// A task that changes hands should be a few times as long as the steal costs, which is a microsecond.
+const SHORT: Duration = Duration::from_micros(2);
+
+impl Trace {
+    /// What the trace suggests, the weightiest first. Nothing if all is well.
+    ///
+    /// ```
+    /// use raddle_trace::{ClockPair, Trace};
+    /// let trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 1, nanos: 1 });
+    /// assert!(trace.advice()[0].to_string().starts_with("no region was recorded"));
+    /// ```
+    pub fn advice(&self) -> Vec<Advice> {
+        let regions = self.phases();
+        let mut advice = Vec::new();
+        let mut say = |finding: String, remedy: &str| {
+            advice.push(Advice { finding, remedy: remedy.into() });
+        };
+        if self.drops() > 0 {
+            say(
+                format!("{} events were lost", self.drops()),
+                "the figures are of the rest; record with more room, or for a shorter time",
+            );
+        }
+        let total: Duration = regions.iter().map(|region| region.total).sum();
+        if total.is_zero() {
+            say(
+                "no region was recorded".into(),
+                "record while work is handed to the pool, or mark it with trace::region",
+            );
+            return advice;
+        }
+        let part = |of: fn(&Phases) -> Duration| {
+            let sum: Duration = regions.iter().map(of).sum();
+            sum.as_secs_f64() / total.as_secs_f64()
+        };
+        let percent = |part: f64| format!("{:.0} %", part * 100.0);
+        let mean = total / u32::try_from(regions.len()).unwrap_or(u32::MAX);
+        let wake = Wakes::median(&self.wakes().latency);
+        let (ramp_up, catch_up) = (part(|r| r.ramp_up), part(|r| r.catch_up));
+
+        if part(|r| r.first_handoff) > NOTEWORTHY {
+            say(
+                format!(
+                    "the first hand-off is {} of the regions' time",
+                    percent(part(|r| r.first_handoff))
+                ),
+                "submit less often and more at a time, or start regions from inside the pool",
+            );
+        }
+        if ramp_up > NOTEWORTHY {
+            let finding = format!("ramp-up is {} of the regions' time", percent(ramp_up));
+            if mean < 8 * wake {
+                say(
+                    format!(
+                        "{finding}, a wake takes {:.0} us and a region {:.0}",
+                        us(wake),
+                        us(mean)
+                    ),
+                    "tasks are too short, or start it from inside the pool, where workers are awake",
+                );
+            } else {
+                say(finding, "fork earlier: what is forked first should be the largest");
+            }
+        }
+        if catch_up > NOTEWORTHY {
+            let lengths = self.lengths();
+            let longest = lengths.nanos.last().copied().unwrap_or(0);
+            say(
+                format!(
+                    "catch-up is {} of the regions' time, the longest task {:.0} us",
+                    percent(catch_up),
+                    longest as f64 / 1e3
+                ),
+                "the last tasks are too long: split them further, or fork the long ones first",
+            );
+        }
+        if part(|r| r.result_handoff) > NOTEWORTHY {
+            say(
+                format!(
+                    "the result's hand-off is {} of the time",
+                    percent(part(|r| r.result_handoff))
+                ),
+                "wait from inside the pool, or for more at a time",
+            );
+        }
+        if part(|r| r.unattributed) > DOUBTFUL {
+            say(
+                format!("{} of the time is not accounted for", percent(part(|r| r.unattributed))),
+                "events that bound a phase are missing; record with more room",
+            );
+        }
+        let narrow = regions.iter().filter(|r| r.peak < r.width);
+        let narrow: Duration = narrow.map(|region| region.total).sum();
+        let narrow = narrow.as_secs_f64() / total.as_secs_f64();
+        if narrow > 0.5 {
+            let peak = regions.iter().map(|r| r.peak).max().unwrap_or(0);
+            let chains = self.longest_chain();
+            let chain: Duration = chains.iter().map(|chain| chain.work).sum();
+            say(
+                format!(
+                    "{} of the time never had all of {} workers busy (at most {peak}), and the longest \
+                     chains are {} of it",
+                    percent(narrow),
+                    self.width(),
+                    percent(chain.as_secs_f64() / total.as_secs_f64())
+                ),
+                "there is not enough to do side by side: fork more, or use fewer threads",
+            );
+        }
+        self.advise_on_steals(&mut advice);
+        advice
+    }
+
+    fn advise_on_steals(&self, advice: &mut Vec<Advice>) {
+        let workers = self.workers();
+        let steals: u64 = workers.iter().map(|worker| worker.steals).sum();
+        let busy: Duration = workers.iter().map(|worker| worker.busy).sum();
+        let stealing: Duration = workers.iter().map(|w| w.stealing + w.spinning).sum();
+        let per_steal = busy / u32::try_from(steals.max(1)).unwrap_or(u32::MAX);
+        if steals >= 16 && per_steal < SHORT {
+            advice.push(Advice {
+                finding: format!("a steal for every {:.1} us of work", us(per_steal)),
+                remedy: "what is forked first should be the larger part of the work".into(),
+            });
+        }
+        if stealing > busy && steals > 0 {
+            advice.push(Advice {
+                finding: format!(
+                    "workers looked for work for {:.0} us and worked for {:.0}",
+                    us(stealing),
+                    us(busy)
+                ),
+                remedy: "use fewer threads, or hand over more work at a time".into(),
+            });
+        }
+    }
+}
+
+fn us(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind::*};
+    use crate::trace::{ClockPair, Lane};
+
+    fn advice(lanes: &[&[(u64, crate::EventKind, u32)]]) -> Vec<String> {
+        let mut trace =
+            Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 1000, nanos: 1_000_000 });
+        for events in lanes {
+            // All wakes are of lane 1.
+            let event = |&(t, kind, task)| Event { aux: 1, ..Event::new(t, kind, task) };
+            let events = events.iter().map(event).collect();
+            trace.lanes.push(Lane::new("", events));
+        }
+        trace.advice().iter().map(Advice::to_string).collect()
+    }
+
+    #[test]
+    fn a_slow_ramp_up_of_a_short_region() {
+        let told = advice(&[
+            &[(0, Submit, 1), (0, Exec, 1), (0, Unpark, 1), (100, Executed, 1), (100, Waited, 1)],
+            &[(0, Park, 0), (60, Unparked, 0), (60, Exec, 2), (99, Executed, 2)],
+        ]);
+        assert_eq!(
+            told,
+            [
+                "ramp-up is 60 % of the regions' time, a wake takes 60 us and a region 100: tasks are too \
+              short, or start it from inside the pool, where workers are awake"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_tail() {
+        let told = advice(&[
+            &[(0, Submit, 1), (0, Exec, 1), (100, Executed, 1), (100, Waited, 1)],
+            &[(0, Exec, 2), (50, Executed, 2)],
+        ]);
+        assert_eq!(told.len(), 1);
+        assert!(told[0].starts_with("catch-up is 50 %"), "{told:?}");
+    }
+
+    #[test]
+    fn all_is_well() {
+        let told = advice(&[
+            &[(0, Submit, 1), (0, Exec, 1), (100, Executed, 1), (100, Waited, 1)],
+            &[(1, Exec, 2), (99, Executed, 2)],
+        ]);
+        assert_eq!(told, [""; 0]);
+    }
+
+    #[test]
+    fn too_little_to_do() {
+        let told = advice(&[
+            &[(0, Submit, 1), (0, Exec, 1), (100, Executed, 1), (100, Waited, 1)],
+            &[(1, Park, 2)],
+        ]);
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("100 % of the time never had all of 2 workers busy"),
+            "{told:?}"
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! What led from one lane to another: steals, wakes and results.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::event::{Event, EventKind, Subject};
+use crate::trace::Trace;
+
+/// Why something on one lane followed from something on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EdgeKind {
+    /// A task was handed over from the lane that submitted or forked it to the one that ran it.
+    Steal,
+    /// A worker woke another.
+    Wake,
+    /// A task's end let the one go on that waited for it.
+    Result,
+}
+
+impl EdgeKind {
+    /// Its name in pictures.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EdgeKind::Steal => "steal",
+            EdgeKind::Wake => "wake",
+            EdgeKind::Result => "result",
+        }
+    }
+}
+
+/// One step from lane to lane. `to` is never before `from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Why.
+    pub kind: EdgeKind,
+    /// Lane and time stamp where it starts.
+    pub from: (usize, u64),
+    /// Lane and time stamp where it ends.
+    pub to: (usize, u64),
+    /// The end was stamped before the start, by another processor's clock, and was moved up to it.
+    pub clamped: bool,
+}
+
+impl Edge {
+    fn new(kind: EdgeKind, from: (usize, u64), to: (usize, u64)) -> Edge {
+        Edge { kind, from, to: (to.0, to.1.max(from.1)), clamped: to.1 < from.1 }
+    }
+}
+
+/// How far clocks of two processors may disagree before events stop being paired: a microsecond or so.
+const SKEW: u64 = 5_000;
+
+impl Trace {
+    /// Steals, wakes and results that led from one lane to another, in no particular order. Costs a pass
+    /// over all events and a search for each edge.
+    pub fn edges(&self) -> Vec<Edge> {
+        let mut edges = self.wake_edges().0;
+        let index = Index::new(self);
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for (at, event) in lane.events.iter().enumerate() {
+                match event.kind {
+                    EventKind::Steal => {
+                        // The task begins next; until then it was in the victim's hands.
+                        let exec = lane.events[at..].iter().take(8);
+                        let exec = exec.clone().find(|e| e.kind == EventKind::Exec);
+                        let Some(exec) = exec else { continue };
+                        let victim = usize::from(event.aux);
+                        if victim != number && victim < self.lanes.len() {
+                            let from = (victim, event.tsc);
+                            edges.push(Edge::new(EdgeKind::Steal, from, (number, exec.tsc)));
+                        }
+                    }
+                    EventKind::Joined | EventKind::Waited if event.subject() == Subject::Fork => {
+                        if let Some((runner, end)) = index.executed(event) {
+                            if event.kind == EventKind::Joined && runner != number {
+                                let to = (number, event.tsc);
+                                edges.push(Edge::new(EdgeKind::Result, (runner, end), to));
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        edges
+    }
+
+    /// How long wakes took, and what they cost who woke. Of several wakes of one sleeper only the first
+    /// counts: the others find it awake, or on its way.
+    pub fn wakes(&self) -> Wakes {
+        let (edges, cost) = self.wake_edges();
+        let latency = edges.iter().map(|edge| self.between(edge.from.1, edge.to.1)).collect();
+        Wakes {
+            latency: sorted(latency),
+            cost: sorted(cost),
+            clamped: self.edges().iter().filter(|edge| edge.clamped).count(),
+        }
+    }
+
+    /// The wakes, and what each cost.
+    fn wake_edges(&self) -> (Vec<Edge>, Vec<u64>) {
+        let index = Index::new(self);
+        let mut unparks: Vec<(u64, usize, &Event)> = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let of = lane.events.iter().filter(|event| event.kind == EventKind::Unpark);
+            unparks.extend(of.map(|event| (event.tsc, number, event)));
+        }
+        unparks.sort_by_key(|unpark| unpark.0);
+        let mut last = HashMap::new();
+        let (mut edges, mut cost) = (Vec::new(), Vec::new());
+        for (tsc, number, event) in unparks {
+            let sleeper = usize::from(event.aux);
+            let Some(woken) = index.woken(sleeper, tsc) else { continue };
+            if last.insert(sleeper, woken) != Some(woken) {
+                edges.push(Edge::new(EdgeKind::Wake, (number, tsc), (sleeper, woken)));
+                cost.push(self.between(tsc, tsc.saturating_add(u64::from(event.task))));
+            }
+        }
+        (edges, cost)
+    }
+}
+
+fn sorted(mut times: Vec<u64>) -> Vec<u64> {
+    times.sort_unstable();
+    times
+}
+
+/// How long wakes took, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// From the wake's beginning until the sleeper ran, in ascending order.
+    pub latency: Vec<u64>,
+    /// How long the one who woke was busy with it, in ascending order.
+    pub cost: Vec<u64>,
+    /// Edges of any kind whose end was stamped before their start.
+    pub clamped: usize,
+}
+
+impl Wakes {
+    /// The median of ascending times.
+    pub fn median(times: &[u64]) -> Duration {
+        Wakes::quantile(times, 0.5)
+    }
+
+    /// A quantile of ascending times: the nearest one; zero if there are none.
+    pub fn quantile(times: &[u64], part: f64) -> Duration {
+        let last = times.len().saturating_sub(1);
+        let index = (last as f64 * part.clamp(0.0, 1.0)).round() as usize;
+        Duration::from_nanos(times.get(index).copied().unwrap_or(0))
+    }
+}
+
+/// Where to find what an edge ends with.
+pub(crate) struct Index {
+    /// Of each lane: when it woke up.
+    woken: Vec<Vec<u64>>,
+    /// When and where each fork was done, in order.
+    executed: HashMap<(Subject, u32), Vec<(u64, usize)>>,
+    skew: u64,
+}
+
+impl Index {
+    pub(crate) fn new(trace: &Trace) -> Index {
+        let mut executed: HashMap<_, Vec<_>> = HashMap::new();
+        let mut stolen = std::collections::HashSet::new();
+        let mut woken = Vec::new();
+        for lane in &trace.lanes {
+            let of = lane.events.iter().filter(|e| e.kind == EventKind::Steal);
+            stolen.extend(of.map(Event::key));
+            let of = lane.events.iter().filter(|e| e.kind == EventKind::Unparked);
+            woken.push(of.map(|e| e.tsc).collect());
+        }
+        for (number, lane) in trace.lanes.iter().enumerate() {
+            let of = lane.events.iter().filter(|e| e.kind == EventKind::Executed);
+            for event in of.filter(|e| stolen.contains(&e.key())) {
+                executed.entry(event.key()).or_default().push((event.tsc, number));
+            }
+        }
+        executed.values_mut().for_each(|ends| ends.sort_unstable());
+        let span = trace.end.nanos.saturating_sub(trace.start.nanos).max(1);
+        let ticks = trace.end.tsc.saturating_sub(trace.start.tsc);
+        let skew = u128::from(SKEW) * u128::from(ticks) / u128::from(span);
+        Index { woken, executed, skew: u64::try_from(skew).unwrap_or(SKEW) }
+    }
+
+    /// When `lane` woke up after it was told to at `tsc`.
+    pub(crate) fn woken(&self, lane: usize, tsc: u64) -> Option<u64> {
+        let times = self.woken.get(lane)?;
+        let at = times.partition_point(|&t| t.saturating_add(self.skew) < tsc);
+        times.get(at).copied()
+    }
+
+    /// Where and when the stolen fork was done that `event` waited for: the last time before it.
+    pub(crate) fn executed(&self, event: &Event) -> Option<(usize, u64)> {
+        let ends = self.executed.get(&event.key())?;
+        let after = ends.partition_point(|&(t, _)| t <= event.tsc.saturating_add(self.skew));
+        let (tsc, lane) = ends[after.checked_sub(1)?];
+        Some((lane, tsc))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind::*;
+    use crate::trace::{ClockPair, Lane};
+
+    fn fork(tsc: u64, kind: EventKind, aux: u16) -> Event {
+        Event { tsc, kind, flags: Subject::Fork as u8, aux, task: 9 }
+    }
+
+    #[test]
+    fn a_steal_a_wake_and_a_result() {
+        let mut trace =
+            Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 100_000, nanos: 100_000 });
+        let wake = Event { aux: 1, ..Event::new(1_000, Unpark, 700) };
+        let again = Event { aux: 1, ..Event::new(2_000, Unpark, 30) };
+        let joins = vec![wake, again, fork(60_000, Join, 0), fork(62_000, Joined, 0)];
+        trace.lanes.push(Lane::new("a", joins));
+        trace.lanes.push(Lane::new(
+            "b",
+            vec![
+                Event::new(20_000, Unparked, 0),
+                fork(30_000, Steal, 0),
+                fork(31_000, Exec, 0),
+                fork(62_500, Executed, 0), // stamped late
+            ],
+        ));
+        let edge = |kind, from, to, clamped| Edge { kind, from, to, clamped };
+        let expected = [
+            edge(EdgeKind::Wake, (0, 1_000), (1, 20_000), false),
+            edge(EdgeKind::Result, (1, 62_500), (0, 62_500), true),
+            edge(EdgeKind::Steal, (0, 30_000), (1, 31_000), false),
+        ];
+        assert_eq!(trace.edges(), expected);
+        let wakes = trace.wakes();
+        assert_eq!((wakes.latency, wakes.cost, wakes.clamped), (vec![19_000], vec![700], 1));
+    }
+
+    #[test]
+    fn quantiles_are_the_nearest_times() {
+        assert_eq!(Wakes::median(&[]), Duration::ZERO);
+        assert_eq!(Wakes::median(&[1, 5, 100]), Duration::from_nanos(5));
+        assert_eq!(Wakes::quantile(&[1, 5, 100], 0.9), Duration::from_nanos(100));
+    }
+}

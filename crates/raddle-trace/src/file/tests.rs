@@ -1,0 +1,206 @@
+//! Files whole, cut, damaged and made of nonsense.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::{Event, EventKind};
+use crate::trace::{ClockPair, Lane, Trace};
+
+fn trace() -> Trace {
+    let mut trace = Trace::new(
+        ClockPair { tsc: 1 << 40, nanos: 7 },
+        ClockPair { tsc: (1 << 40) + 99_999, nanos: 50_000 },
+    );
+    trace.threads = 2;
+    trace.names = vec!["sort".into(), "größer".into()];
+    let events = |count: u32| {
+        let kind = |i: u32| EventKind::ALL[i as usize % EventKind::ALL.len()];
+        (0..count).map(|i| Event { aux: 2, ..Event::new(u64::from(i) * 3, kind(i), i) }).collect()
+    };
+    trace.lanes.push(Lane::new("raddle-0", events(9_000)));
+    trace.lanes.push(Lane { first: 17, dropped: 17, ..Lane::new("raddle-1", events(5)) });
+    trace.lanes.push(Lane { dropped: 3, ..Lane::new("guest 0", events(1)) });
+    trace.lanes.push(Lane { dropped: 4, ..Lane::new("lost", Vec::new()) });
+    trace.lanes.push(Lane::new("", Vec::new()));
+    trace
+}
+
+fn bytes(trace: &Trace) -> Vec<u8> {
+    let mut file = Vec::new();
+    trace.write(&mut file).unwrap();
+    file
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    let trace = trace();
+    assert_eq!(Trace::read(&bytes(&trace)[..]).unwrap(), trace);
+    let path = std::env::temp_dir().join(format!("raddle-trace-{}", std::process::id()));
+    trace.save(&path).unwrap();
+    assert_eq!(Trace::load(&path).unwrap(), trace);
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(Trace::load(&path), Err(LoadError::Io(_))));
+}
+
+#[test]
+fn pieces_make_up_the_whole_and_gaps_are_counted() {
+    let whole = trace();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let mut part = whole.clone();
+    part.lanes[0].events.truncate(5_000);
+    writer.append(&part).unwrap();
+    // By the next time the ring has overwritten all but the last 3000, of which 10 too many.
+    let mut later = whole.clone();
+    later.lanes[0].events.drain(..5_010);
+    later.lanes[0].first = 5_010;
+    later.lanes[0].dropped = 5_010;
+    writer.append(&later).unwrap();
+    let read = Trace::read(&writer.finish().unwrap()[..]).unwrap();
+    let mut expected = whole;
+    expected.lanes[0].events.drain(5_000..5_010);
+    expected.lanes[0].dropped = 10;
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn wherever_it_is_cut_the_error_says_where_and_the_rest_is_saved() {
+    let whole = trace();
+    let file = bytes(&whole);
+    let mut most = 0;
+    for end in (0..file.len()).filter(|end| end % 97 == 0 || *end < 300 || *end > file.len() - 40) {
+        let cut = &file[..end];
+        match Trace::read_damaged(cut) {
+            Ok((saved, Some(damage))) => {
+                assert!(damage.offset <= end as u64);
+                let events = &saved.lanes.first().map_or(&[][..], |lane| &lane.events);
+                assert_eq!(**events, whole.lanes[0].events[..events.len()]);
+                assert!(events.len() >= most, "never less of a longer file");
+                most = events.len();
+            }
+            Ok((_, None)) => panic!("{end} of {} bytes pass for a file", file.len()),
+            Err(LoadError::Foreign(damage) | LoadError::Damaged(damage)) => {
+                assert!(damage.offset <= end as u64 && end < 80, "{end}: {damage}");
+            }
+            Err(LoadError::Io(error)) => panic!("{error}"),
+        }
+        assert!(Trace::read(cut).is_err());
+    }
+    assert_eq!(most, 9_000);
+}
+
+#[test]
+fn every_flipped_byte_is_noticed() {
+    let mut small = trace();
+    small.lanes[0].events.truncate(20);
+    let file = bytes(&small);
+    for at in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x41;
+        let error = Trace::read(&damaged[..]).expect_err("damaged");
+        let text = error.to_string();
+        assert!(text.starts_with("byte ") && !text.contains('\n'), "{at}: {text}");
+    }
+}
+
+#[test]
+fn foreign_files_are_told_apart() {
+    for (content, told) in [
+        (&b""[..], "byte 0: the file is empty"),
+        (b"\x89PNG\r\n\x1a\n", "byte 0: not a trace: it does not begin with RADDLETR"),
+        (b"RADISH\0\0\0\0\0\0\0\0\0", "byte 3: not a trace: it does not begin with RADDLETR"),
+        (b"RADDLE", "byte 6: the file ends within its header"),
+        (b"RADDLETR\x09\0\0\0", "byte 8: format version 9, and this program reads version 1"),
+    ] {
+        assert_eq!(Trace::read(content).unwrap_err().to_string(), told);
+    }
+}
+
+#[test]
+fn lengths_that_lie_cost_no_memory() {
+    for length in [u32::MAX, MOST_PAYLOAD, 1 << 16] {
+        let mut file = bytes(&trace())[..12].to_vec();
+        file.extend(4_u32.to_le_bytes());
+        file.extend(length.to_le_bytes());
+        file.extend([0; 32]);
+        let error = Trace::read(&file[..]).unwrap_err().to_string();
+        assert!(error.starts_with("byte 12: "), "{error}");
+    }
+}
+
+/// A chunk with a good checksum, whatever it holds.
+fn chunk(kind: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = kind.to_le_bytes().to_vec();
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.extend(chunk::checksum(kind, payload).to_le_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// How many files of nonsense are tried; `RADDLE_FUZZ_CASES` says otherwise.
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("RADDLE_FUZZ_CASES").ok().and_then(|text| text.parse().ok());
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases.unwrap_or(2000))
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Chunks of nonsense whose checksums are right: every path of the reader, and never a panic; what is
+    /// read can be analysed and shown.
+    #[test]
+    fn nonsense_never_panics(
+        chunks in prop::collection::vec((0_u32..7, prop::collection::vec(any::<u8>(), 0..120)), 0..8),
+        lanes in 0_u32..4,
+    ) {
+        let mut file = MAGIC.to_vec();
+        file.extend(VERSION.to_le_bytes());
+        let mut clock = vec![0; 36];
+        clock.extend(lanes.to_le_bytes());
+        file.extend(chunk(chunk::CLOCK, &clock));
+        for lane in 0..lanes {
+            file.extend(chunk(chunk::LANE, &lane.to_le_bytes()));
+        }
+        for (kind, mut payload) in chunks {
+            if kind == chunk::EVENTS && payload.len() >= 40 {
+                payload.truncate(payload.len() / 16 * 16 + 8 - 16 * usize::from(payload.len() % 16 < 8));
+                payload[..24].fill(0);
+                payload[0] %= 4;
+                for at in (24 + 8..payload.len()).step_by(16) {
+                    payload[at] = payload[at] % 23 + 1;
+                }
+            }
+            file.extend(chunk(kind, &payload));
+        }
+        if let Ok((trace, _)) = Trace::read_damaged(&file[..]) {
+            for region in trace.phases() {
+                let sum: std::time::Duration = region.parts().iter().map(|part| part.1).sum();
+                prop_assert_eq!(sum, region.total);
+            }
+            for line in trace.summary().lines() {
+                prop_assert!(line.chars().count() <= 80, "{}", line);
+            }
+            trace.html();
+            prop_assert!(serde_json::from_str::<serde_json::Value>(&trace.chrome_json()).is_ok());
+        }
+    }
+
+    /// Bytes of a good file, some of them changed, in any number of places.
+    #[test]
+    fn damage_never_panics(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..9),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut small = trace();
+        small.lanes[0].events.truncate(40);
+        let mut file = bytes(&small);
+        for (at, byte) in flips {
+            let at = at.index(file.len());
+            file[at] = byte;
+        }
+        file.truncate(cut.index(file.len() + 1));
+        let _ = Trace::read_damaged(&file[..]);
+    }
+}

@@ -1,0 +1,307 @@
+//! The summary: a table for people, 80 columns wide.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::edges::Wakes;
+use crate::phases::Phases;
+use crate::trace::Trace;
+
+/// How many regions and workers are shown one by one, at most.
+const SHOWN: usize = 12;
+
+impl Trace {
+    /// What happened, as a table that fits 80 columns: regions and their phases, workers and their
+    /// time, steals, wakes, the longest chains, and what follows.
+    pub fn summary(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_summary(&mut out);
+        out
+    }
+
+    fn write_summary(&self, out: &mut String) -> std::fmt::Result {
+        let regions = self.phases();
+        let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
+        let text = format!(
+            "{} events on {} lanes in {}, {} dropped; {} threads, {} regions",
+            self.len(),
+            self.lanes.iter().filter(|lane| !lane.events.is_empty()).count(),
+            time(span),
+            self.drops(),
+            self.width(),
+            regions.len()
+        );
+        wrap(out, &text);
+        write_regions(out, &regions)?;
+        self.write_workers(out)?;
+        self.write_edges(out)?;
+        let advice = self.advice();
+        for advice in &advice {
+            out.push('\n');
+            wrap(out, &advice.to_string());
+        }
+        Ok(())
+    }
+
+    fn write_workers(&self, out: &mut String) -> std::fmt::Result {
+        let workers = self.workers();
+        writeln!(
+            out,
+            "\n{:<18} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>5}",
+            "worker", "busy", "steal", "spin", "wait", "parked", "tasks", "stole", "woke"
+        )?;
+        let span = self.end.nanos.saturating_sub(self.start.nanos).max(1);
+        for times in workers.iter().take(SHOWN) {
+            // Stamps beyond the trace's end, in a file of nonsense, may take longer than it.
+            let part = |time: Duration| match time.as_nanos() as f64 * 100.0 / span as f64 {
+                percent if percent < 1000.0 => format!("{percent:.1}%"),
+                _ => ">999%".into(),
+            };
+            writeln!(
+                out,
+                "{:<18} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>5}",
+                short(&self.lanes[times.lane].name, 18),
+                part(times.busy),
+                part(times.stealing),
+                part(times.spinning),
+                part(times.waiting),
+                part(times.parked),
+                number(times.tasks),
+                number(times.steals),
+                number(times.wakes)
+            )?;
+        }
+        if workers.len() > SHOWN {
+            writeln!(out, "  and {} more", workers.len() - SHOWN)?;
+        }
+        Ok(())
+    }
+
+    fn write_edges(&self, out: &mut String) -> std::fmt::Result {
+        let wakes = self.wakes();
+        out.push('\n');
+        let row = |out: &mut String, name: &str, times: &[u64]| {
+            if times.is_empty() {
+                return Ok(());
+            }
+            let at = |part| time(Wakes::quantile(times, part));
+            writeln!(
+                out,
+                "{name:<22} {:>6}x  median {:>8}  90 % {:>8}  most {:>8}",
+                number(times.len() as u64),
+                at(0.5),
+                at(0.9),
+                at(1.0)
+            )
+        };
+        row(out, "wake until awake", &wakes.latency)?;
+        row(out, "wake, cost to waker", &wakes.cost)?;
+        let lengths = self.lengths();
+        row(out, "length of a task", &lengths.nanos)?;
+        if !lengths.nanos.is_empty() {
+            let [a, b, c, d, e, f] = lengths.decades().map(|count| number(count as u64));
+            writeln!(
+                out,
+                "  below 100 ns {a}, 1 us {b}, 10 us {c}, 100 us {d}, 1 ms {e}, above {f}"
+            )?;
+        }
+        if let Some(chain) = self.longest_chain().iter().max_by_key(|chain| chain.total) {
+            let text = format!(
+                "longest chain: {}, of which work {}, hand-off {} ({} steals, {} results)",
+                time(chain.total),
+                time(chain.work),
+                time(chain.handoff),
+                chain.steals,
+                chain.results
+            );
+            wrap(out, &text);
+        }
+        if wakes.clamped > 0 {
+            wrap(
+                out,
+                &format!(
+                    "{} steps from lane to lane came out negative, and count as 0",
+                    wakes.clamped
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
+    if regions.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
+        "region [us]", "hand-off", "ramp-up", "full", "catch-up", "result", "total", "peak"
+    )?;
+    let row = |out: &mut String, name: &str, region: &Phases, peak: &str| {
+        let us = |time: Duration| micros(time);
+        writeln!(
+            out,
+            "{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
+            short(name, 17),
+            us(region.first_handoff),
+            us(region.ramp_up),
+            us(region.full_parallelism),
+            us(region.catch_up),
+            us(region.result_handoff),
+            us(region.total),
+            peak
+        )?;
+        if !region.unattributed.is_zero() {
+            writeln!(out, "  unattributed {} us of it", us(region.unattributed))?;
+        }
+        Ok(())
+    };
+    // The longest ones, in order of time.
+    let mut shown: Vec<&Phases> = regions.iter().collect();
+    shown.sort_by_key(|region| std::cmp::Reverse(region.total));
+    shown.truncate(SHOWN);
+    shown.sort_by_key(|region| region.start);
+    for region in &shown {
+        let name = region.name.clone().unwrap_or_else(|| format!("#{}", region.task));
+        row(out, &name, region, &format!("{}/{}", region.peak, region.width))?;
+    }
+    if regions.len() > shown.len() {
+        writeln!(out, "  and {} shorter ones", regions.len() - shown.len())?;
+    }
+    if regions.len() > 1 {
+        row(out, "median", &median(regions), "")?;
+    }
+    let clamped: usize = regions.iter().map(|region| region.clamped).sum();
+    if clamped > 0 {
+        writeln!(out, "{clamped} boundaries of phases came out negative, and were moved")?;
+    }
+    Ok(())
+}
+
+/// The median of each phase on its own: they need not add up.
+pub(crate) fn median(regions: &[Phases]) -> Phases {
+    let of = |phase: fn(&Phases) -> Duration| {
+        let mut times: Vec<u64> = regions
+            .iter()
+            .map(|r| u64::try_from(phase(r).as_nanos()).unwrap_or(u64::MAX))
+            .collect();
+        times.sort_unstable();
+        Wakes::median(&times)
+    };
+    Phases {
+        first_handoff: of(|r| r.first_handoff),
+        ramp_up: of(|r| r.ramp_up),
+        full_parallelism: of(|r| r.full_parallelism),
+        catch_up: of(|r| r.catch_up),
+        result_handoff: of(|r| r.result_handoff),
+        unattributed: of(|r| r.unattributed),
+        total: of(|r| r.total),
+        ..regions[0].clone()
+    }
+}
+
+/// Microseconds in at most eight characters.
+fn micros(time: Duration) -> String {
+    let us = time.as_nanos() as f64 / 1e3;
+    if us < 1e6 { format!("{us:.1}") } else { format!("{us:.2e}") }
+}
+
+/// A time in at most eight characters.
+pub(crate) fn time(time: Duration) -> String {
+    let ns = time.as_nanos() as f64;
+    match ns {
+        ns if ns < 999.5 => format!("{ns:.0} ns"),
+        ns if ns < 999_950.0 => format!("{:.1} us", ns / 1e3),
+        ns if ns < 999_950_000.0 => format!("{:.1} ms", ns / 1e6),
+        ns if ns < 999_995e6 => format!("{:.2} s", ns / 1e9),
+        ns if ns < 9_999_995e8 => format!("{:.0} s", ns / 1e9),
+        ns => format!("{:.1e} s", ns / 1e9),
+    }
+}
+
+/// A count in at most five characters.
+fn number(count: u64) -> String {
+    match count {
+        0..=99_999 => count.to_string(),
+        100_000..=999_499 => format!("{:.0}k", count as f64 / 1e3),
+        999_500..=99_949_999 => format!("{:.1}M", count as f64 / 1e6),
+        _ => format!("{:.0}M", count as f64 / 1e6),
+    }
+}
+
+/// A name in at most so many characters, of which none breaks the line.
+fn short(name: &str, most: usize) -> String {
+    let clean = name.chars().map(|c| if c.is_control() { '?' } else { c });
+    let name: String = clean.collect();
+    if name.chars().count() <= most {
+        return name;
+    }
+    name.chars().take(most - 2).chain("..".chars()).collect()
+}
+
+/// A paragraph, its lines within 80 columns.
+fn wrap(out: &mut String, text: &str) {
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 80 {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind::*};
+    use crate::trace::{ClockPair, Lane};
+
+    #[test]
+    fn the_table_fits_eighty_columns_whatever_the_figures() {
+        for scale in [1, 1000, 1_000_000_000_000] {
+            let mut trace = Trace::new(
+                ClockPair { tsc: 0, nanos: 0 },
+                ClockPair { tsc: 1000, nanos: 1000 * scale },
+            );
+            trace.names.push("a name that is much too long\nfor any table".into());
+            trace.lanes.push(Lane {
+                dropped: u64::MAX >> 20,
+                ..Lane::new("a worker with a name as long as this", Vec::new())
+            });
+            for task in 0..20 {
+                let at = u64::from(task) * 50;
+                trace.lanes[0].events.extend([
+                    Event { aux: 1, ..Event::new(at, Submit, task) },
+                    Event::new(at + 3, Exec, task),
+                    Event::new(at + 3, Unpark, 4),
+                    Event::new(at + 40, Executed, task),
+                    Event::new(at + 49, Waited, task),
+                ]);
+            }
+            trace.lanes[0].events.push(Event::new(999, Submit, 77));
+            let text = trace.summary();
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
+            }
+            assert!(text.contains(&format!("{} dropped", u64::MAX >> 20)), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_times_stay_short() {
+        let numbers = [0, 99_999, 100_000, 999_500, 12_345_678, 123_456_789].map(number);
+        assert_eq!(numbers, ["0", "99999", "100k", "1.0M", "12.3M", "123M"]);
+        let times =
+            [999, 999_400, 1_000_000, 12_345_678_901].map(|t| time(Duration::from_nanos(t)));
+        assert_eq!(times, ["999 ns", "999.4 us", "1.0 ms", "12.35 s"]);
+    }
+}

@@ -1,0 +1,108 @@
+//! How each worker spent its time.
+
+use std::time::Duration;
+
+use crate::event::EventKind;
+use crate::states::State;
+use crate::trace::Trace;
+
+/// How one lane spent the time of a trace, and what it did how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Which lane of the trace.
+    pub lane: usize,
+    /// Running tasks.
+    pub busy: Duration,
+    /// Getting work, or handing it over.
+    pub stealing: Duration,
+    /// Looking for work in vain.
+    pub spinning: Duration,
+    /// Awake, but waiting for a task that runs elsewhere.
+    pub waiting: Duration,
+    /// Asleep.
+    pub parked: Duration,
+    /// Not in the pool.
+    pub absent: Duration,
+    /// Tasks and forks that began to run.
+    pub tasks: u64,
+    /// Tasks and forks taken from others.
+    pub steals: u64,
+    /// How often it fell asleep.
+    pub parks: u64,
+    /// How often it woke another.
+    pub wakes: u64,
+}
+
+impl Trace {
+    /// How each lane with events spent its time. The times of a lane add up to that of the trace.
+    pub fn workers(&self) -> Vec<Times> {
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.events.is_empty());
+        lanes.map(|(number, _)| self.times(number)).collect()
+    }
+
+    fn times(&self, number: usize) -> Times {
+        let lane = &self.lanes[number];
+        let mut spent = [0_u64; State::ALL.len()];
+        let (mut since, mut state) = (self.start.tsc, State::Absent);
+        for segment in lane.segments() {
+            // A stamp before the last one's counts as that.
+            let from = segment.from.max(since);
+            spent[state as usize] += self.between(since, from);
+            (since, state) = (from, segment.state);
+        }
+        spent[state as usize] += self.between(since, self.end.tsc);
+        let of = |state: State| Duration::from_nanos(spent[state as usize]);
+        let count = |kind| lane.events.iter().filter(|e| e.kind == kind).count() as u64;
+        Times {
+            lane: number,
+            busy: of(State::Executing),
+            stealing: of(State::Stealing),
+            spinning: of(State::Spinning),
+            waiting: of(State::Waiting) + of(State::Joining) + of(State::JoinWaiting),
+            parked: of(State::Parked),
+            absent: of(State::Absent),
+            tasks: count(EventKind::Exec),
+            steals: count(EventKind::Steal),
+            parks: count(EventKind::Park),
+            wakes: count(EventKind::Unpark),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind::*};
+    use crate::trace::{ClockPair, Lane};
+
+    #[test]
+    fn a_lane_s_times_add_up_to_the_trace_s() {
+        let mut trace =
+            Trace::new(ClockPair { tsc: 100, nanos: 0 }, ClockPair { tsc: 1100, nanos: 2000 });
+        let event = |tsc, kind| Event::new(tsc, kind, 1);
+        trace.lanes.push(Lane::new("idle", Vec::new()));
+        trace.lanes.push(Lane::new(
+            "worker",
+            vec![
+                event(110, WorkerSpawn),
+                event(120, Park),
+                event(150, Unparked),
+                event(160, Ask),
+                event(165, Steal),
+                event(170, Exec),
+                event(200, Wait),
+                event(190, Waited), // clocks that disagree
+                event(300, Executed),
+                event(310, Search),
+            ],
+        ));
+        let times = trace.workers();
+        assert_eq!(times.len(), 1);
+        let Times { busy, stealing, spinning, waiting, parked, absent, .. } = times[0];
+        let nanos = [busy, stealing, spinning, waiting, parked, absent].map(|t| t.as_nanos());
+        assert_eq!(nanos, [260, 40, 1620, 0, 60, 20]);
+        assert_eq!(nanos.iter().sum::<u128>(), 2000);
+        let Times { lane, tasks, steals, parks, wakes, .. } = times[0];
+        assert_eq!((lane, tasks, steals, parks, wakes), (1, 1, 1, 1, 0));
+    }
+}

@@ -1,0 +1,83 @@
+//! Locks and the pool: work that a thread takes on while it waits is another strand, and does not come
+//! into locks which the work beneath it holds.
+
+use raddle::lock::{Mutex, ObjectHeader, ReentrantLock};
+use raddle::{Pool, Worker};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+/// Waits for a fork while holding re-entrant locks, so that the thread steals meanwhile; what it steals
+/// looks whether it could get in. With locks owned by threads it could, whenever it runs on the holder's
+/// thread.
+#[test]
+fn stolen_work_never_reenters_what_the_waiting_task_holds() {
+    let pool = Pool::new(2).unwrap();
+    let lock = ReentrantLock::new(Cell::new(0));
+    let header = ObjectHeader::new();
+    let on_holders_thread = AtomicUsize::new(0);
+    let intrusions = AtomicUsize::new(0);
+    let look = |holder: thread::ThreadId| {
+        if thread::current().id() == holder {
+            on_holders_thread.fetch_add(1, Ordering::Relaxed);
+            let inside = lock.try_lock().is_some() || header.try_lock().is_some();
+            intrusions.fetch_add(usize::from(inside), Ordering::Relaxed);
+        }
+    };
+    // Whether the thief forks while the owner waits is up to the scheduler: until it has been seen often
+    // enough, and at most so often.
+    for _ in 0..2_000 {
+        if on_holders_thread.load(Ordering::Relaxed) >= 50 {
+            break;
+        }
+        pool.run(|worker| {
+            let guard = lock.lock();
+            let _held = header.lock();
+            let holder = thread::current().id();
+            let stolen = AtomicBool::new(false);
+            worker.join(
+                |_| {
+                    // Not before the other half is stolen: then this worker has to wait for it.
+                    while !stolen.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                },
+                |thief| {
+                    stolen.store(true, Ordering::Release);
+                    fork(thief, 6, &|| look(holder));
+                },
+            );
+            guard.set(guard.get() + 1);
+        });
+    }
+    assert!(on_holders_thread.load(Ordering::Relaxed) > 0, "nothing was ever stolen back");
+    assert_eq!(intrusions.load(Ordering::Relaxed), 0);
+    assert!(!lock.is_locked() && !header.is_locked());
+}
+
+/// A tree of forks, with a look and a little work at each leaf.
+fn fork(worker: &Worker, depth: u32, look: &(impl Fn() + Sync)) {
+    if depth == 0 {
+        look();
+        (0..2_000).for_each(|_| std::hint::spin_loop());
+        return;
+    }
+    worker.join(|w| fork(w, depth - 1, look), |w| fork(w, depth - 1, look));
+}
+
+#[test]
+fn tasks_share_a_mutex() {
+    let pool = Pool::new(4).unwrap();
+    let total = Mutex::new(0_u64);
+    pool.run(|worker| add(worker, 0, 2_000, &total));
+    assert_eq!(total.into_inner(), (0..2_000).sum());
+}
+
+fn add(worker: &Worker, from: u64, to: u64, total: &Mutex<u64>) {
+    if to - from == 1 {
+        *total.lock() += from;
+        return;
+    }
+    let middle = from.midpoint(to);
+    worker.join(|w| add(w, from, middle, total), |w| add(w, middle, to, total));
+}

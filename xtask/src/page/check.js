@@ -1,0 +1,76 @@
+// Appended to a page of `raddle trace html`: does to it what a user does, and writes what came of it.
+(async () => {
+  const faults = [], notes = [];
+  const check = (what, holds) => { if (!holds) faults.push(what); };
+  // Timers, because the browser's virtual time waits for those; frames come in between.
+  const frame = () => new Promise(done => setTimeout(() => { if (queued) draw(); done(); }, 60));
+  const scale = window.devicePixelRatio || 1;
+  const hex = d => "#" + [d[0], d[1], d[2]].map(n => n.toString(16).padStart(2, "0")).join("");
+  const colours = new Set(DATA.states.slice(1).map(s => s[1]));
+  const row = i => {
+    const y = Math.round((TOP + i * LANE + BAR / 2) * scale);
+    const data = context.getImageData(LEFT * scale, y, canvas.width - LEFT * scale, 1).data;
+    const seen = [];
+    for (let i = 0; i < data.length; i += 4) seen.push(hex(data.subarray(i, i + 4)));
+    return seen;
+  };
+  const mouse = (kind, x, y, more = {}) => {
+    const box = canvas.getBoundingClientRect();
+    const Kind = kind === "wheel" ? WheelEvent : PointerEvent;
+    canvas.dispatchEvent(new Kind(kind, { clientX: box.left + x, clientY: box.top + y, bubbles: true,
+      cancelable: true, pointerId: 1, ...more }));
+  };
+  try {
+    $("arrows").checked = false;
+    look(0, SPAN);
+    await frame();
+    check("there are lanes", lanes.length > 0);
+    lanes.forEach((lane, i) => {
+      const drawn = row(i).filter(c => colours.has(c)).length;
+      check("lane " + lane.name + " is drawn", drawn > 0);
+      notes.push(lane.name + ": " + drawn + " pixels");
+    });
+    const before = lanes.map((_, i) => row(i).join()).join("\n"), status = $("status").textContent;
+    mouse("wheel", LEFT + (width - LEFT) * 0.5, TOP + 5, { deltaY: -300 });
+    await frame();
+    check("the wheel zooms in", view.to - view.from < SPAN * 0.5);
+    check("and what is drawn changes", lanes.map((_, i) => row(i).join()).join("\n") !== before);
+    check("and is told", $("status").textContent !== status);
+    const { from } = view;
+    mouse("pointerdown", LEFT + 200, TOP + 5);
+    mouse("pointermove", LEFT + 100, TOP + 5);
+    mouse("pointerup", LEFT + 100, TOP + 5);
+    check("dragging moves", view.from > from);
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "+" }));
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "Home" }));
+    check("Home shows all", view.from === 0 && view.to === SPAN);
+    for (let i = 0; i < 200; i++) mouse("wheel", LEFT + 50, TOP + 5, { deltaY: -300 });
+    await frame();
+    check("zooming ends somewhere", view.to - view.from >= CLOSEST * 0.99);
+    $("all").click();
+    const lane = lanes.findIndex(l => l.t.length > 0);
+    const at = x((lanes[lane].t[0] + SPAN) / 2);
+    mouse("pointermove", at, TOP + lane * LANE + 3);
+    check("pointing tells", tip.style.display === "block" && tip.textContent.startsWith(lanes[lane].name));
+    if (regions.length) {
+      $("regions").value = "0";
+      $("regions").dispatchEvent(new Event("change"));
+      await frame();
+      check("a region is gone to", view.from <= regions[0].start && view.to >= regions[0].end);
+    }
+    $("arrows").checked = true;
+    $("all").click();
+    await frame();
+    // Timed from outside: in here time is virtual.
+    for (let i = Number(location.hash.slice(1)); i > 0; i--) draw();
+    row(0);
+    notes.push(DATA.events + " events");
+  } catch (error) {
+    faults.push("" + error);
+  }
+  faults.push(...window.faultsSoFar);
+  const verdict = document.createElement("pre");
+  verdict.id = "verdict";
+  verdict.textContent = (faults.length ? "FAULTS: " + faults.join("; ") : "OK") + " | " + notes.join(", ");
+  document.body.append(verdict);
+})();
