@@ -210,7 +210,7 @@ fn read_or_one(key: &ScopeLocal<u64>) -> u64 {
 
 #[inline(never)]
 fn read_nothing(_: &ScopeLocal<u64>) -> u64 {
-    1
+    black_box(1)
 }
 
 #[inline(never)]

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use raddle::{
-    Failure, Future, Killed, Outcome, Pool, PoolBuildError, PoolBuilder, Scope, TaskId, Worker,
+    Binding, BindingRef, Failure, Future, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
+    Scope, ScopeLocal, Snapshot, TaskId, Worker,
 };
 
 const _: () = {
@@ -42,10 +43,17 @@ is! {
     TaskId: Send, TaskId: Sync,
     Outcome: Send, Outcome: Sync,
     Killed: Send, Killed: Sync,
+    // The key is everybody's, whatever its values are.
+    ScopeLocal<Rc<u32>>: Send, ScopeLocal<Rc<u32>>: Sync,
+    Snapshot: Send, Snapshot: Sync,
+    Binding<u32>: Send, Binding<u32>: Sync,
+    BindingRef<'static, u32>: Send,
 }
 is_not! {
     Worker: Send, Worker: Sync,
     Future<Rc<u32>>: Send, Future<Rc<u32>>: Sync,
+    Binding<Cell<u32>>: Send, Binding<Cell<u32>>: Sync,
+    BindingRef<'static, Cell<u32>>: Send,
     // It holds the function that names threads, which is called by `build` and need not be Send.
     PoolBuilder: Send, PoolBuilder: Sync,
     // So that any error converts into one: `From<E: Error>` leaves no room for it.

@@ -155,6 +155,46 @@ fn two_escalations_against_nested_pops() {
     race(2, two_nested, 2, &[escalates, escalates]);
 }
 
+// --- with a stack that stays open ---
+
+fn open_from(slot: usize) -> Rig {
+    Rig { open_from: slot, ..Rig::new(2) }
+}
+
+/// All forks are seen to before a thief has them.
+fn opens_and_forks(rig: &Rig, ran: &Tally) {
+    rig.stay_open(OWNER, 0);
+    two_nested(rig, ran);
+}
+
+/// The lower one need not be, and may be under way to a thief.
+fn opens_within_a_fork(rig: &Rig, ran: &Tally) {
+    rig.join(OWNER, 0, ran, || {
+        rig.stay_open(OWNER, 1);
+        rig.join(OWNER, 1, ran, || {});
+    });
+}
+
+#[test]
+fn forks_on_an_open_stack_against_two_steals() {
+    race_on(3, || open_from(0), opens_and_forks, 2, &[steals_twice]);
+}
+
+#[test]
+fn forks_on_an_open_stack_against_an_escalation() {
+    race_on(3, || open_from(0), opens_and_forks, 2, &[escalates_and_steals_twice]);
+}
+
+#[test]
+fn a_stack_that_opens_against_an_escalation() {
+    race_on(3, || open_from(1), opens_within_a_fork, 2, &[escalates_and_steals_twice]);
+}
+
+#[test]
+fn a_stack_that_opens_against_two_escalations() {
+    race_on(2, || open_from(1), opens_within_a_fork, 2, &[escalates, escalates]);
+}
+
 // --- without a process-wide fence ---
 
 fn portable() -> Rig {

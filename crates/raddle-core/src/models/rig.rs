@@ -7,6 +7,7 @@ mod waiting;
 use std::sync::Mutex;
 
 use raddle_sync::atomic::{Ordering, fence};
+use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
 
 use crate::deque::{ForkStack, Popped, Slot, Steal, Thief};
@@ -60,11 +61,19 @@ pub(super) struct Region {
     /// The victim of the fork that runs here, and the fork's slot. Only its own worker looks (R2).
     serving: Mutex<Option<(usize, usize)>>,
     slots: Box<[Slot]>,
+    /// What is done to the fork of a slot that is pushed on an open stack, before it is published.
+    loaded: Box<[UnsafeCell<bool>]>,
 }
+
+// SAFETY: `loaded` is the owner's, or the thief's.
+unsafe impl Sync for Region {}
+// SAFETY: as above.
+unsafe impl Send for Region {}
 
 impl Region {
     fn new() -> Region {
         let slots: Box<[Slot]> = (0..4).map(|_| Slot::new()).collect();
+        let loaded = slots.iter().map(|_| UnsafeCell::new(false)).collect();
         Region {
             // SAFETY: the slots live as long as the region, on the heap.
             fork: unsafe { ForkStack::new(slots.as_ptr(), slots.len(), 0) },
@@ -72,11 +81,14 @@ impl Region {
             parker: parker(),
             serving: Mutex::new(None),
             slots,
+            loaded,
         }
     }
 }
 
 pub(super) struct Rig {
+    /// Forks at this slot and above are pushed on an open stack.
+    pub(super) open_from: usize,
     pub(super) sleep: Sleep,
     pub(super) injector: Injector,
     pub(super) regions: Vec<Region>,
@@ -88,6 +100,7 @@ impl Rig {
     /// A pool of so many workers, all busy.
     pub(super) fn new(workers: usize) -> Rig {
         Rig {
+            open_from: usize::MAX,
             sleep: Sleep::new(workers),
             injector: Injector::new(),
             regions: (0..workers).map(|_| Region::new()).collect(),
@@ -146,16 +159,26 @@ impl Rig {
     }
 
     fn pushed(&self, me: usize, slot: &Slot) {
-        if self.recorded && !self.regions[me].fork.must_settle(slot) {
+        let Region { fork, loaded, .. } = &self.regions[me];
+        if fork.is_open() {
+            // SAFETY: not published.
+            loaded[fork.index_of(slot)].with_mut(|loaded| unsafe { *loaded = true });
+        }
+        if self.recorded && !fork.must_settle(slot) {
             return;
         }
-        self.regions[me].fork.publish(slot);
+        fork.publish(slot);
         fence(Ordering::SeqCst);
         if self.sleep.counts().need_wake() {
             self.wake_one();
         } else {
             self.wake_victim(me);
         }
+    }
+
+    /// Makes a worker's stack stay open; `at` is its first free slot.
+    pub(super) fn stay_open(&self, me: usize, at: usize) {
+        self.regions[me].fork.stay_open(&self.regions[me].slots[at]);
     }
 
     fn wake_victim(&self, me: usize) {
@@ -291,6 +314,9 @@ impl Place<'_> {
         let slot = owner.fork.slot(index);
         let thief = Thief { worker: self.me, floor: self.at };
         slot.thief.store(thief.pack(), Ordering::Relaxed);
+        // SAFETY: stolen.
+        let loaded = owner.loaded[index].with(|loaded| unsafe { *loaded });
+        assert!(loaded || index < self.rig.open_from, "was seen to before it was stolen");
         // SAFETY: I5: the job stays until `done` is set.
         let run = unsafe { &*job }.run;
         let served = serving.lock().unwrap().replace((victim, index));
