@@ -24,14 +24,13 @@ fn locks_inflated_once_by_contention_deflate() {
         // Each is held until the other sleeps for it, so that each is inflated; and the next one is taken
         // before that, so that the other does not get past it.
         let mut held = mutexes[0].lock();
-        let mut parks = stats().parks;
+        let parks = stats().parks;
         s.spawn(|| mutexes.iter().for_each(|mutex| *mutex.lock() += 1));
-        for next in &mutexes[1..] {
+        for (sleeps, next) in (1..).zip(&mutexes[1..]) {
             let next = next.lock();
-            while stats().parks == parks {
+            while stats().parks < parks + sleeps {
                 std::hint::spin_loop();
             }
-            parks += 1;
             held = next; // releases the last one
         }
         drop(held);

@@ -23,7 +23,7 @@
 mod abandon;
 mod dispenser;
 
-pub use abandon::{Abandoned, AbandonHook, set_abandon_hook};
+pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 
 use crate::atomic::{AtomicU32, Ordering};
