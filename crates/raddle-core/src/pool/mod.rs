@@ -11,10 +11,12 @@
 //! | [`bench`]  | how a thread sits out while a guest works                              |
 //! | [`policy`] | when to wake whom, how many search, for how long                        |
 //! | [`recorder`]| what is recorded in traces                                            |
+//! | [`clock`]  | what stamps events                                                    |
 //! | [`builder`]| `PoolBuilder`                                                         |
 
 mod bench;
 mod builder;
+mod clock;
 mod gate;
 mod hunt;
 mod kill;
