@@ -58,6 +58,12 @@ const WAITS: &[(&str, Wait)] = &[
         a.zip(b).wait().unwrap().0
     }),
     ("masked", || spawn(|| 1).masked().wait().unwrap()),
+    ("masked map", || spawn(|| 1).map(|n| n).masked().wait().unwrap()),
+    ("masked, then map", || spawn(|| 1).masked().map(|n| n).wait().unwrap()),
+    ("masked flat_map", || spawn(|| ()).flat_map(|()| spawn(|| 1)).masked().wait().unwrap()),
+    ("flat_map to masked", || {
+        Future::ready(()).flat_map(|()| spawn(|| 1).masked()).wait().unwrap()
+    }),
     ("interruptible", || spawn(|| 1).interruptible().wait().unwrap()),
     ("within", || spawn(|| 1).within(Duration::from_secs(3600)).wait().unwrap()),
     ("link", || {
@@ -85,6 +91,14 @@ const WAITS: &[(&str, Wait)] = &[
     ("times", || times(10, || spawn(|| ())).map(|()| 1).wait().unwrap()),
     ("traverse_sequentially", || {
         traverse_sequentially(0..10, |_| spawn(|| 1_u64)).wait().unwrap().len() as u64 / 10
+    }),
+    ("from_async", || Future::from_async(async { spawn(|| 1).await.unwrap() }).wait().unwrap()),
+    ("from_async, twice", || {
+        let both = async {
+            let one = spawn(|| 1).await.unwrap();
+            one * spawn(|| 1).map(|n| n).await.unwrap()
+        };
+        Future::from_async(both).map(|n| n).wait().unwrap()
     }),
     ("a wait within a wait", || {
         spawn(|| spawn(|| spawn(|| 1).wait().unwrap()).map(|n| n).wait().unwrap())
@@ -120,7 +134,7 @@ const WAITS: &[(&str, Wait)] = &[
 fn in_time<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, result) = mpsc::channel();
     std::thread::spawn(move || sender.send(f()));
-    match result.recv_timeout(Duration::from_secs(30)) {
+    match result.recv_timeout(Duration::from_secs(60)) {
         Ok(result) => result,
         Err(why) => panic!("{what}: {why}"),
     }
