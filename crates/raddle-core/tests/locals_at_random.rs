@@ -279,7 +279,7 @@ fn troubled(r: &mut Random, depth: u32, env: Env, run: Run) {
             join(deliberate, || tree(inner, depth - 1, env, run));
         })
     }));
-    let Err(payload) = panicked;
+    let Err(payload) = panicked else { panic!("went on after a panic") };
     if !payload.is::<Deliberate>() {
         panic::resume_unwind(payload);
     }
