@@ -72,6 +72,7 @@ mod deadlock;
 mod entry;
 mod fat;
 mod header;
+mod inflate;
 mod monitor;
 mod mutex;
 mod pending;

@@ -1,0 +1,110 @@
+//! Locks that become fat, and thin again, and are dropped.
+
+use crate::core::Core;
+use crate::entry::{DEAD, Entry, LOCKED};
+use crate::pending::{self, Guard};
+use crate::slot;
+use crate::table;
+use crate::word::{self, FREE, View, view};
+use raddle_sync::atomic::Ordering;
+use raddle_sync::strand;
+
+impl Core {
+    /// Makes a free lock a fat one that `me` holds; false if it is no longer as `seen`.
+    #[cold]
+    pub(crate) fn inflate_free(&self, seen: u32, me: u32) -> bool {
+        let entry = table::take();
+        entry.owner.store(me, Ordering::Relaxed);
+        if seen != FREE {
+            if word::is_hot(seen) {
+                table::make_sticky(entry);
+            }
+            entry.restore.store(word::hotter(seen), Ordering::Relaxed);
+        }
+        let fat = word::fat(entry.index, entry.state.load(Ordering::Relaxed));
+        // ORD: Acquire as for any free lock that is taken; Release: the entry as it is now (T1).
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let done = self.word.compare_exchange(seen, fat, success, failure).is_ok();
+        if done {
+            table::inflated();
+        } else {
+            table::give_back(entry);
+        }
+        done
+    }
+
+    /// The entry of a lock that this strand holds; made, if it is thin.
+    pub(crate) fn inflate_held(&self) -> &'static Entry {
+        let seen = self.word.load(Ordering::Acquire);
+        let View::Thin { owner, levels } = view(seen) else {
+            return table::entry(seen & word::INDEX);
+        };
+        let mut bucket = pending::bucket(self.address());
+        if bucket.find().is_none() {
+            // Nobody has flagged the owner for this lock; `adopt` takes the flag away.
+            bucket.leave(table::take(), owner);
+            slot::arm_quietly(owner);
+        }
+        let entry = self.adopt(&mut bucket, owner, levels);
+        strand::with_local(|local| local.add_irregular(1));
+        entry
+    }
+
+    /// Gives a thin lock, held by `owner` who calls this, the entry that waits for it.
+    pub(crate) fn adopt(&self, bucket: &mut Guard, owner: u32, levels: u32) -> &'static Entry {
+        let entry = bucket.remove().expect("the caller has found it");
+        entry.owner.store(owner, Ordering::Relaxed);
+        entry.levels.store(levels, Ordering::Relaxed);
+        let fat = word::fat(entry.index, entry.state.load(Ordering::Relaxed));
+        // ORD: Release: whoever reads the word sees the entry (T1).
+        self.word.store(fat, Ordering::Release); // L1
+        table::inflated();
+        entry
+    }
+
+    /// Makes the lock thin again; its entry is dead.
+    pub(crate) fn deflate(&self, entry: &'static Entry) {
+        let inner = entry.inner.lock();
+        // Under `inner`, because of those who ask for a hash.
+        let restore = entry.restore.load(Ordering::Relaxed);
+        // ORD: Release pairs with the Acquires that take a free lock.
+        self.word.store(restore, Ordering::Release); // E2
+        drop(inner);
+        table::deflated();
+        table::give_back(entry);
+    }
+}
+
+/// A dropped lock gives its entry back. What is left in it are hashes, and guards that were forgotten.
+impl Drop for Core {
+    #[inline]
+    fn drop(&mut self) {
+        if self.word.load(Ordering::Acquire) != FREE {
+            self.drop_slow();
+        }
+    }
+}
+
+impl Core {
+    #[cold]
+    fn drop_slow(&mut self) {
+        if cfg!(any(raddle_loom, raddle_shuttle)) && std::thread::panicking() {
+            return; // The model has failed and has no statics left; let its message through.
+        }
+        let seen = self.word.load(Ordering::Acquire);
+        match view(seen) {
+            View::Free | View::Hashed => {}
+            View::Thin { .. } => {
+                let entry = pending::bucket(self.address()).remove(); // P3
+                entry.into_iter().for_each(table::give_back);
+            }
+            View::Fat => {
+                let entry = table::entry(seen & word::INDEX);
+                // A strand that holds it by mistake, for a moment, is told so by the state.
+                entry.update(Ordering::AcqRel, |state| state | LOCKED | DEAD);
+                table::deflated();
+                table::give_back(entry);
+            }
+        }
+    }
+}
