@@ -97,8 +97,9 @@ impl Page {
         page.times("spawn and wait, one by one", futures.alone, futures.boxed);
 
         page.head("Operations: time for each");
-        page.floor("two small boxes", futures.boxes);
-        page.times("promise, map, set, take", futures.mapped, futures.boxes);
+        page.floor("two atomic read-modify-writes", 2.0 * locks.atomic);
+        page.times("promise, map, set, take", futures.mapped, 2.0 * locks.atomic);
+        page.figure("two small boxes, made and freed", &duration(futures.boxes), "");
         page.figure("map on a future that is done", &duration(futures.ready), "");
 
         page.head(&format!("Inheritance: fib({}) with a scope local bound, per fork", effort.fib));

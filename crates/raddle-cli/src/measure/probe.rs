@@ -103,7 +103,7 @@ pub(super) struct Futures {
     pub(super) together: f64,
     /// One spawned and waited for at a time.
     pub(super) alone: f64,
-    /// Two small boxes: the floor of a promise and an operation.
+    /// Two boxes of the size of a promise and an operation.
     pub(super) boxes: f64,
     /// A promise, an operation on its future, set and taken.
     pub(super) mapped: f64,

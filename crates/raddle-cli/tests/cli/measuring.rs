@@ -6,12 +6,13 @@ use crate::Room;
 fn one_page_of_eighty_columns() {
     let room = Room::new("page");
     let page = room.raddle("--quick --threads 2").well();
-    assert!(page.lines().count() <= 40, "{page}");
+    assert!(page.lines().count() <= 50, "{page}");
     // The second line is the name of the processor.
     for (number, line) in page.lines().enumerate() {
         assert!(number == 1 || line.chars().count() <= 80, "{line}");
     }
-    for part in ["Worker::join", "raddle::join", "2 threads", "floor", "Idle", "raddle run kmeans"]
+    for part in
+        ["Worker::join", "raddle::join", "2 threads", "floor", "Idle", "Locks", "raddle run kmeans"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }

@@ -167,7 +167,7 @@ impl<T> Future<T> {
     /// [`interrupted`](crate::interrupted()). The latest signal wins. On a future that is done
     /// nothing happens.
     ///
-    /// Handlers run on this thread before the call returns.
+    /// Handlers run on this thread before the call returns, unless another thread is running them just now.
     #[doc(alias = "raise")]
     #[doc(alias = "cancel")]
     pub fn interrupt(&self, interrupt: impl Into<Interrupt>) {

@@ -1,9 +1,10 @@
 //! Blocking on a node.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
+use raddle_sync::sync::Mutex;
 
 use crate::future::ears;
 use crate::future::node::{self, Head, NodeRef, VTable};
@@ -38,11 +39,18 @@ impl Waiting {
     };
 }
 
-/// Workers that wait for futures that were made of others. When such a future becomes another one, what is upstream
-/// of it may be a task that has not started, and nobody but them there to run it.
-static WORKERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
-/// How many they are.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+raddle_sync::lazy_static! {
+    /// Workers that wait for futures that were made of others. When such a future becomes another one, what is upstream
+    /// of it may be a task that has not started, and nobody but them there to run it.
+    static WORKERS: Workers = Workers::default();
+}
+
+#[derive(Default)]
+struct Workers {
+    /// How many they are.
+    count: AtomicUsize,
+    entries: Mutex<Vec<Entry>>,
+}
 
 /// Whom to wake, and what he waits for.
 struct Entry {
@@ -57,15 +65,14 @@ unsafe impl Send for Entry {}
 pub(super) fn nudge() {
     // Either who waits sees what has changed, or this sees him: the other fence is in `block`.
     fence(Ordering::SeqCst);
-    if COUNT.load(Ordering::Relaxed) != 0 {
+    if WORKERS.count.load(Ordering::Relaxed) != 0 {
         nudge_all();
     }
 }
 
 #[cold]
 fn nudge_all() {
-    let workers = WORKERS.lock().unwrap_or_else(PoisonError::into_inner);
-    for Entry { waiting, node } in &*workers {
+    for Entry { waiting, node } in &*WORKERS.entries.lock() {
         // SAFETY: its consumer waits.
         let state = unsafe { node.state() };
         // Detached by this, so it is this thread's to tell.
@@ -116,10 +123,10 @@ struct Listed(NonNull<Head>);
 
 impl Listed {
     fn new(waiting: NonNull<Head>, node: NodeRef) -> Listed {
-        let mut workers = WORKERS.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.push(Entry { waiting, node });
-        COUNT.store(workers.len(), Ordering::Relaxed);
-        drop(workers);
+        let mut entries = WORKERS.entries.lock();
+        entries.push(Entry { waiting, node });
+        WORKERS.count.store(entries.len(), Ordering::Relaxed);
+        drop(entries);
         // Pairs with that in `nudge`.
         fence(Ordering::SeqCst);
         Listed(waiting)
@@ -128,9 +135,9 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        let mut workers = WORKERS.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.retain(|entry| entry.waiting != self.0);
-        COUNT.store(workers.len(), Ordering::Relaxed);
+        let mut entries = WORKERS.entries.lock();
+        entries.retain(|entry| entry.waiting != self.0);
+        WORKERS.count.store(entries.len(), Ordering::Relaxed);
     }
 }
 
