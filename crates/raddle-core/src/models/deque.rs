@@ -158,7 +158,7 @@ fn two_escalations_against_nested_pops() {
 // --- with a stack that stays open ---
 
 fn open_from(slot: usize) -> Rig {
-    Rig { open_from: slot, ..Rig::new(2) }
+    Rig::new(2).open_from(slot)
 }
 
 /// All forks are seen to before a thief has them.
@@ -188,11 +188,6 @@ fn forks_on_an_open_stack_against_an_escalation() {
 #[test]
 fn a_stack_that_opens_against_an_escalation() {
     race_on(3, || open_from(1), opens_within_a_fork, 2, &[escalates_and_steals_twice]);
-}
-
-#[test]
-fn a_stack_that_opens_against_two_escalations() {
-    race_on(2, || open_from(1), opens_within_a_fork, 2, &[escalates, escalates]);
 }
 
 // --- without a process-wide fence ---

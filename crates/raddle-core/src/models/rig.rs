@@ -88,7 +88,7 @@ impl Region {
 
 pub(super) struct Rig {
     /// Forks at this slot and above are pushed on an open stack.
-    pub(super) open_from: usize,
+    open_from: usize,
     pub(super) sleep: Sleep,
     pub(super) injector: Injector,
     pub(super) regions: Vec<Region>,
@@ -113,6 +113,11 @@ impl Rig {
         self.recorded = true;
         self.regions.iter().for_each(|region| region.fork.set_recorded(from_the_start));
         self
+    }
+
+    /// Forks at this slot and above are to be pushed on an open stack.
+    pub(super) fn open_from(self, slot: usize) -> Rig {
+        Rig { open_from: slot, ..self }
     }
 
     /// As where there is no process-wide fence.

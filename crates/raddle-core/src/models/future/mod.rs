@@ -217,6 +217,7 @@ impl Watcher {
             // SAFETY: as above.
             unsafe { memory::free(watcher) };
         },
+        adapts: false,
         visit: None,
         relink: None,
         assist: None,
