@@ -222,7 +222,6 @@ impl Watcher {
         relink: None,
         assist: None,
         kill: None,
-        adapts: false,
     };
 
     /// False: the future is done.
