@@ -189,7 +189,12 @@ impl<T: Send + 'static> Future<T> {
 /// Calls the operation, now or soon.
 #[inline]
 fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
-    walk::nested((op, result), |(op, result)| call(op, result), |(op, result)| later(op, result))
+    if !walk::enter() {
+        return later(op, result);
+    }
+    let future = call(op, result);
+    walk::leave();
+    future
 }
 
 /// Has the operation called when this thread is less deep.

@@ -132,7 +132,7 @@ impl Deferred {
 
     fn run(self) {
         match self {
-            Deferred::Walk(next) => walk(next),
+            Deferred::Walk(Next { node, from, outcome }) => walk(node, from, outcome),
             // SAFETY: by who deferred it.
             Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
             Deferred::Abandon(inputs) => inputs.abandoned(),
@@ -153,24 +153,35 @@ raddle_sync::thread_local! {
     static QUEUE: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `f` one level deeper, or `deep` if this is the limit.
+/// Goes one level deeper; false if this is the limit. To be followed by [`leave`], which a panic does not pass.
 #[inline(always)]
-pub(crate) fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
+pub(crate) fn enter() -> bool {
     let depth = DEPTH.with(Cell::get);
-    if depth & !QUEUED >= DEPTH_LIMIT {
-        return deep(state);
+    let enters = depth & !QUEUED < DEPTH_LIMIT;
+    if enters {
+        DEPTH.with(|d| d.set(depth + 1));
     }
-    DEPTH.with(|d| d.set(depth + 1));
-    // Not restored by a panic: what is called here does not unwind.
-    let result = f(state);
-    let after = DEPTH.with(|d| {
-        let after = d.get() - 1;
-        d.set(after);
-        after
-    });
+    enters
+}
+
+/// Leaves a level.
+#[inline(always)]
+pub(crate) fn leave() {
+    let after = DEPTH.with(Cell::get) - 1;
+    DEPTH.with(|d| d.set(after));
     if after == QUEUED {
         drain();
     }
+}
+
+/// Calls `f` one level deeper, or `deep` if this is the limit. Neither unwinds.
+#[inline(always)]
+fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
+    if !enter() {
+        return deep(state);
+    }
+    let result = f(state);
+    leave();
     result
 }
 
@@ -219,7 +230,7 @@ fn defer(deferred: Deferred) {
 #[inline]
 pub(crate) fn start(next: Option<Next>) {
     if let Some(next) = next {
-        nested(next, walk, defer_walk);
+        nested(next, |Next { node, from, outcome }| walk(node, from, outcome), defer_walk);
     }
 }
 
@@ -253,9 +264,10 @@ pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
     nested(inputs, |inputs| inputs.abandoned(), |inputs| defer(Deferred::Abandon(inputs)));
 }
 
-fn walk(next: Next) {
+// With its parts in registers: a copy of the whole would wait for their stores.
+#[inline(never)]
+fn walk(mut node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
     local::outside(|| {
-        let Next { mut node, from, outcome } = next;
         let mut walk = Walk { from, outcome, garbage: Garbage::default() };
         loop {
             // SAFETY: F2: attached nodes are alive until they are told.
