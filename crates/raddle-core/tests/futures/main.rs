@@ -5,6 +5,7 @@
 
 mod chains;
 mod drops;
+mod graph;
 mod interrupts;
 mod memory;
 mod semantics;
