@@ -56,7 +56,7 @@ impl<T: Send + 'static> Promise<T> {
     ///
     /// It is called on the thread that interrupts, with the scope locals of the code that called this; once
     /// for each interrupt, but one that comes while the handler runs replaces those that wait. It is not
-    /// called any more once the promise is completed. To interrupt does not complete the future: that
+    /// called any more once the promise is completed; while completing runs what follows, it still may be. To interrupt does not complete the future: that
     /// is for the handler to bring about. One more allocation or two.
     ///
     /// ```

@@ -68,12 +68,16 @@ pub(crate) enum Does {
     Give(How),
     /// The result stays; the promise that the closure holds is set.
     Keep(Option<usize>),
+    /// The result stays; the closure does not see it.
+    Ensure,
     /// The result is that of the future that the closure holds.
     Become(Handle, How),
     /// As that, without a trace of the call.
     Fallback(Handle),
     /// The result is that of the first loser of the race.
     Rest,
+    /// Never called, and not there as far as dropping it goes.
+    Adapt,
 }
 
 #[derive(Debug)]
@@ -102,6 +106,8 @@ enum Taker {
 struct Node {
     kind: Kind,
     done: Option<Outcome>,
+    /// It is being completed by who runs what follows: interrupts still pass.
+    passing: bool,
     taker: Taker,
     signal: Option<String>,
     /// The step whose handler hears of interrupts.
@@ -120,8 +126,9 @@ pub(crate) struct Model {
 
 impl Model {
     fn add(&mut self, kind: Kind) -> usize {
-        let (done, taker, signal, handler) = (None, Taker::Handle, None, None);
-        self.nodes.push(Node { kind, done, taker, signal, handler });
+        let (done, passing, signal) = (None, false, None);
+        let (taker, handler) = (Taker::Handle, None);
+        self.nodes.push(Node { kind, done, passing, taker, signal, handler });
         self.nodes.len() - 1
     }
 
@@ -149,14 +156,31 @@ impl Model {
         if let Some(Kind::Root { setter, .. }) = setter.map(|p| &mut self.nodes[p].kind) {
             *setter = Some(node);
         }
+        let now = self.outcome(source).is_some();
         self.attach(source, node, 0);
-        Self::handle(node)
+        match self.nodes[node].kind {
+            // The closure has been called already, and what it returned is the future.
+            Kind::Step { op: None, source: next } if now && self.nodes[node].done.is_none() => {
+                self.nodes[next.node].taker = Taker::Handle;
+                next
+            }
+            _ => Self::handle(node),
+        }
     }
 
     pub(crate) fn all(&mut self, inputs: Vec<Handle>) -> Handle {
         let values = vec![0; inputs.len()];
         let kind = Kind::All { inputs: inputs.clone(), missing: values.len(), values };
         self.combine(kind, inputs)
+    }
+
+    pub(crate) fn both(&mut self, inputs: [Handle; 2]) -> Handle {
+        let op = Op { id: 0, on_value: false, on_failure: false, does: Does::Adapt };
+        let inputs = inputs.map(|input| match self.outcome(input) {
+            None => self.then(input, op.clone()),
+            Some(_) => input,
+        });
+        self.all(inputs.into())
     }
 
     pub(crate) fn race(&mut self, inputs: Vec<Handle>, keeps: bool) -> Handle {
@@ -202,8 +226,11 @@ impl Model {
             return;
         }
         self.nodes[node].done = Some(outcome.clone());
-        if let Taker::Node(node, index) = self.nodes[node].taker {
-            self.told(node, index, outcome);
+        if let Taker::Node(to, index) = self.nodes[node].taker {
+            let kind = &self.nodes[to].kind;
+            self.nodes[node].passing = matches!(kind, Kind::Step { .. } | Kind::Root { .. });
+            self.told(to, index, outcome);
+            self.nodes[node].passing = false;
         }
     }
 
@@ -214,7 +241,11 @@ impl Model {
             Kind::Root { .. } | Kind::Share { .. } => self.complete(node, outcome),
             Kind::Step { op, source } => match (op.take(), *source) {
                 (None, _) => self.complete(node, outcome),
-                (Some(op), _) if over => self.discard(&op),
+                (Some(op), source) if over => {
+                    self.discard(&op);
+                    // The losers of a race are in its result.
+                    self.abandon(source.node);
+                }
                 (Some(op), source) => self.call(node, &op, source, outcome),
             },
             Kind::All { inputs, values, missing } => match outcome {
@@ -250,11 +281,14 @@ impl Model {
             self.discard(op);
             return self.complete(node, outcome);
         }
-        if !matches!(op.does, Does::Fallback(_)) {
-            self.log.push(Event::Called(op.id, outcome.clone()));
+        match op.does {
+            Does::Fallback(_) => {}
+            Does::Ensure => self.log.push(Event::Called(op.id, Ok(0))),
+            _ => self.log.push(Event::Called(op.id, outcome.clone())),
         }
         let next = match &op.does {
             Does::Give(how) => return self.complete(node, how.give(op.id, number(&outcome))),
+            Does::Ensure => return self.complete(node, outcome),
             Does::Keep(promise) => {
                 let value = Ok(mix(op.id, 0));
                 promise.iter().for_each(|&promise| self.complete(promise, value.clone()));
@@ -265,6 +299,7 @@ impl Model {
                 self.drop_handle(*next);
                 return self.complete(node, how.give(op.id, 0));
             }
+            Does::Adapt => unreachable!("it is not called"),
             Does::Rest => {
                 let Kind::Race { inputs, winner, .. } = &mut self.nodes[source.node].kind else {
                     unreachable!("it follows a race")
@@ -282,6 +317,7 @@ impl Model {
     /// A promise or an operation becomes another future.
     pub(crate) fn link(&mut self, node: usize, next: Handle) {
         if let Some(outcome) = self.nodes[next.node].done.clone() {
+            self.drop_handle(next);
             return self.complete(node, outcome);
         }
         if self.nodes[node].taker == Taker::Gone {
@@ -306,7 +342,7 @@ impl Model {
         match op.does {
             Does::Keep(Some(promise)) => self.complete(promise, Err(BROKEN.into())),
             Does::Become(inner, _) | Does::Fallback(inner) => self.drop_handle(inner),
-            Does::Keep(None) | Does::Give(_) | Does::Rest => {}
+            Does::Keep(None) | Does::Ensure | Does::Give(_) | Does::Rest | Does::Adapt => {}
         }
     }
 
@@ -317,6 +353,9 @@ impl Model {
     }
 
     fn abandon(&mut self, node: usize) {
+        if let Kind::Step { op: Some(Op { does: Does::Adapt, .. }), source } = self.nodes[node].kind {
+            return self.abandon(source.node);
+        }
         let inputs = match &mut self.nodes[node].kind {
             Kind::All { inputs, .. } | Kind::Race { inputs, .. } => std::mem::take(inputs),
             &mut Kind::Share { hub } => match &mut self.nodes[hub].kind {
@@ -353,7 +392,7 @@ impl Model {
 
     fn visit(&mut self, handle: Handle, signal: &str, hearers: &mut BTreeSet<usize>) {
         let node = &mut self.nodes[handle.node];
-        if handle.deaf || node.done.is_some() {
+        if handle.deaf || node.done.is_some() && !node.passing {
             return;
         }
         node.signal = Some(signal.into());
@@ -377,11 +416,11 @@ impl Model {
         self.nodes[promise].handler.take()
     }
 
-    /// What the promise says of interrupts.
-    pub(crate) fn interrupted(&self, promise: usize) -> Option<String> {
+    /// What the promise says of interrupts; nothing is said of one whose masked future was killed.
+    pub(crate) fn interrupted(&self, promise: usize) -> Option<Option<&str>> {
         let node = &self.nodes[promise];
-        let killed = || node.done.is_some().then(|| KILLED.to_owned());
-        node.signal.clone().or_else(killed)
+        let killed_masked = node.done.is_some() && node.signal.as_deref() != Some(KILLED);
+        (!killed_masked).then_some(node.signal.as_deref())
     }
 
     // --- questions ---
