@@ -231,7 +231,10 @@ fn an_interrupt_drops_the_async_future() {
     next.interrupt("enough");
     dropped.recv().unwrap();
     let failure = next.wait().unwrap_err();
-    assert_eq!((failure.kind(), failure.to_string()), (FailureKind::Interrupted, "interrupted: enough".into()));
+    assert_eq!(
+        (failure.kind(), failure.to_string()),
+        (FailureKind::Interrupted, "interrupted: enough".into())
+    );
     assert!(send.send(1).is_err());
 }
 
@@ -295,7 +298,8 @@ fn a_worker_waits_for_what_its_pool_of_one_drives() {
     let pool = Pool::new(1).unwrap();
     let (send, receive) = oneshot::channel::<u32>();
     let waits = pool.spawn(move || {
-        let inner = Future::from_async(async move { receive.await.unwrap() + spawn(|| 1).await.unwrap() });
+        let inner =
+            Future::from_async(async move { receive.await.unwrap() + spawn(|| 1).await.unwrap() });
         inner.map(|n| n * 2).wait().unwrap()
     });
     let sender = thread::spawn(move || send.send(20).unwrap());

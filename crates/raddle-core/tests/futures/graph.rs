@@ -96,7 +96,9 @@ enum Name {
 
 #[derive(Clone, Copy, Debug)]
 enum Verb {
-    Promise { hears: bool },
+    Promise {
+        hears: bool,
+    },
     Ready(How),
     Op(Name, How),
     /// An operation whose closure sets a promise.
@@ -205,16 +207,15 @@ impl World {
                     How::Panic => drop(promise),
                 }
                 let broken = how == How::Panic;
-                self.model.complete(
-                    node,
-                    if broken { Err(BROKEN.into()) } else { how.give(id, 0) },
-                );
+                self.model
+                    .complete(node, if broken { Err(BROKEN.into()) } else { how.give(id, 0) });
             }
             Verb::Link => self.link(a, b)?,
             Verb::Interrupt | Verb::Kill => {
                 let (future, handle) = self.pick(a)?;
                 if let Verb::Kill = verb {
-                    let killed = if self.model.kill(handle) { Killed::BeforeStart } else { Killed::TooLate };
+                    let killed =
+                        if self.model.kill(handle) { Killed::BeforeStart } else { Killed::TooLate };
                     assert_eq!(future.kill(), killed);
                 } else {
                     future.interrupt(format!("stop {id}"));
@@ -279,9 +280,7 @@ impl World {
                 (false, true, keep, future.on_failure(move |e| f.note(Err(e.to_string()))))
             }
             Name::Ensure => (true, true, Does::Ensure, future.ensure(move || f.note(Ok(0)))),
-            Name::OnComplete => {
-                (true, true, keep, future.on_complete(move |r| f.note(outcome(r))))
-            }
+            Name::OnComplete => (true, true, keep, future.on_complete(move |r| f.note(outcome(r)))),
             Name::FlatMap | Name::Rescue | Name::Transform | Name::Or => {
                 unreachable!("{name:?} is made by `becoming`")
             }
@@ -403,7 +402,8 @@ impl World {
             (std::mem::take(&mut *self.log.lock().unwrap()), std::mem::take(&mut self.model.log));
         // Which of several promises hears first is not said.
         for log in [&mut real, &mut model] {
-            let heard = |a: &Event, b: &Event| matches!((a, b), (Event::Heard(..), Event::Heard(..)));
+            let heard =
+                |a: &Event, b: &Event| matches!((a, b), (Event::Heard(..), Event::Heard(..)));
             log.chunk_by_mut(heard).for_each(<[Event]>::sort);
         }
         assert_eq!(real, model);

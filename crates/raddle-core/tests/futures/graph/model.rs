@@ -83,15 +83,34 @@ pub(crate) enum Does {
 #[derive(Debug)]
 enum Kind {
     /// A promise; what it is linked to, or whose closure is to set it.
-    Root { linked: Option<Handle>, setter: Option<usize> },
+    Root {
+        linked: Option<Handle>,
+        setter: Option<usize>,
+    },
     /// An operation whose closure has not been called if it is there; then what follows, if that is a future.
-    Step { op: Option<Op>, source: Handle },
-    All { inputs: Vec<Handle>, values: Vec<u64>, missing: usize },
+    Step {
+        op: Option<Op>,
+        source: Handle,
+    },
+    All {
+        inputs: Vec<Handle>,
+        values: Vec<u64>,
+        missing: usize,
+    },
     /// With whether the losers are kept.
-    Race { inputs: Vec<Handle>, winner: usize, keeps: bool },
+    Race {
+        inputs: Vec<Handle>,
+        winner: usize,
+        keeps: bool,
+    },
     /// A shared future; its consumers by their order.
-    Hub { source: Handle, consumers: Vec<usize> },
-    Share { hub: usize },
+    Hub {
+        source: Handle,
+        consumers: Vec<usize>,
+    },
+    Share {
+        hub: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -353,7 +372,8 @@ impl Model {
     }
 
     fn abandon(&mut self, node: usize) {
-        if let Kind::Step { op: Some(Op { does: Does::Adapt, .. }), source } = self.nodes[node].kind {
+        if let Kind::Step { op: Some(Op { does: Does::Adapt, .. }), source } = self.nodes[node].kind
+        {
             return self.abandon(source.node);
         }
         let inputs = match &mut self.nodes[node].kind {
