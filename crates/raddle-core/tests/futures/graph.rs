@@ -17,7 +17,7 @@ use crate::support::{ON_PURPOSE, quiet};
 
 /// A value, and a share of what must be gone in the end.
 #[derive(Clone, Debug)]
-struct Value(u64, Arc<()>);
+struct Value(u64, #[allow(dead_code, reason = "it counts")] Arc<()>);
 
 type Made = Future<Value>;
 

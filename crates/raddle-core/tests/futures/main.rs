@@ -9,6 +9,7 @@ mod drops;
 mod graph;
 mod interrupts;
 mod memory;
+mod panics;
 mod races;
 mod semantics;
 mod stack;
