@@ -1,6 +1,7 @@
 //! The checks that run the tests under another tool: AddressSanitizer and valgrind.
 
 use crate::steps::{CONCURRENT, Outcome, cargo, outcome, root, target_dir};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -21,6 +22,7 @@ pub(crate) fn asan() -> Outcome {
     command.args(["test", "--target", ASAN_TARGET, "--lib", "--tests"]);
     command.args(CONCURRENT.iter().flat_map(|package| ["-p", package]));
     command.arg("--target-dir").arg(target_dir("asan"));
+    command.env("RADDLE_STRESS", stress("0.05"));
     let suppressions = root().join("xtask/lsan.supp");
     command.env("LSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     outcome(command.env("RUSTFLAGS", "-Zsanitizer=address --cfg raddle_plain_memory"))
@@ -41,7 +43,7 @@ pub(crate) fn valgrind() -> Outcome {
         // Fair scheduling, because valgrind runs one thread at a time and tests spin for each other.
         command.args(["--quiet", "--error-exitcode=9", "--fair-sched=yes"]);
         // One test at a time, or each would wait for the turns of the others' threads too.
-        command.arg(program).arg("--test-threads=1");
+        command.arg(program).arg("--test-threads=1").env("RADDLE_STRESS", stress("0.001"));
         if outcome(&mut command) != Outcome::Passed {
             all = Outcome::Failed;
         }
@@ -49,11 +51,19 @@ pub(crate) fn valgrind() -> Outcome {
     all
 }
 
+/// How long the long tests of futures are, of what is usual: that of the environment, or what this tool allows.
+fn stress(usual: &str) -> OsString {
+    std::env::var_os("RADDLE_STRESS").unwrap_or_else(|| usual.into())
+}
+
 /// Builds the test programs; `None` if that fails.
 fn test_programs() -> Option<Vec<PathBuf>> {
     let mut command = cargo();
     command.args(["test", "--no-run", "--lib", "--tests", "--message-format=json"]);
     command.args(CONCURRENT.iter().flat_map(|package| ["-p", package]));
+    command.arg("--target-dir").arg(target_dir("valgrind"));
+    // The allocator's memory for each node of a future, so that the tool sees them all.
+    command.env("RUSTFLAGS", "--cfg raddle_plain_memory");
     let output = command.stderr(Stdio::inherit()).output().ok()?;
     let messages = String::from_utf8_lossy(&output.stdout);
     output

@@ -209,7 +209,9 @@ fn a_full_ring_keeps_the_newest_or_the_oldest_and_counts_the_rest() {
 #[test]
 fn sleeping_workers_are_parked_and_woken_ones_are_told_by_whom() {
     let pool = pool(TraceLevel::Phase);
-    for _ in 0..20 {
+    // The one that sleeps may be the one that sits out for the guest, and then nobody is woken.
+    for round in 0.. {
+        assert!(round < 10_000, "nobody has ever been woken");
         // Until a worker sleeps, and has been seen to.
         let asleep = |trace: &Trace| {
             let last = |lane: &raddle_trace::Lane| lane.segments().last().map(|s| s.state);
@@ -220,10 +222,12 @@ fn sleeping_workers_are_parked_and_woken_ones_are_told_by_whom() {
         }
         let both = Barrier::new(2);
         pool.run(|w| _ = w.join(|_| both.wait(), |_| both.wait()));
+        if !pool.trace().wakes().latency.is_empty() {
+            break;
+        }
     }
     let trace = pool.trace();
     assert!(count(&trace, EventKind::Unpark) > 0);
-    assert!(!trace.wakes().latency.is_empty());
     assert!(trace.workers().iter().any(|worker| worker.parks > 0));
     assert_adds_up(&trace);
 }

@@ -3,10 +3,14 @@
 //! `RADDLE_STRESS=n` makes the long tests n times as long; below 1 it makes them shorter.
 #![allow(missing_docs)]
 
+mod async_both_ways;
 mod chains;
 mod drops;
+mod graph;
 mod interrupts;
 mod memory;
+mod panics;
+mod races;
 mod semantics;
 mod stack;
 mod support;

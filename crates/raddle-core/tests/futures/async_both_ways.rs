@@ -1,0 +1,308 @@
+//! Futures in async runtimes, and async futures on a pool.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc as std_mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use raddle_core::{FailureKind, Future, Killed, Pool, Promise, scope_local, spawn};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::support::{blow, kind, scaled};
+
+fn runtimes() -> [Runtime; 2] {
+    [
+        Builder::new_current_thread().enable_time().build().unwrap(),
+        Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap(),
+    ]
+}
+
+/// A chain on a task of the pool, awaited many times by many tasks.
+async fn awaits(count: usize) -> usize {
+    let mut sum = 0;
+    for n in 0..count {
+        sum += spawn(move || n).map(|n| n + 1).flat_map(|n| spawn(move || n)).await.unwrap();
+    }
+    sum
+}
+
+#[test]
+fn awaited_in_tokio() {
+    let count = scaled(2_000);
+    for runtime in runtimes() {
+        let sum = runtime.block_on(async {
+            let tasks: Vec<_> = (0..4).map(|_| tokio::spawn(awaits(count / 4))).collect();
+            let mut sum = 0;
+            for task in tasks {
+                sum += task.await.unwrap();
+            }
+            sum
+        });
+        let each = count / 4;
+        assert_eq!(sum, 4 * each * (each + 1) / 2);
+    }
+}
+
+#[test]
+fn awaited_in_smol() {
+    let count = scaled(2_000);
+    let sum = smol::block_on(async {
+        let (one, other) = (smol::spawn(awaits(count)), awaits(count));
+        other.await + one.await
+    });
+    assert_eq!(sum, count * (count + 1));
+}
+
+#[test]
+fn failures_are_awaited_as_results() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let panicked = spawn(blow::<u32>).await;
+            assert_eq!(kind(panicked), FailureKind::Panicked);
+            let (promise, future) = Promise::<u32>::new();
+            drop(promise);
+            assert_eq!(kind(future.await), FailureKind::Broken);
+            assert_eq!(Future::ready(3).await.unwrap(), 3);
+        });
+    }
+}
+
+/// `timeout` drops what awaits, which interrupts the source; a masked one is left alone.
+#[test]
+fn a_timeout_interrupts_the_source() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (promise, future) = Promise::<u32>::new();
+            let limit = Duration::from_millis(1);
+            let next = future.map(|n| n + 1).flat_map(Future::ready);
+            assert!(tokio::time::timeout(limit, next.into_future()).await.is_err());
+            let why = promise.interrupted().expect("it was dropped while it waited");
+            assert_eq!(why.to_string(), "what awaited it was dropped");
+
+            let (promise, future) = Promise::<u32>::new();
+            assert!(tokio::time::timeout(limit, future.masked().into_future()).await.is_err());
+            assert!(promise.interrupted().is_none());
+        });
+    }
+}
+
+#[test]
+fn an_awaiting_future_that_is_done_or_was_never_polled_interrupts_nobody() {
+    let (promise, future) = Promise::<u32>::new();
+    drop(future.into_future());
+    assert!(promise.interrupted().is_none());
+    let (promise, future) = Promise::<u32>::new();
+    let heard = Arc::new(AtomicBool::new(false));
+    let hears = heard.clone();
+    let (source, inner) = Promise::with_interrupt(move |_| hears.store(true, Ordering::SeqCst));
+    promise.link(inner);
+    let mut awaiting = future.into_future();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(pin!(&mut awaiting).poll(&mut context).is_pending());
+    source.set(1);
+    drop(awaiting);
+    assert!(!heard.load(Ordering::SeqCst));
+}
+
+/// The waker of the latest poll is woken, and no other.
+#[test]
+fn a_future_moves_from_task_to_task() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (promise, future) = Promise::<u32>::new();
+            let mut awaiting = future.into_future();
+            let (polled, was_polled) = oneshot::channel();
+            let first = tokio::spawn(async move {
+                poll_fn(|cx| {
+                    assert!(pin!(&mut awaiting).poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                polled.send(awaiting).ok().expect("the test waits");
+            });
+            let awaiting = was_polled.await.unwrap();
+            first.await.unwrap();
+            let second = tokio::spawn(awaiting);
+            promise.set(5);
+            assert_eq!(second.await.unwrap().unwrap(), 5);
+        });
+    }
+}
+
+// --- from async ---
+
+#[test]
+fn a_pool_of_one_drives_timers_and_channels_of_tokio() {
+    let pool = Pool::new(1).unwrap();
+    let [runtime, other] = runtimes();
+    drop(runtime);
+    let handle = other.handle().clone();
+    let timer = pool.spawn_async(async move {
+        let sleep = {
+            let _entered = handle.enter();
+            tokio::time::sleep(Duration::from_millis(1))
+        };
+        sleep.await;
+        7
+    });
+    assert_eq!(timer.wait().unwrap(), 7);
+    let (send, mut receive) = mpsc::channel::<usize>(1);
+    let sum = pool.spawn_async(async move {
+        let mut sum = 0;
+        while let Some(n) = receive.recv().await {
+            sum += n;
+        }
+        sum
+    });
+    // Wakes from another thread, many times.
+    let count = scaled(20_000);
+    let sender = thread::spawn(move || (0..count).for_each(|n| send.blocking_send(n).unwrap()));
+    sender.join().unwrap();
+    assert_eq!(sum.wait().unwrap(), count * (count - 1) / 2);
+}
+
+/// Woken by two threads at once, at any moment: no wake is lost, and it is never polled by two.
+#[test]
+fn wakes_race_with_polls() {
+    let pool = Pool::new(2).unwrap();
+    let target = scaled(20_000);
+    let ticks = Arc::new(AtomicUsize::new(0));
+    let waker = Arc::new(Mutex::new(None::<Waker>));
+    let polling = AtomicBool::new(false);
+    let future = {
+        let (ticks, waker) = (ticks.clone(), waker.clone());
+        pool.spawn_async(poll_fn(move |cx| {
+            assert!(!polling.swap(true, Ordering::SeqCst), "polled by two threads");
+            *waker.lock().unwrap() = Some(cx.waker().clone());
+            let over = ticks.load(Ordering::SeqCst) >= 2 * target;
+            polling.store(false, Ordering::SeqCst);
+            if over { Poll::Ready(()) } else { Poll::Pending }
+        }))
+    };
+    thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                for _ in 0..target {
+                    ticks.fetch_add(1, Ordering::SeqCst);
+                    let waker = waker.lock().unwrap().clone();
+                    if let Some(waker) = waker {
+                        waker.wake();
+                    }
+                }
+            });
+        }
+    });
+    future.wait().unwrap();
+}
+
+/// Tells when it is dropped.
+struct Tells(std_mpsc::Sender<()>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        self.0.send(()).ok();
+    }
+}
+
+/// An async future that has been polled once and waits for the sender, and tells when it is dropped.
+fn hangs(pool: &Pool) -> (Future<u32>, oneshot::Sender<u32>, std_mpsc::Receiver<()>) {
+    let (send, receive) = oneshot::channel();
+    let (dropped, was_dropped) = std_mpsc::channel();
+    let (begun, has_begun) = std_mpsc::channel();
+    let tells = Tells(dropped);
+    let future = pool.spawn_async(async move {
+        let _tells = tells;
+        begun.send(()).unwrap();
+        receive.await.unwrap()
+    });
+    has_begun.recv().unwrap();
+    (future, send, was_dropped)
+}
+
+#[test]
+fn an_interrupt_drops_the_async_future() {
+    let pool = Pool::new(1).unwrap();
+    let (future, send, dropped) = hangs(&pool);
+    let next = future.map(|n| n + 1);
+    next.interrupt("enough");
+    dropped.recv().unwrap();
+    let failure = next.wait().unwrap_err();
+    assert_eq!(
+        (failure.kind(), failure.to_string()),
+        (FailureKind::Interrupted, "interrupted: enough".into())
+    );
+    assert!(send.send(1).is_err());
+}
+
+#[test]
+fn a_kill_drops_the_async_future() {
+    let pool = Pool::new(1).unwrap();
+    let (future, send, dropped) = hangs(&pool);
+    assert_ne!(future.kill(), Killed::TooLate);
+    dropped.recv().unwrap();
+    assert_eq!(kind(future.wait()), FailureKind::Killed);
+    assert!(send.send(1).is_err());
+}
+
+#[test]
+fn dropping_the_raddle_future_detaches() {
+    let pool = Pool::new(1).unwrap();
+    let (future, send, dropped) = hangs(&pool);
+    drop(future);
+    assert!(dropped.try_recv().is_err());
+    send.send(1).expect("it still waits");
+    dropped.recv().unwrap();
+}
+
+#[test]
+fn a_panic_in_a_poll_is_a_failure() {
+    let pool = Pool::new(1).unwrap();
+    let at_once = pool.spawn_async(async { blow::<u32>() });
+    assert_eq!(kind(at_once.wait()), FailureKind::Panicked);
+    let (send, receive) = oneshot::channel::<u32>();
+    let later = pool.spawn_async(async {
+        receive.await.unwrap();
+        blow::<u32>()
+    });
+    send.send(1).unwrap();
+    assert_eq!(kind(later.wait()), FailureKind::Panicked);
+}
+
+scope_local! { static USER: u32; }
+
+#[test]
+fn every_poll_sees_the_locals_of_who_made_it() {
+    let pool = Pool::new(1).unwrap();
+    let (send, mut receive) = mpsc::channel::<()>(1);
+    let future = USER.bind(7).run(|| {
+        pool.spawn_async(async move {
+            let mut polls = vec![USER.get()];
+            while receive.recv().await.is_some() {
+                polls.push(USER.get());
+            }
+            polls
+        })
+    });
+    USER.bind(8).run(|| (0..10).for_each(|_| send.blocking_send(()).unwrap()));
+    drop(send);
+    assert_eq!(future.wait().unwrap(), vec![Some(7); 11]);
+}
+
+/// A worker that waits for an async future on its own pool of one polls it itself.
+#[test]
+fn a_worker_waits_for_what_its_pool_of_one_drives() {
+    let pool = Pool::new(1).unwrap();
+    let (send, receive) = oneshot::channel::<u32>();
+    let waits = pool.spawn(move || {
+        let inner =
+            Future::from_async(async move { receive.await.unwrap() + spawn(|| 1).await.unwrap() });
+        inner.map(|n| n * 2).wait().unwrap()
+    });
+    let sender = thread::spawn(move || send.send(20).unwrap());
+    assert_eq!(waits.wait().unwrap(), 42);
+    sender.join().unwrap();
+}

@@ -1,0 +1,456 @@
+//! Random graphs of operations, completed, interrupted, killed and dropped in random order, against a plain model.
+//!
+//! After each step the calls of closures with what they were given and the interrupts heard, in their order, the
+//! futures that are done and what promises say of interrupts are those of the model; in the end the results are, and
+//! nothing is left over.
+
+mod model;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use raddle_core::{Failure, Future, Killed, Promise, collect, first, select};
+
+use self::model::{BROKEN, CYCLE, Does, Event, Handle, How, Model, Op, Outcome, fold, mix, number};
+use crate::support::{ON_PURPOSE, quiet};
+
+/// A value, and a share of what must be gone in the end.
+#[derive(Clone, Debug)]
+struct Value(u64, #[allow(dead_code, reason = "it counts")] Arc<()>);
+
+type Made = Future<Value>;
+
+/// Fewer than completions nest before some are put off, which changes the order.
+const MOST_NESTED: usize = 10;
+
+#[derive(Default)]
+struct World {
+    model: Model,
+    log: Arc<Mutex<Vec<Event>>>,
+    share: Arc<()>,
+    futures: Vec<(Made, Handle)>,
+    promises: Vec<(Promise<Value>, usize)>,
+    /// Promises whose handlers do not count any more: they were linked.
+    linked: Arc<Mutex<Vec<usize>>>,
+    nested: usize,
+}
+
+fn outcome(result: &Result<Value, Failure>) -> Outcome {
+    result.as_ref().map(|value| value.0).map_err(Failure::to_string)
+}
+
+/// What a closure does besides: it says that it was called, and returns or panics as it is to.
+#[derive(Clone)]
+struct Closure {
+    id: usize,
+    how: How,
+    log: Arc<Mutex<Vec<Event>>>,
+    share: Arc<()>,
+}
+
+impl Closure {
+    fn note(&self, given: Outcome) {
+        self.log.lock().unwrap().push(Event::Called(self.id, given));
+    }
+
+    fn call(&self, given: Outcome) -> Result<Value, Failure> {
+        let n = number(&given);
+        self.note(given);
+        if self.how == How::Panic {
+            panic!("{ON_PURPOSE} {}", self.id);
+        }
+        let value = self.how.give(self.id, n);
+        value.map(|n| Value(n, self.share.clone())).map_err(Failure::message)
+    }
+
+    fn map(&self, given: u64) -> Value {
+        self.call(Ok(given)).expect("it does not fail")
+    }
+
+    /// Returns the future that it holds, or does not.
+    fn become_of(&self, given: Outcome, next: Made) -> Made {
+        match self.call(given) {
+            Ok(_) => next,
+            Err(failure) => Future::failed(failure),
+        }
+    }
+}
+
+/// The operations that have a source and a closure.
+#[derive(Clone, Copy, Debug)]
+enum Name {
+    Map,
+    AndThen,
+    MapResult,
+    Recover,
+    OnSuccess,
+    OnFailure,
+    OnComplete,
+    Ensure,
+    FlatMap,
+    Rescue,
+    Transform,
+    Or,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Promise {
+        hears: bool,
+    },
+    Ready(How),
+    Op(Name, How),
+    /// An operation whose closure sets a promise.
+    Sets,
+    Zip,
+    Collect,
+    First,
+    Select,
+    Share,
+    Mask,
+    Set(How),
+    Link,
+    Interrupt,
+    Kill,
+    Drop,
+    Take,
+}
+
+/// A step: what to do, with which futures or promises.
+type Step = (Verb, usize, usize, usize);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    use Name::*;
+    let how = || prop_oneof![6 => Just(How::Value), 2 => Just(How::Fail), 1 => Just(How::Panic)];
+    let name = || {
+        let effects = prop::sample::select(&[OnSuccess, OnFailure, OnComplete, Ensure][..]);
+        let values = prop::sample::select(&[Map, AndThen, MapResult, Recover][..]);
+        let futures = prop::sample::select(&[FlatMap, Rescue, Transform, Or][..]);
+        prop_oneof![1 => effects, 2 => values, 3 => futures]
+    };
+    let verb = prop_oneof![
+        6 => any::<bool>().prop_map(|hears| Verb::Promise { hears }),
+        1 => how().prop_map(Verb::Ready),
+        12 => (name(), how()).prop_map(|(name, how)| Verb::Op(name, how)),
+        2 => prop::sample::select(&[Verb::Zip, Verb::Collect, Verb::First, Verb::Select][..]),
+        2 => prop::sample::select(&[Verb::Sets, Verb::Share, Verb::Mask][..]),
+        3 => how().prop_map(Verb::Set),
+        2 => Just(Verb::Link),
+        3 => Just(Verb::Interrupt),
+        2 => prop::sample::select(&[Verb::Kill, Verb::Drop, Verb::Take][..]),
+    ];
+    let index = || 0..64_usize;
+    prop::collection::vec((verb, index(), index(), index()), 1..60)
+}
+
+impl World {
+    fn closure(&self, id: usize, how: How) -> Closure {
+        Closure { id, how, log: self.log.clone(), share: self.share.clone() }
+    }
+
+    fn add(&mut self, future: Made, handle: Handle) {
+        self.futures.push((future, handle));
+    }
+
+    fn pick(&mut self, index: usize) -> Option<(Made, Handle)> {
+        let count = self.futures.len();
+        (count > 0).then(|| self.futures.remove(index % count))
+    }
+
+    fn step(&mut self, id: usize, (verb, a, b, c): Step) -> Option<()> {
+        match verb {
+            Verb::Promise { hears } => self.make_promise(id, hears),
+            Verb::Ready(how) => {
+                let how = if how == How::Panic { How::Fail } else { how };
+                let result = how.give(id, 0);
+                let value = result.clone().map(|n| Value(n, self.share.clone()));
+                let handle = self.model.done(result);
+                self.add(Future::from_result(value.map_err(Failure::message)), handle);
+            }
+            Verb::Op(name @ (Name::FlatMap | Name::Rescue | Name::Transform | Name::Or), how) => {
+                let (source, inner) = (self.pick(a)?, self.pick(b));
+                let Some(inner) = inner else { return Some(self.futures.push(source)) };
+                self.becoming(id, name, how, source, inner);
+            }
+            Verb::Op(name, how) => {
+                let source = self.pick(a)?;
+                self.operation(id, name, how, source);
+            }
+            Verb::Sets => self.setting(id, a, b)?,
+            Verb::Zip | Verb::Collect | Verb::First | Verb::Select => {
+                if self.futures.len() < 3 || self.nested >= MOST_NESTED {
+                    return None;
+                }
+                self.nested += 1;
+                let inputs = [self.pick(a)?, self.pick(b)?, self.pick(c)?];
+                self.combination(id, verb, inputs);
+            }
+            Verb::Share if self.nested < MOST_NESTED => {
+                self.nested += 1;
+                let (future, handle) = self.pick(a)?;
+                let shared = future.shared();
+                for handle in self.model.share(handle, 2) {
+                    self.add(shared.future(), handle);
+                }
+            }
+            Verb::Share => {}
+            Verb::Mask => {
+                let (future, handle) = self.pick(a)?;
+                self.add(future.masked(), Handle { deaf: true, ..handle });
+            }
+            Verb::Set(how) => {
+                let (promise, node) = self.pick_promise(a)?;
+                match how {
+                    How::Value => promise.set(Value(mix(id, 0), self.share.clone())),
+                    How::Fail => promise.fail(Failure::message(format!("no {id}"))),
+                    How::Panic => drop(promise),
+                }
+                let broken = how == How::Panic;
+                self.model
+                    .complete(node, if broken { Err(BROKEN.into()) } else { how.give(id, 0) });
+            }
+            Verb::Link => self.link(a, b)?,
+            Verb::Interrupt | Verb::Kill => {
+                let (future, handle) = self.pick(a)?;
+                if let Verb::Kill = verb {
+                    let killed =
+                        if self.model.kill(handle) { Killed::BeforeStart } else { Killed::TooLate };
+                    assert_eq!(future.kill(), killed);
+                } else {
+                    future.interrupt(format!("stop {id}"));
+                    self.model.interrupt(handle, &format!("stop {id}"));
+                }
+                self.add(future, handle);
+            }
+            Verb::Drop => {
+                let (future, handle) = self.pick(a)?;
+                drop(future);
+                self.model.drop_handle(handle);
+            }
+            Verb::Take => {
+                let (future, handle) = self.pick(a)?;
+                match future.wait_timeout(Duration::ZERO) {
+                    Ok(result) => {
+                        assert_eq!(Some(&outcome(&result)), self.model.outcome(handle));
+                        self.model.drop_handle(handle);
+                    }
+                    Err(future) => self.add(future, handle),
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn make_promise(&mut self, id: usize, hears: bool) {
+        let (log, linked) = (self.log.clone(), self.linked.clone());
+        let (promise, future) = match hears {
+            true => Promise::with_interrupt(move |why| {
+                if !linked.lock().unwrap().contains(&id) {
+                    log.lock().unwrap().push(Event::Heard(id, why.to_string()));
+                }
+            }),
+            false => Promise::new(),
+        };
+        let node = self.model.promise(hears.then_some(id));
+        self.promises.push((promise, node));
+        self.add(future, Handle { node, deaf: false });
+    }
+
+    fn pick_promise(&mut self, index: usize) -> Option<(Promise<Value>, usize)> {
+        let count = self.promises.len();
+        (count > 0).then(|| self.promises.remove(index % count))
+    }
+
+    /// Operations whose closure returns a value, or nothing.
+    fn operation(&mut self, id: usize, name: Name, how: How, (future, handle): (Made, Handle)) {
+        let how = if let (Name::Map, How::Fail) = (name, how) { How::Value } else { how };
+        let f = self.closure(id, how);
+        let (give, keep) = (Does::Give(how), Does::Keep(None));
+        // Called for a value, called for a failure, and then.
+        let (on_value, on_failure, does, future) = match name {
+            Name::Map => (true, false, give, future.map(move |v| f.map(v.0))),
+            Name::AndThen => (true, false, give, future.and_then(move |v| f.call(Ok(v.0)))),
+            Name::MapResult => (true, true, give, future.map_result(move |r| f.call(outcome(&r)))),
+            Name::Recover => {
+                (false, true, give, future.recover(move |e| f.call(Err(e.to_string()))))
+            }
+            Name::OnSuccess => (true, false, keep, future.on_success(move |v| f.note(Ok(v.0)))),
+            Name::OnFailure => {
+                (false, true, keep, future.on_failure(move |e| f.note(Err(e.to_string()))))
+            }
+            Name::Ensure => (true, true, Does::Ensure, future.ensure(move || f.note(Ok(0)))),
+            Name::OnComplete => (true, true, keep, future.on_complete(move |r| f.note(outcome(r)))),
+            Name::FlatMap | Name::Rescue | Name::Transform | Name::Or => {
+                unreachable!("{name:?} is made by `becoming`")
+            }
+        };
+        let handle = self.model.then(handle, Op { id, on_value, on_failure, does });
+        self.add(future, handle);
+    }
+
+    /// Operations whose closure returns a future.
+    fn becoming(
+        &mut self,
+        id: usize,
+        name: Name,
+        how: How,
+        (future, handle): (Made, Handle),
+        (next, inner): (Made, Handle),
+    ) {
+        let f = self.closure(id, how);
+        let does = Does::Become(inner, how);
+        let (on_value, on_failure, does, future) = match name {
+            Name::FlatMap => {
+                (true, false, does, future.flat_map(move |v| f.become_of(Ok(v.0), next)))
+            }
+            Name::Rescue => {
+                let rescue = move |e: Failure| f.become_of(Err(e.to_string()), next);
+                (false, true, does, future.rescue(rescue))
+            }
+            Name::Transform => {
+                (true, true, does, future.transform(move |r| f.become_of(outcome(&r), next)))
+            }
+            _ => (false, true, Does::Fallback(inner), future.or(next)),
+        };
+        let handle = self.model.then(handle, Op { id, on_value, on_failure, does });
+        self.add(future, handle);
+    }
+
+    /// `ensure` with a closure that sets a promise.
+    fn setting(&mut self, id: usize, a: usize, b: usize) -> Option<()> {
+        if self.nested >= MOST_NESTED || self.futures.is_empty() {
+            return None;
+        }
+        let (promise, node) = self.pick_promise(a)?;
+        let (future, handle) = self.pick(b)?;
+        // Nobody would ever complete it.
+        if self.model.waits_for(handle.node, node, true) {
+            self.add(future, handle);
+            self.promises.push((promise, node));
+            return None;
+        }
+        self.nested += 1;
+        let f = self.closure(id, How::Value);
+        let set = move |result: &Result<Value, Failure>| {
+            f.note(outcome(result));
+            promise.set(Value(mix(id, 0), f.share.clone()));
+        };
+        let does = Does::Keep(Some(node));
+        let future = future.on_complete(set);
+        let handle = self.model.then(handle, Op { id, on_value: true, on_failure: true, does });
+        self.add(future, handle);
+        Some(())
+    }
+
+    fn combination(&mut self, id: usize, verb: Verb, inputs: [(Made, Handle); 3]) {
+        let f = self.closure(id, How::Value);
+        let [(x, hx), (y, hy), (z, hz)] = inputs;
+        let map = Op { id, on_value: true, on_failure: false, does: Does::Give(How::Value) };
+        let (future, handle) = match verb {
+            Verb::Zip => {
+                self.add(z, hz);
+                let both = self.model.both([hx, hy]);
+                let future = x.zip(y).map(move |(x, y)| f.map(fold([x.0, y.0])));
+                (future, self.model.then(both, map))
+            }
+            Verb::Collect => {
+                let all = self.model.all(vec![hx, hy, hz]);
+                let values = move |v: Vec<Value>| f.map(fold(v.iter().map(|v| v.0)));
+                (collect([x, y, z]).map(values), self.model.then(all, map))
+            }
+            Verb::First => (first([x, y, z]), self.model.race(vec![hx, hy, hz], false)),
+            _ => {
+                let race = self.model.race(vec![hx, hy, hz], true);
+                let future = select([x, y, z]).flat_map(move |(winner, _, mut rest)| {
+                    f.note(outcome(&winner));
+                    rest.remove(0)
+                });
+                let op = Op { on_failure: true, does: Does::Rest, ..map };
+                (future, self.model.then(race, op))
+            }
+        };
+        self.add(future, handle);
+    }
+
+    fn link(&mut self, a: usize, b: usize) -> Option<()> {
+        if self.futures.is_empty() {
+            return None;
+        }
+        let (promise, node) = self.pick_promise(a)?;
+        let (future, handle) = self.pick(b)?;
+        let waits = |later| self.model.waits_for(handle.node, node, later);
+        if waits(false) {
+            promise.link(future);
+            self.model.drop_handle(handle);
+            self.model.complete(node, Err(CYCLE.into()));
+        } else if waits(true) || self.model.outcome(Handle { node, deaf: false }).is_some() {
+            // A cycle to be, which nothing would end; or killed, when it is not said who hears of that.
+            self.add(future, handle);
+            self.promises.push((promise, node));
+        } else {
+            self.linked.lock().unwrap().extend(self.model.deafen(node));
+            promise.link(future);
+            self.model.link(node, handle);
+        }
+        Some(())
+    }
+
+    /// Both sides have come to the same.
+    fn check(&mut self) {
+        let (mut real, mut model) =
+            (std::mem::take(&mut *self.log.lock().unwrap()), std::mem::take(&mut self.model.log));
+        // Which of several promises hears first is not said.
+        for log in [&mut real, &mut model] {
+            let heard =
+                |a: &Event, b: &Event| matches!((a, b), (Event::Heard(..), Event::Heard(..)));
+            log.chunk_by_mut(heard).for_each(<[Event]>::sort);
+        }
+        assert_eq!(real, model);
+        for (future, handle) in &self.futures {
+            assert_eq!(future.is_done(), self.model.outcome(*handle).is_some(), "{handle:?}");
+        }
+        for (promise, node) in &self.promises {
+            let interrupted = promise.interrupted().map(|why| why.to_string());
+            if let Some(expected) = self.model.interrupted(*node) {
+                assert_eq!(interrupted.as_deref(), expected, "promise {node}");
+            }
+        }
+    }
+}
+
+fn run(steps: Vec<Step>) {
+    let mut world = World::default();
+    let count = steps.len();
+    for (id, step) in steps.into_iter().enumerate() {
+        world.step(id, step);
+        world.check();
+    }
+    for id in count.. {
+        if world.promises.is_empty() {
+            break;
+        }
+        world.step(id, (Verb::Set(How::Panic), 0, 0, 0));
+        world.check();
+    }
+    for (future, handle) in std::mem::take(&mut world.futures) {
+        let expected = world.model.outcome(handle).expect("all promises are completed").clone();
+        assert_eq!(outcome(&future.wait()), expected);
+    }
+    assert_eq!(Arc::strong_count(&world.share), 1, "something was left over");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: crate::support::scaled(60_000) as u32,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_graphs_are_as_the_model_says(steps in steps()) {
+        quiet();
+        run(steps);
+    }
+}
