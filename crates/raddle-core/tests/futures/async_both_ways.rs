@@ -122,7 +122,7 @@ fn a_future_moves_from_task_to_task() {
                     Poll::Ready(())
                 })
                 .await;
-                polled.send(awaiting).ok().expect("the test waits");
+                assert!(polled.send(awaiting).is_ok(), "the test waits");
             });
             let awaiting = was_polled.await.unwrap();
             first.await.unwrap();

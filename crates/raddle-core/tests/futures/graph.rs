@@ -170,7 +170,10 @@ impl World {
             }
             Verb::Op(name @ (Name::FlatMap | Name::Rescue | Name::Transform | Name::Or), how) => {
                 let (source, inner) = (self.pick(a)?, self.pick(b));
-                let Some(inner) = inner else { return Some(self.futures.push(source)) };
+                let Some(inner) = inner else {
+                    self.futures.push(source);
+                    return Some(());
+                };
                 self.becoming(id, name, how, source, inner);
             }
             Verb::Op(name, how) => {

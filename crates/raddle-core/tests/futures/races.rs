@@ -12,9 +12,11 @@ use crate::support::{Account, Counted, scaled};
 
 type Live = Arc<AtomicUsize>;
 type End = Result<(), FailureKind>;
+type Produce = fn(Promise<Counted>, &Live);
+type Consume = fn(Future<Counted>) -> Option<Result<Counted, Failure>>;
 
 /// What the producer does, and how the future ends by that.
-const PRODUCERS: &[(&str, fn(Promise<Counted>, &Live), End)] = &[
+const PRODUCERS: &[(&str, Produce, End)] = &[
     ("set", |p, live| p.set(Counted::new(live)), Ok(())),
     ("fail", |p, _| p.fail(Failure::message("no")), Err(FailureKind::Error)),
     ("drop", |p, _| drop(p), Err(FailureKind::Broken)),
@@ -50,7 +52,7 @@ const PRODUCERS: &[(&str, fn(Promise<Counted>, &Live), End)] = &[
 ];
 
 /// What the consumer does; the result, if it takes it.
-const CONSUMERS: &[(&str, fn(Future<Counted>) -> Option<Result<Counted, Failure>>)] = &[
+const CONSUMERS: &[(&str, Consume)] = &[
     ("wait", |f| Some(f.wait())),
     ("map", |f| Some(f.map(|value| value).wait())),
     ("flat_map", |f| Some(f.flat_map(Future::ready).wait())),
