@@ -151,22 +151,6 @@
 //!
 //! [`names`] has the names of all this in other libraries.
 //!
-//! # What everybody knows: scope locals
-//!
-//! A scope local is bound for the time of a call, for all code that runs on behalf of it, on whichever thread:
-//!
-//! ```
-//! raddle::scope_local! { static USER: String; }
-//!
-//! let greeting = USER.bind("ada".into()).run(|| {
-//!     raddle::spawn(|| USER.with(|user| format!("hello {user}"))).wait()
-//! });
-//! assert_eq!(greeting.unwrap(), "hello ada");
-//! ```
-//!
-//! Forks and tasks of scopes inherit all bindings at no cost; spawned tasks and continuations those of values they may
-//! share. [`Snapshot`] takes them to threads that raddle does not start.
-//!
 //! # Pools, guests, hooks
 //!
 //! ```
@@ -296,12 +280,6 @@
 //! | `RAYON_NUM_THREADS` | `RADDLE_NUM_THREADS` | |
 //! | `spawn_fifo`, `scope_fifo`, `broadcast`, `yield_now` | none | |
 //! | `par_iter` and all parallel iterators | none | |
-//!
-//! # Not there yet
-//!
-//! What combines futures (`map`, `and_then`, `collect` and their kin), promises and interrupts;
-//! locks that take one atomic operation a pair, re-entrant locks and condition variables; the
-//! recording of traces by a pool.
 
 #![forbid(unsafe_code)]
 

@@ -15,9 +15,9 @@ use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt::Interrupt;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Errand, Inputs, Visitor};
-use crate::future::wait;
 use crate::future::watch::{Watch, Watched};
-use crate::local::{self, Capture, Context};
+use crate::future::{wait, walk};
+use crate::local::Snapshot;
 use crate::panics::discard;
 use crate::pool::{Pool, Worker};
 
@@ -118,8 +118,10 @@ impl<T: Send + 'static> Future<T> {
     /// the global one.
     ///
     /// It is polled with the scope locals of the code that called this, first as soon as a worker is free, then
-    /// whenever it was woken. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
-    /// raddle future detaches, as always. A panic in a poll makes it fail. One allocation for the async
+    /// whenever it was woken. (So what it awaits of other runtimes, timers of tokio say, needs that runtime to be
+    /// entered.) Each poll is a task of the pool: hooks are called round each. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
+    /// raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who could
+    /// wake it, or the pool is gone when it is woken. One allocation for the async
     /// future, and one for each poll.
     ///
     /// ```
@@ -153,7 +155,7 @@ impl Pool {
 /// An async future that a pool drives.
 struct Driven<F, T> {
     home: crate::pool::Home,
-    context: Context,
+    context: Snapshot,
     state: Mutex<Drive<F, T>>,
 }
 
@@ -181,7 +183,7 @@ where
     fn start(home: crate::pool::Home, future: F) -> Future<T> {
         let driven = Arc::new(Driven {
             home,
-            context: local::capture(),
+            context: Snapshot::capture(),
             state: Mutex::new(Drive {
                 work: None,
                 turn: None,
@@ -277,8 +279,24 @@ where
             Some(work) => {
                 state.over = true;
                 drop(state);
-                work.end(&self.context, Err(why.into()));
+                // What it awaits may be another of these, and so on.
+                let (context, result) = (self.context.clone(), Err(why.into()));
+                walk::abandon(Arc::new(Ending(Mutex::new(Some((work, context, result))))));
             }
+        }
+    }
+}
+
+/// An end that has come: brought about now, or when this thread is less deep.
+struct Ending<F, T>(Mutex<Option<(Work<F, T>, Snapshot, Result<T, Failure>)>>);
+
+impl<F: Send, T: Send + 'static> Inputs for Ending<F, T> {
+    fn visit(&self, _: &mut Visitor) {}
+
+    fn abandoned(&self) {
+        let end = self.0.lock().take();
+        if let Some((work, context, result)) = end {
+            work.end(&context, result);
         }
     }
 }
@@ -303,7 +321,7 @@ where
 
 impl<F, T: Send + 'static> Work<F, T> {
     /// Drops the async future, then completes.
-    fn end(self, context: &Context, result: Result<T, Failure>) {
+    fn end(self, context: &Snapshot, result: Result<T, Failure>) {
         context.run(|| discard(self.future));
         self.promise.complete(result);
     }
@@ -325,14 +343,12 @@ where
     F: std::future::Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    /// Who waits may run the next poll; interrupts come by the handler.
+    /// Who waits may run the next poll. Interrupts come by the handler; a poll that runs can ask for them, too.
     fn visit(&self, visitor: &mut Visitor) {
-        if let Errand::Gather = visitor.errand {
-            // What it awaits, only it knows.
-            visitor.found.opaque = true;
-            if let Some(turn) = &self.state.lock().turn {
-                turn.visit(visitor);
-            }
+        // What it awaits, only it knows.
+        visitor.found.opaque |= matches!(visitor.errand, Errand::Gather);
+        if let Some(turn) = &self.state.lock().turn {
+            turn.visit(visitor);
         }
     }
 }

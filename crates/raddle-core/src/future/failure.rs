@@ -169,6 +169,11 @@ impl Failure {
         Failure::plain(FailureKind::TimedOut)
     }
 
+    /// The failure of a promise that is dropped without a value.
+    pub fn broken() -> Failure {
+        Failure::plain(FailureKind::Broken)
+    }
+
     pub(crate) fn killed() -> Failure {
         Failure::plain(FailureKind::Killed)
     }

@@ -121,6 +121,7 @@ impl<T> Future<T> {
     #[doc(alias = "touch")]
     #[doc(alias = "get")]
     #[doc(alias = "join")]
+    #[doc(alias = "await")]
     #[doc(alias = "Await.result")]
     pub fn wait(self) -> Result<T, Failure> {
         match self.now() {
@@ -440,6 +441,10 @@ impl<T> Drop for Pending<T> {
         }
     }
 }
+
+// A panic leaves no future half done.
+impl<T> std::panic::UnwindSafe for Future<T> {}
+impl<T> std::panic::RefUnwindSafe for Future<T> {}
 
 impl<T> From<Result<T, Failure>> for Future<T> {
     #[inline]

@@ -201,6 +201,10 @@ impl<T> Drop for Promise<T> {
     }
 }
 
+// A panic leaves no promise half done.
+impl<T> std::panic::UnwindSafe for Promise<T> {}
+impl<T> std::panic::RefUnwindSafe for Promise<T> {}
+
 impl<T> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Promise").finish_non_exhaustive()

@@ -17,8 +17,8 @@ use crate::future::watch::{Watch, Watched};
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///
 /// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is an allocation or three and a
-/// lock. One that is dropped, or loses a race, leaves nothing behind. An interrupt of any of them goes to the
-/// source.
+/// lock. One that is dropped, or loses a race, leaves nothing behind. An interrupt or a kill of any of them goes to the
+/// source, which all share.
 ///
 /// ```
 /// use raddle_core::spawn;

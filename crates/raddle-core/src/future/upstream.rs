@@ -84,25 +84,26 @@ pub(crate) struct Task {
 }
 
 impl Found {
+    // Handlers first: who drives an async future says how it ends, before its polls are told.
+
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
+        run_handlers(self.hearings);
         self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
-        self.run_handlers();
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
+        run_handlers(self.hearings);
         let killed = self.tasks.iter().map(|task| task.pinned.kill());
-        let running = killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0;
-        self.run_handlers();
-        running
+        killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0
     }
+}
 
-    fn run_handlers(self) {
-        self.hearings.iter().for_each(|hearing| hearing.run());
-        // The promise of one may be completed by now, and what its handler holds is the user's.
-        self.hearings.into_iter().for_each(discard);
-    }
+fn run_handlers(hearings: Vec<SeamArc<Hearing>>) {
+    hearings.iter().for_each(|hearing| hearing.run());
+    // The promise of one may be completed by now, and what its handler holds is the user's.
+    hearings.into_iter().for_each(discard);
 }
 
 impl fmt::Debug for Visitor {

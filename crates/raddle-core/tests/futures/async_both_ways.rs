@@ -306,3 +306,53 @@ fn a_worker_waits_for_what_its_pool_of_one_drives() {
     assert_eq!(waits.wait().unwrap(), 42);
     sender.join().unwrap();
 }
+
+/// A poll that runs can ask, as any task can.
+#[test]
+fn a_poll_that_runs_knows_that_it_is_not_wanted() {
+    for kill in [false, true] {
+        let (send, started) = std_mpsc::channel();
+        let future = Future::from_async(async move {
+            send.send(()).unwrap();
+            while !(raddle_core::interrupted() || raddle_core::killed()) {
+                thread::yield_now();
+            }
+            1
+        });
+        started.recv().unwrap();
+        if kill {
+            assert_eq!(future.kill(), Killed::WhileRunning);
+            assert_eq!(kind(future.wait()), FailureKind::Killed);
+        } else {
+            future.interrupt("enough");
+            assert_eq!(future.wait().unwrap(), 1, "it ends by itself");
+        }
+    }
+}
+
+/// Async futures that await each other, many deep, on a small stack.
+#[test]
+fn a_chain_of_async_futures_ends_without_recursion() {
+    for end in [0, 1, 2] {
+        let (promise, future) = Promise::<u64>::new();
+        let mut future = future;
+        for _ in 0..5_000 {
+            let inner = future;
+            future = Future::from_async(async move { inner.await.map(|n| n + 1) }).lower();
+        }
+        let on_a_small_stack = move || {
+            match end {
+                0 => future.interrupt("enough"),
+                1 => assert_ne!(future.kill(), Killed::TooLate),
+                _ => promise.set(0),
+            }
+            assert_eq!(future.wait().is_ok(), end == 2);
+        };
+        thread::Builder::new()
+            .stack_size(256 << 10)
+            .spawn(on_a_small_stack)
+            .unwrap()
+            .join()
+            .unwrap();
+    }
+}
