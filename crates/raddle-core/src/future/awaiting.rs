@@ -288,7 +288,9 @@ where
 }
 
 /// An end that has come: brought about now, or when this thread is less deep.
-struct Ending<F, T>(Mutex<Option<(Work<F, T>, Snapshot, Result<T, Failure>)>>);
+struct Ending<F, T>(Mutex<Option<End<F, T>>>);
+
+type End<F, T> = (Work<F, T>, Snapshot, Result<T, Failure>);
 
 impl<F: Send, T: Send + 'static> Inputs for Ending<F, T> {
     fn visit(&self, _: &mut Visitor) {}
