@@ -15,7 +15,7 @@ use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::interrupt::Interrupt;
 use crate::future::memory;
-use crate::future::node::{self, Head, NodeRef, Root, Slot, VTable};
+use crate::future::node::{self, Body, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
 use crate::future::upstream::{Errand, Locked, Upstream, Visitor};
@@ -45,12 +45,6 @@ struct Joint<T, O: ThenFuture<T>, C> {
     upstream: Upstream,
     body: Body<O, O::Out>,
     context: ManuallyDrop<C>,
-}
-
-#[repr(C)]
-union Body<O, U> {
-    op: ManuallyDrop<O>,
-    slot: ManuallyDrop<Slot<U>>,
 }
 
 /// The part of a joint that does not depend on its types, and the part of a linker.
@@ -218,15 +212,13 @@ fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>)
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        if self.outcome().is_some() {
+        let pending = match self.take() {
             // Saves the node.
-            return match self.take() {
-                Ok(result) => now(op, result),
-                Err(_) => unreachable!("it is done"),
-            };
-        }
-        let joint = Joint::<T, O, C>::allocate(op, context, self.cell());
-        match self.attach(joint) {
+            Ok(result) => return now(op, result),
+            Err(pending) => pending,
+        };
+        let joint = Joint::<T, O, C>::allocate(op, context, pending.cell());
+        match pending.attach(joint) {
             Ok(()) => {
                 let node = NodeRef::headed(joint);
                 // SAFETY: a new node of such a future.
@@ -329,15 +321,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
     unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
         // SAFETY: alive.
         unsafe { node.as_ref() }.state.touch_body();
-        let node = node.cast::<Self>().as_ptr();
-        // SAFETY: alive.
-        let op = unsafe { &raw const (*node).body }.cast::<O>();
-        // SAFETY: alive.
-        let context = unsafe { &raw const (*node).context }.cast::<C>();
         // SAFETY: contract.
-        let op = unsafe { op.read() };
+        let op = unsafe { node::pick(node, offset_of!(Self, body)) };
         // SAFETY: contract.
-        (op, unsafe { context.read() })
+        (op, unsafe { node::pick(node, offset_of!(Self, context)) })
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {

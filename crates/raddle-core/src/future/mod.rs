@@ -24,6 +24,7 @@
 //! | `link`      | nodes of `flat_map` and its like, and of linked promises                     |
 //! | `handle`, `promise` | the two ends                                                        |
 //! | `ops`       | the operations on one future, in terms of `then` and `link`                   |
+//! | `operations` | what each of these does                                                  |
 //! | `watch`     | attaching to a future that one keeps                                        |
 //! | `all`, `race`, `shared` | several futures, or several consumers                               |
 //! | `repeat`    | loops                                                                      |
@@ -54,6 +55,7 @@ pub(crate) use self::ledger as memory;
 pub(crate) mod node;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod on;
+mod operations;
 mod ops;
 mod promise;
 mod race;

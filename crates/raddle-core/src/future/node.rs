@@ -273,6 +273,32 @@ pub(crate) unsafe fn put<N, V>(node: NonNull<N>, offset: usize, field: V) {
     unsafe { place.write(field) };
 }
 
+/// Takes a field out of a node.
+///
+/// # Safety
+///
+/// The field lies at this offset, is the caller's, and is not used again.
+#[inline(always)]
+pub(crate) unsafe fn pick<N, V>(node: NonNull<N>, offset: usize) -> V {
+    // SAFETY: contract.
+    let place = unsafe { node.byte_add(offset) }.cast::<V>();
+    // SAFETY: contract.
+    unsafe { place.read() }
+}
+
+/// The closure of an operation, then its result, in the same place.
+#[repr(C)]
+pub(crate) union Body<O, U> {
+    op: ManuallyDrop<O>,
+    slot: ManuallyDrop<Slot<U>>,
+}
+
+impl<O, U> Body<O, U> {
+    pub(crate) fn of(op: O) -> Body<O, U> {
+        Body { op: ManuallyDrop::new(op) }
+    }
+}
+
 /// The place of a result: a word at least.
 #[repr(C)]
 pub(crate) union Slot<T> {

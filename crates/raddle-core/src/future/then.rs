@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::memory;
-use crate::future::node::{self, Head, NodeRef, Slot, VTable};
+use crate::future::node::{self, Body, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
@@ -39,12 +39,6 @@ struct Step<T, O: Then<T>, C> {
     context: ManuallyDrop<C>,
 }
 
-#[repr(C)]
-union Body<O, U> {
-    op: ManuallyDrop<O>,
-    slot: ManuallyDrop<Slot<U>>,
-}
-
 impl<T: Send + 'static> Future<T> {
     /// The future of what the operation makes of this one.
     #[inline]
@@ -66,16 +60,14 @@ impl<T: Send + 'static> Future<T> {
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        if self.outcome().is_some() {
+        let pending = match self.take() {
             // Saves the node.
-            return match self.take() {
-                Ok(result) => Future::from(call(op, result)),
-                Err(_) => unreachable!("it is done"),
-            };
-        }
+            Ok(result) => return Future::from(call(op, result)),
+            Err(pending) => pending,
+        };
         let step = Step::allocate(op, context);
-        let cell = self.cell();
-        match self.attach(step.cast()) {
+        let cell = pending.cell();
+        match pending.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
             Ok(()) => unsafe { Future::pending(NodeRef::headed(step.cast()), cell) },
             Err(result) => {
@@ -150,14 +142,10 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
     unsafe fn dismantle(node: NonNull<Self>) -> (O, C) {
         // SAFETY: alive.
         unsafe { node.as_ref() }.head.state.touch_body();
-        // SAFETY: alive.
-        let op = unsafe { &raw const (*node.as_ptr()).body }.cast::<O>();
-        // SAFETY: alive.
-        let context = unsafe { &raw const (*node.as_ptr()).context }.cast::<C>();
         // SAFETY: contract.
-        let op = unsafe { op.read() };
+        let op = unsafe { node::pick(node, offset_of!(Self, body)) };
         // SAFETY: contract.
-        (op, unsafe { context.read() })
+        (op, unsafe { node::pick(node, offset_of!(Self, context)) })
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {

@@ -8,7 +8,7 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 
 use crate::future::failure::Failure;
-use crate::future::node::{self, Head, NodeRef, Slot, VTable};
+use crate::future::node::{self, Body, Head, NodeRef, VTable};
 use crate::future::state::{Outcome as Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
@@ -87,6 +87,7 @@ pub fn interrupted() -> bool {
 #[repr(C)]
 struct Task<F, T> {
     head: Head,
+    /// The closure until the task starts or is killed.
     body: UnsafeCell<Body<F, T>>,
     header: TaskHeader,
     claim: Claim,
@@ -94,13 +95,6 @@ struct Task<F, T> {
     home: Home,
     /// What the task inherited.
     context: ManuallyDrop<Context>,
-}
-
-/// The closure until the task starts or is killed; the result once it has finished.
-#[repr(C)]
-union Body<F, T> {
-    closure: ManuallyDrop<F>,
-    result: ManuallyDrop<Slot<T>>,
 }
 
 pub(crate) fn spawn_in<F, T>(shared: &Shared, f: F) -> Future<T>
@@ -111,7 +105,7 @@ where
     let id = if shared.config.hooks.any() { pool::next_task_id(shared) } else { 0 };
     let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
-        body: UnsafeCell::new(Body { closure: ManuallyDrop::new(f) }),
+        body: UnsafeCell::new(Body::of(f)),
         header: TaskHeader::new(Task::<F, T>::TASK),
         claim: Claim::new(),
         id: TaskId(id),
