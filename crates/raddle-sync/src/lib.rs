@@ -9,6 +9,7 @@
 //! | [`processor`] | waking a thread on another processor than one's own |
 //! | [`strand`] | small recycled ids for logical threads of execution |
 //! | [`spin`] | a short, bounded spin |
+//! | `stack` | how much stack the thread has left |
 //!
 //! Nothing here knows of a pool, a task or a lock.
 //!
@@ -35,6 +36,8 @@ pub mod futex;
 pub mod parker;
 pub mod processor;
 pub mod spin;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub mod stack;
 pub mod strand;
 pub mod sync;
 
