@@ -383,7 +383,7 @@ impl<T> Pending<T> {
 
     /// Offers to run what is behind the future and has not started.
     fn assist(&self, waiter: Waiter) -> Assist {
-        // What this thread has put off may be what the future waits for.
+        // What this thread has put off may be what the future waits for, or what a task that it runs does.
         walk::flush();
         if self.outcome().is_some() {
             return Assist::Go;
@@ -392,7 +392,7 @@ impl<T> Pending<T> {
         let assist = unsafe { self.node.vtable() }.and_then(|vtable| vtable.assist);
         match assist.zip(self.node.head()) {
             // SAFETY: as above.
-            Some((assist, head)) => unsafe { assist(head, waiter) },
+            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, waiter) }),
             None => self.assist_upstream(waiter),
         }
     }
@@ -405,7 +405,7 @@ impl<T> Pending<T> {
             let (tasks, opaque) = (found.tasks, found.opaque);
             let mut ran = false;
             for task in tasks {
-                match task.pinned.assist(waiter) {
+                match walk::fresh(|| task.pinned.assist(waiter)) {
                     Assist::Cycle if !task.optional => return Assist::Cycle,
                     Assist::Ran => ran = true,
                     Assist::Cycle | Assist::Go => {}
@@ -415,7 +415,7 @@ impl<T> Pending<T> {
                 }
             }
             // What it is may be what this worker has spawned.
-            ran |= opaque && !ran && wait::host::run_own_task();
+            ran |= opaque && !ran && walk::fresh(wait::host::run_own_task);
             // What has been run may have brought new ones.
             if !ran {
                 return help;

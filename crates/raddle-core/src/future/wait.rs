@@ -99,6 +99,7 @@ pub(super) unsafe fn block(
         head: Head { state: State::new(), vtable: Waiting::VTABLE },
         latch: Latch::new(host::parker()),
     };
+    walk::flush();
     // Of the whole of it, not of the head alone.
     let me: NonNull<Head> = NonNull::from(&waiting).cast();
     // Attached first: who nudges detaches.
@@ -143,6 +144,7 @@ impl Drop for Listed {
 
 /// Blocks for good.
 pub(super) fn forever() -> ! {
+    walk::flush();
     let latch = Latch::new(host::parker());
     loop {
         host::wait(&latch, None);
@@ -151,19 +153,56 @@ pub(super) fn forever() -> ! {
 
 /// Blocks for so long.
 pub(super) fn idle(time: Duration) {
+    walk::flush();
     host::wait(&Latch::new(host::parker()), Instant::now().checked_add(time));
 }
 
 /// How a thread waits: a worker helps meanwhile.
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub(super) mod host {
+    use std::ptr::NonNull;
+
+    use crate::job::{TaskHeader, TaskVTable};
+    use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
 
     pub(crate) use crate::pool::run_own_task;
 
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
-        crate::pool::Worker::here().is_some()
+        Worker::here().is_some()
+    }
+
+    /// Something that another thread is to do: a task that is nobody's future, and is not killed.
+    #[repr(C)]
+    struct Chore {
+        header: TaskHeader,
+        work: Box<dyn FnOnce() + Send>,
+    }
+
+    const CHORE: &TaskVTable = &TaskVTable {
+        run: |task, _| {
+            // SAFETY: such a task, from its queue: once.
+            let chore = unsafe { Box::from_raw(task.cast::<Chore>().as_ptr()) };
+            (chore.work)();
+        },
+        kill: |_| false,
+        bury: |_| (),
+    };
+
+    /// Has another thread call `work`, which does not unwind: one of the pool that this thread works for, from outside one
+    /// of the global pool.
+    pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {
+        let shared = match Worker::here() {
+            Some(region) => region.shared(),
+            None => match std::panic::catch_unwind(Pool::global) {
+                Ok(pool) => pool.shared(),
+                // It could not be built, which has been reported.
+                Err(_) => return work(),
+            },
+        };
+        let chore = Box::new(Chore { header: TaskHeader::new(CHORE), work });
+        pool::queue(shared, NonNull::from(Box::leak(chore)).cast());
     }
 }
 
@@ -185,6 +224,11 @@ pub(super) mod host {
 
     pub(crate) fn run_own_task() -> bool {
         false
+    }
+
+    /// There is no pool: at once.
+    pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {
+        work();
     }
 
     /// Under a model a time limit is over at once.

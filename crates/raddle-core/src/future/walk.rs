@@ -3,18 +3,24 @@
 //!
 //! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
 //! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
-//! are nested [`DEPTH_LIMIT`] deep, further ones are put off, and run when the outermost is over, or before
-//! the thread blocks ([`flush`]). So the stack is bounded whatever the graph. What was put off runs depth first,
-//! as if it were nested: what it puts off in its turn comes before what follows it. Drops come first of all. Calls of closures that return futures on satisfied ones count as well: that makes
-//! `flat_map` recursion on constants a loop.
+//! are nested [`DEPTH_LIMIT`] deep, or the stack is nearly full, further ones are *put off*, and run when the outermost
+//! is over. So the stack is bounded whatever the graph. What was put off runs depth first,
+//! as if it were nested: what it puts off in its turn comes before what follows it. Drops come first of all. Calls of
+//! closures that return futures on satisfied ones count as well: that makes `flat_map` recursion on constants a loop.
+//!
+//! What a thread has put off somebody may wait for: the thread itself, or whom it waits for. So it does not keep it while
+//! it waits, and as it may be anything, it does not run it on top of its own stack either: it hands all of it over to
+//! another thread ([`flush`]). A job that runs on top of a wait is not part of what waits beneath: it has a depth of its
+//! own ([`fresh`]).
 //!
 //! # Invariants
 //!
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
 //!   downstream of it: see F3 in `state` and `upstream`.
-//! - **T2** A thread whose depth is 0 has put nothing off.
-//! - **T3** What a thread has put off, since it began with what it is running, is run before it blocks; what is
-//!   to follow is not, because that may in its turn wait for what is running.
+//! - **T2** A thread whose depth is 0 has put nothing off, and where `fresh` begins nothing is put off beneath.
+//! - **T3** A thread that blocks has put nothing off: neither what it put off since it began with what it is running, nor
+//!   what is to follow that. Whatever is put off can run on any thread, once: nodes, and what they hold, are `Send`.
+//! - **T4** What is put off is run in its order, by one thread at a time.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -25,6 +31,7 @@ use crate::future::failure::Failure;
 use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
 use crate::future::upstream::Inputs;
+use crate::future::wait::host;
 use crate::local;
 
 /// Where a walk begins: `from` is done and `node` takes its result.
@@ -142,6 +149,10 @@ impl Deferred {
 
 /// How deep walks nest.
 const DEPTH_LIMIT: usize = 32;
+/// How deep they nest without a look at the stack, and so many levels there are between one look and the next.
+const SHALLOW: usize = 4;
+/// How much stack is to be left for another few levels.
+const STACK_LEFT: usize = 64 << 10;
 /// Set in the depth while something has been put off.
 const QUEUED: usize = 1 << 31;
 
@@ -149,19 +160,43 @@ raddle_sync::thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 raddle_sync::thread_local! {
-    /// In the order in which it was put off.
-    static QUEUE: RefCell<Vec<Deferred>> = const { RefCell::new(Vec::new()) };
+    static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new() }) };
+}
+
+/// What a thread has put off.
+struct Later {
+    /// By what runs now, in the order in which it was put off.
+    new: Vec<Deferred>,
+    /// What is to follow that: the first last.
+    todo: Vec<Deferred>,
+}
+
+impl Later {
+    /// Puts what is new before what was there.
+    fn merge(&mut self) {
+        // What is dropped, such as the result of a continuation that nobody wants, goes first: behind a loop by
+        // completions it would pile up.
+        self.new.sort_by_key(|deferred| !deferred.is_drop());
+        self.todo.extend(self.new.drain(..).rev());
+    }
 }
 
 /// Goes one level deeper; false if this is the limit. To be followed by [`leave`], which a panic does not pass.
 #[inline(always)]
 pub(crate) fn enter() -> bool {
     let depth = DEPTH.with(Cell::get);
-    let enters = depth & !QUEUED < DEPTH_LIMIT;
+    let enters = depth & !QUEUED < SHALLOW || may_enter(depth & !QUEUED);
     if enters {
         DEPTH.with(|d| d.set(depth + 1));
     }
     enters
+}
+
+#[cold]
+fn may_enter(depth: usize) -> bool {
+    // (Models have stacks of their own.)
+    let looks = depth % SHALLOW == 0 && cfg!(not(any(raddle_loom, raddle_shuttle)));
+    depth < DEPTH_LIMIT && (!looks || raddle_sync::stack::remaining() >= STACK_LEFT)
 }
 
 /// Leaves a level.
@@ -188,37 +223,75 @@ fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> 
 /// Runs what was put off, and what that puts off.
 #[cold]
 fn drain() {
-    // The first last. Not in the queue, so that a wait within does not find what is to follow (T3).
-    let mut todo = Vec::new();
     loop {
-        QUEUE.with(|queue| {
-            let queue = &mut *queue.borrow_mut();
-            // What is dropped, such as the result of a continuation that nobody wants, goes first: behind a loop by
-            // completions it would pile up.
-            queue.sort_by_key(|deferred| !deferred.is_drop());
-            todo.extend(queue.drain(..).rev());
+        let (next, more) = LATER.with(|later| {
+            let later = &mut *later.borrow_mut();
+            later.merge();
+            (later.todo.pop(), !later.todo.is_empty())
         });
-        DEPTH.with(|d| d.set(1));
-        let Some(deferred) = todo.pop() else { break };
+        let Some(deferred) = next else { break };
+        DEPTH.with(|d| d.set(if more { QUEUED | 1 } else { 1 }));
         deferred.run();
     }
     DEPTH.with(|d| d.set(0));
 }
 
-/// Runs what was put off, however deep this is: before the thread blocks, as it may wait for just that (T3).
+/// Before the thread waits: hands over what it has put off, as somebody may wait for just that (T3).
+#[inline]
 pub(crate) fn flush() {
-    let depth = DEPTH.with(Cell::get);
-    if depth & QUEUED != 0 {
-        drain();
-        DEPTH.with(|d| d.set(depth & !QUEUED));
+    if DEPTH.with(Cell::get) & QUEUED != 0 {
+        hand_over();
     }
+}
+
+#[cold]
+fn hand_over() {
+    DEPTH.with(|d| d.set(d.get() & !QUEUED));
+    let todo = LATER.with(|later| {
+        let later = &mut *later.borrow_mut();
+        later.merge();
+        std::mem::take(&mut later.todo)
+    });
+    if !todo.is_empty() {
+        let load = Load(todo);
+        host::hand_over(Box::new(move || load.run()));
+    }
+}
+
+/// What one thread has put off, on its way to another; the first last.
+struct Load(Vec<Deferred>);
+
+// SAFETY: T3.
+unsafe impl Send for Load {}
+
+impl Load {
+    fn run(self) {
+        fresh(|| {
+            LATER.with(|later| later.borrow_mut().todo = self.0);
+            DEPTH.with(|d| d.set(QUEUED));
+        });
+    }
+}
+
+/// Calls `f`, which does not unwind, as if nothing ran beneath: what it completes is nested in nothing, and what that puts
+/// off is done when this returns. For whatever a waiting thread runs on top of its stack.
+pub(crate) fn fresh<R>(f: impl FnOnce() -> R) -> R {
+    // Who waits has flushed; otherwise it has now (T2).
+    flush();
+    let depth = DEPTH.with(|d| d.replace(0));
+    let result = f();
+    if DEPTH.with(Cell::get) != 0 {
+        drain();
+    }
+    DEPTH.with(|d| d.set(depth));
+    result
 }
 
 #[cold]
 fn defer(deferred: Deferred) {
     let mut deferred = Some(deferred);
     // Gone when the thread is about to end: then there is nothing outside that would run it.
-    let queued = QUEUE.try_with(|queue| queue.borrow_mut().extend(deferred.take())).is_ok();
+    let queued = LATER.try_with(|later| later.borrow_mut().new.extend(deferred.take())).is_ok();
     match deferred {
         None if queued => DEPTH.with(|d| d.set(d.get() | QUEUED)),
         Some(deferred) => deferred.run(),
@@ -243,7 +316,7 @@ pub(crate) fn defer_walk(next: Next) {
 ///
 /// # Safety
 ///
-/// It must be sound to call it, once, on this thread at any later time, and it must not unwind.
+/// It must be sound to call it, once, on any thread at any later time, and it must not unwind.
 pub(crate) unsafe fn tell(node: NodeRef, tell: unsafe fn(NodeRef)) {
     // SAFETY: contract.
     nested(node, |node| unsafe { tell(node) }, |node| defer(Deferred::Tell(node, tell)));

@@ -14,4 +14,5 @@ mod races;
 mod semantics;
 mod stack;
 mod support;
+mod waits;
 mod workers;

@@ -4,8 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::panic;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use raddle_core::{Failure, FailureKind};
 
@@ -21,6 +22,16 @@ pub(crate) fn on_small_stack<R: Send + 'static>(f: impl FnOnce() -> R + Send + '
     };
     let thread = thread::Builder::new().stack_size(SMALL).spawn(run).unwrap();
     thread.join().unwrap_or_else(|payload| panic::resume_unwind(payload))
+}
+
+/// Runs `f` on a thread of its own and fails if it does not come back.
+pub(crate) fn in_time<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, result) = mpsc::channel();
+    thread::spawn(move || sender.send(f()));
+    match result.recv_timeout(Duration::from_secs(60)) {
+        Ok(result) => result,
+        Err(why) => panic!("{what}: {why}"),
+    }
 }
 
 /// As many as `usual`, times `RADDLE_STRESS`.

@@ -8,7 +8,7 @@ use raddle_core::{
     spawn, tail_loop, times, traverse_sequentially, wait_all, wait_any,
 };
 
-use crate::support::scaled;
+use crate::support::{in_time, scaled};
 
 type Wait = fn() -> u64;
 
@@ -129,16 +129,6 @@ const WAITS: &[(&str, Wait)] = &[
         Future::delay(Duration::from_millis(1)).flat_map(|()| spawn(|| 1)).wait().unwrap()
     }),
 ];
-
-/// Runs `f` on a thread of its own and fails if it does not come back.
-fn in_time<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
-    let (sender, result) = mpsc::channel();
-    std::thread::spawn(move || sender.send(f()));
-    match result.recv_timeout(Duration::from_secs(60)) {
-        Ok(result) => result,
-        Err(why) => panic!("{what}: {why}"),
-    }
-}
 
 #[test]
 fn on_a_pool_of_one() {

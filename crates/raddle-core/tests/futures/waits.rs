@@ -1,0 +1,158 @@
+//! Waits in continuations: what a thread has put off, and what it runs while it waits.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use raddle_core::{Future, Pool, Promise, join, scope, spawn};
+
+use crate::support::{SMALL, in_time, on_small_stack, scaled};
+
+/// A row of promises, each set by the continuation of the one before, which then does this.
+fn row(length: usize, then: fn()) {
+    let (first, mut future) = Promise::<()>::new();
+    for _ in 0..length {
+        let (promise, next) = Promise::new();
+        drop(future.map(move |()| {
+            promise.set(());
+            then();
+        }));
+        future = next;
+    }
+    first.set(());
+    future.wait().unwrap();
+}
+
+/// `last` in the continuation of the last of so many promises, each set by the continuation of the one before.
+fn deep(depth: usize, last: impl FnOnce() + Send + 'static) {
+    let (first, mut future) = Promise::<()>::new();
+    for _ in 1..depth {
+        let (promise, next) = Promise::new();
+        drop(future.map(move |()| promise.set(())));
+        future = next;
+    }
+    drop(future.map(move |()| last()));
+    first.set(());
+}
+
+/// The rest of the row is not run on top of each wait.
+#[test]
+fn continuations_that_set_the_next_promise_and_wait() {
+    in_time("a row of waits", || {
+        let pool = Pool::builder().threads(2).stack_size(SMALL).build().unwrap();
+        let length = scaled(5_000);
+        pool.spawn(move || row(length, || spawn(|| ()).wait().unwrap())).wait().unwrap();
+        let within_a_task = || drop(Future::delay(Duration::ZERO).wait_timeout(Duration::ZERO));
+        pool.spawn(move || row(length, within_a_task)).wait().unwrap();
+        on_small_stack(move || row(length, || spawn(|| ()).wait().unwrap()));
+    });
+}
+
+/// What follows the task that the wait runs is nested in nothing.
+#[test]
+fn a_wait_at_any_depth_of_completions() {
+    for depth in 1..40 {
+        in_time("a wait at depth", move || {
+            let pool = Pool::new(1).unwrap();
+            let (sender, result) = mpsc::channel();
+            drop(pool.spawn(move || {
+                deep(depth, move || {
+                    sender.send(spawn(|| 1).map(|n| n + 1).wait().unwrap()).unwrap();
+                });
+            }));
+            assert_eq!(result.recv().unwrap(), 2, "{depth}");
+        });
+    }
+}
+
+/// Two threads, of which the one waits for a fork or scope, the other for what the first has put off.
+#[test]
+#[ignore = "the pool is to flush before it waits for forks and scopes"]
+fn a_wait_for_a_fork_at_any_depth_of_completions() {
+    for depth in [1, 31, 32, 33] {
+        for forks in [true, false] {
+            in_time("a fork at depth", move || {
+                let pool = Pool::new(2).unwrap();
+                let (sender, over) = mpsc::channel();
+                drop(pool.spawn(move || {
+                    deep(depth, move || {
+                        let (promise, future) = Promise::<u32>::new();
+                        let future = future.map(|n| n + 1);
+                        promise.set(1);
+                        let stolen = Arc::new(AtomicBool::new(false));
+                        let seen = Arc::clone(&stolen);
+                        let until = move || {
+                            while !seen.load(Ordering::SeqCst) {
+                                thread::yield_now()
+                            }
+                        };
+                        let work = move || {
+                            stolen.store(true, Ordering::SeqCst);
+                            future.wait().unwrap();
+                        };
+                        if forks {
+                            join(until, work);
+                        } else {
+                            scope(|s| {
+                                s.spawn(move |_| work());
+                                until()
+                            });
+                        }
+                        sender.send(()).unwrap();
+                    });
+                }));
+                over.recv().unwrap();
+            });
+        }
+    }
+}
+
+/// What a thread has put off is done though it waits for something else; in its order.
+#[test]
+fn what_is_put_off_does_not_wait_for_who_put_it_off() {
+    in_time("what is put off", || {
+        let (go, gone) = Promise::<()>::new();
+        let (sender, order) = mpsc::channel();
+        let (other, end) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            deep(32, move || {
+                for n in 0..10 {
+                    let (promise, future) = Promise::new();
+                    let sender = sender.clone();
+                    drop(future.map(move |n: u32| sender.send(n).unwrap()));
+                    promise.set(n);
+                }
+                gone.wait().unwrap();
+                other.send(()).unwrap();
+            });
+        });
+        assert_eq!(order.iter().take(10).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+        assert!(end.try_recv().is_err());
+        go.set(());
+        waiting.join().unwrap();
+        end.recv().unwrap();
+    });
+}
+
+/// Continuations with large frames: it is the stack that counts, not the calls.
+#[test]
+fn completions_nested_in_large_frames() {
+    const FRAME: usize = 8 << 10;
+    on_small_stack(|| {
+        let (first, mut future) = Promise::<usize>::new();
+        let length = 1_000;
+        for _ in 0..length {
+            let (promise, next) = Promise::new();
+            drop(future.map(move |n| {
+                let frame = black_box([1_u8; FRAME]);
+                promise.set(n + usize::from(frame[n % FRAME]));
+                black_box(&frame);
+            }));
+            future = next;
+        }
+        first.set(0);
+        assert_eq!(future.wait().unwrap(), length);
+    });
+}
