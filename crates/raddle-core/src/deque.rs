@@ -394,7 +394,9 @@ impl ForkStack {
         if self.always_public() {
             head
         } else {
-            split.max(span.tail + (head - span.tail).div_ceil(2))
+            // `head` is below `tail` if a worker was smuggled below frames that still fork: then nothing is shared, and the
+            // join finds out when it pops.
+            split.max(span.tail + head.saturating_sub(span.tail).div_ceil(2))
         }
     }
 
@@ -507,14 +509,21 @@ pub(crate) struct Thief {
 
 impl Thief {
     /// The most workers that the packed form can name.
-    pub(crate) const MAX_WORKERS: usize = (1 << (32 - INDEX_BITS)) - 1;
+    pub(crate) const MAX_WORKERS: usize = (1 << (32 - INDEX_BITS)) - 2;
+
+    /// In place of a thief that has turned to something else for now, while it waits.
+    pub(crate) const HIDDEN: u32 = u32::MAX;
 
     /// Never zero: zero says that the thief has not signed yet.
     pub(crate) fn pack(self) -> u32 {
         ((self.worker as u32 + 1) << INDEX_BITS) | self.floor as u32
     }
 
+    /// Who it is; none if it has not signed yet, or hides.
     pub(crate) fn unpack(word: u32) -> Option<Thief> {
+        if word == Thief::HIDDEN {
+            return None;
+        }
         let worker = (word >> INDEX_BITS).checked_sub(1)? as usize;
         Some(Thief { worker, floor: (word & ((1 << INDEX_BITS) - 1)) as usize })
     }

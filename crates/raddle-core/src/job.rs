@@ -128,9 +128,11 @@ pub(crate) struct TaskVTable {
     /// Runs the task, or lets go of it if somebody else has run or killed it. Frees the queue's
     /// share of it; never unwinds.
     pub(crate) run: unsafe fn(NonNull<TaskHeader>, RunOn),
-    /// Kills the task if it can be killed and has not finished, and says whether it did. What must
-    /// follow outside all locks is left to `bury`.
-    pub(crate) kill: unsafe fn(NonNull<TaskHeader>) -> bool,
+    /// Kills the task if it has not finished, and says whether it did; none if it may not be killed. Drops the task's
+    /// closure, so not under a lock. What must follow is left to `bury`.
+    pub(crate) kill: Option<unsafe fn(NonNull<TaskHeader>) -> bool>,
+    /// Whether somebody else has run or killed the task, so that this entry of a queue is void.
+    pub(crate) is_void: unsafe fn(NonNull<TaskHeader>) -> bool,
     /// Completes the future of a task that `kill` killed.
     pub(crate) bury: unsafe fn(NonNull<TaskHeader>),
 }

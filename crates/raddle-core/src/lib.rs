@@ -36,9 +36,9 @@ mod job;
 mod latch;
 mod local;
 mod panics;
+mod places;
 mod queue;
 mod record;
-mod sleep;
 mod spawn;
 
 #[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
@@ -66,7 +66,10 @@ pub use self::{
     },
     join::join,
     local::{Binding, BindingRef, Bindings, Follow, ScopeLocal, Snapshot, follow},
-    pool::{Pool, PoolBuildError, PoolBuilder, ThreadName, Worker},
+    pool::{
+        BroadcastContext, CurrentPool, Pool, PoolBuildError, PoolBuilder, PoolStats, ThreadName,
+        Waits, Worker, blocking, broadcast, current_num_threads, current_worker_index, yield_now,
+    },
     scope::{Scope, scope},
     spawn::{Outcome, TaskId, interrupted, killed, spawn},
 };

@@ -1,33 +1,43 @@
-//! Queues of tasks: a bounded ring per worker, and one injector per pool.
+//! Queues of tasks: a ring per worker, and one injector per pool.
 //!
-//! The **ring** is the work-stealing deque of Chase and Lev (2005), of fixed size: the owner pushes
+//! The **ring** is the work-stealing deque of Chase and Lev (2005): the owner pushes
 //! and pops at the bottom, so that what it spawned last runs first while its data is warm; thieves
-//! take from the top. A full ring moves its older half to the injector. Orderings follow Lê, Pop,
+//! take from the top. A full ring moves to one of twice the size. Orderings follow Lê, Pop,
 //! Cohen and Zappa Nardelli, *Correct and Efficient Work-Stealing for Weak Memory Models* (2013).
+//! Each task is stored with a *tag*, which says whose it is, so that a wait can take just what it waits for
+//! without touching a task that may be gone.
 //!
-//! The **injector** is a doubly linked list under a lock: what comes from outside, and what
-//! overflows. Linked both ways, so that a future that is run by whoever waits for it leaves the queue
-//! at once.
+//! The **injector** is a doubly linked list under a lock: what comes from outside, and what is to come after all
+//! else. Linked both ways, so that a future that is run by a waiting thread leaves the queue at once.
 //!
 //! # Invariants
 //!
 //! - **Q1** A slot of the ring in `[top, bottom)` holds a task; only the owner stores slots, and only
-//!   at `bottom`, when `bottom - top < CAPACITY`. So a thief whose compare-exchange of `top` succeeds
-//!   has read the task of that position.
+//!   at `bottom`, when `bottom - top` is less than the buffer's length. So a thief whose compare-exchange of `top`
+//!   succeeds has read the task and the tag of that position: in the newest buffer, or in an older one, whose slots are
+//!   not stored to any more and hold the same.
 //! - **Q2** Owner and thief race for the last task only: both order their store of one index before
 //!   their load of the other by SeqCst fences, and the compare-exchange of `top` decides.
 //! - **Q3** A task's links are read and written under the injector's lock, or before it is pushed.
+//! - **Q4** Buffers live as long as the ring, outgrown ones too: all of them together are less than twice the newest.
 
 use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::Mutex;
 
 use crate::job::{Links, TaskHeader};
 
 /// A task as queues hold it.
 pub(crate) type Task = NonNull<TaskHeader>;
+
+/// Whose a task is: the address of a scope, or [`NOBODY`].
+pub(crate) type Tag = usize;
+
+/// The tag of tasks that no scope waits for.
+pub(crate) const NOBODY: Tag = 0;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 const CAPACITY: usize = 256;
@@ -39,51 +49,144 @@ const CAPACITY: usize = 2;
 pub(crate) struct Ring {
     top: CachePadded<AtomicUsize>,
     bottom: CachePadded<AtomicUsize>,
-    slots: Box<[AtomicPtr<TaskHeader>]>,
+    /// The newest buffer (Q4).
+    buffer: AtomicPtr<Buffer>,
+    /// All buffers: the owner's.
+    buffers: UnsafeCell<Vec<NonNull<Buffer>>>,
+}
+
+// SAFETY: `buffers` is the owner's, the rest atomic; tasks are `Send` by the contracts of those who make them.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+#[derive(Debug)]
+struct Buffer(Box<[Slot]>);
+
+#[derive(Debug)]
+struct Slot {
+    task: AtomicPtr<TaskHeader>,
+    tag: AtomicUsize,
+}
+
+impl Buffer {
+    fn allocate(len: usize) -> NonNull<Buffer> {
+        let slot =
+            || Slot { task: AtomicPtr::new(std::ptr::null_mut()), tag: AtomicUsize::new(NOBODY) };
+        let slots = (0..len).map(|_| slot()).collect();
+        NonNull::from(Box::leak(Box::new(Buffer(slots))))
+    }
+
+    fn slot(&self, position: usize) -> &Slot {
+        // The length is a power of two.
+        &self.0[position & (self.0.len() - 1)]
+    }
 }
 
 impl Ring {
     pub(crate) fn new() -> Ring {
+        let buffer = Buffer::allocate(CAPACITY);
         Ring {
             top: CachePadded::new(AtomicUsize::new(0)),
             bottom: CachePadded::new(AtomicUsize::new(0)),
-            slots: (0..CAPACITY).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            buffer: AtomicPtr::new(buffer.as_ptr()),
+            buffers: UnsafeCell::new(vec![buffer]),
         }
     }
 
-    fn slot(&self, position: usize) -> &AtomicPtr<TaskHeader> {
-        &self.slots[position % CAPACITY]
+    fn buffer(&self, ordering: Ordering) -> &Buffer {
+        // SAFETY: Q4.
+        unsafe { &*self.buffer.load(ordering) }
     }
 
-    /// Owner only. Gives the task back if the ring is full.
-    pub(crate) fn push(&self, task: Task) -> Result<(), Task> {
+    /// Owner only.
+    pub(crate) fn push(&self, task: Task, tag: Tag) {
         // ORD: `bottom` is the owner's own; Acquire of `top` pairs with the thieves' exchange, so
         // that the slot of a stolen task is not overwritten before it was read (Q1).
         let bottom = self.bottom.load(Ordering::Relaxed);
         let top = self.top.load(Ordering::Acquire);
-        if bottom.wrapping_sub(top) >= CAPACITY {
-            return Err(task);
+        // ORD: the owner's own.
+        let mut buffer = self.buffer(Ordering::Relaxed);
+        if bottom.wrapping_sub(top) >= buffer.0.len() {
+            buffer = self.grow(top, bottom);
         }
-        self.slot(bottom).store(task.as_ptr(), Ordering::Relaxed);
+        let slot = buffer.slot(bottom);
+        slot.task.store(task.as_ptr(), Ordering::Relaxed);
+        slot.tag.store(tag, Ordering::Relaxed);
         // ORD: Release pairs with the Acquire of `bottom` in `steal`.
         self.bottom.store(bottom.wrapping_add(1), Ordering::Release);
-        Ok(())
+    }
+
+    /// Moves what is in `[top, bottom)` to a buffer of twice the size.
+    #[cold]
+    fn grow(&self, top: usize, bottom: usize) -> &Buffer {
+        let old = self.buffer(Ordering::Relaxed);
+        let new = Buffer::allocate(2 * old.0.len());
+        // SAFETY: just made, and not freed before the ring (Q4).
+        let buffer = unsafe { new.as_ref() };
+        let mut position = top;
+        while position != bottom {
+            let (from, to) = (old.slot(position), buffer.slot(position));
+            // ORD: the owner's own; published below.
+            to.task.store(from.task.load(Ordering::Relaxed), Ordering::Relaxed);
+            to.tag.store(from.tag.load(Ordering::Relaxed), Ordering::Relaxed);
+            position = position.wrapping_add(1);
+        }
+        self.buffers.with_mut(|buffers| {
+            // SAFETY: the owner's.
+            unsafe { &mut *buffers }.push(new);
+        });
+        // ORD: Release pairs with the Acquire in `steal`: the copies are complete.
+        self.buffer.store(new.as_ptr(), Ordering::Release);
+        buffer
     }
 
     /// Owner only: the newest task.
     pub(crate) fn pop(&self) -> Option<Task> {
+        self.pop_where(|_, _| true).ok()
+    }
+
+    /// Owner only: the newest task if it is this one.
+    pub(crate) fn pop_if(&self, task: Task) -> bool {
+        self.pop_where(|newest, _| newest == task.as_ptr()).is_ok()
+    }
+
+    /// Owner only: the newest task if it has this tag. Else whether there is a newest task.
+    pub(crate) fn pop_tagged(&self, tag: Tag) -> Result<Task, bool> {
+        self.pop_where(|_, newest| newest == tag)
+    }
+
+    /// Owner only: the newest task, and its tag.
+    pub(crate) fn pop_with_tag(&self) -> Option<(Task, Tag)> {
+        let mut tag = NOBODY;
+        let task = self.pop_where(|_, newest| {
+            tag = newest;
+            true
+        });
+        Some((task.ok()?, tag))
+    }
+
+    /// The newest task if it is accepted; else whether there is one.
+    #[inline]
+    fn pop_where(&self, accept: impl FnOnce(*mut TaskHeader, Tag) -> bool) -> Result<Task, bool> {
         let bottom = self.bottom.load(Ordering::Relaxed);
         // ORD: a stale `top` only hides that the ring is empty, which is found out below.
         if self.top.load(Ordering::Relaxed) == bottom {
-            return None;
+            return Err(false);
         }
         let last = bottom.wrapping_sub(1);
+        // ORD: the owner's own. (A stale slot of an empty ring may be accepted too: `top` decides.)
+        let slot = self.buffer(Ordering::Relaxed).slot(last);
+        let task = slot.task.load(Ordering::Relaxed);
+        if !accept(task, slot.tag.load(Ordering::Relaxed)) {
+            return Err(true);
+        }
         // ORD: Release as in `push`, whose own a thief that reads this value does not see.
         self.bottom.store(last, Ordering::Release);
         fence(Ordering::SeqCst); // Q2, pairs with the fence in `steal`
         let top = self.top.load(Ordering::Relaxed);
         let left = last.wrapping_sub(top) as isize;
-        let mut task = NonNull::new(self.slot(last).load(Ordering::Relaxed));
+        let mut task = NonNull::new(task).ok_or(false);
         if left <= 0 {
             // The last one, or none.
             // ORD: Q2.
@@ -93,7 +196,7 @@ impl Ring {
                     .compare_exchange(top, top.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
                     .is_err()
             {
-                task = None;
+                task = Err(false);
             }
             // ORD: the owner's own word; thieves see an empty ring either way.
             self.bottom.store(bottom, Ordering::Relaxed);
@@ -101,19 +204,17 @@ impl Ring {
         task
     }
 
-    /// Owner only: the newest task if it is this one.
-    pub(crate) fn pop_if(&self, task: Task) -> bool {
-        let bottom = self.bottom.load(Ordering::Relaxed);
-        if self.top.load(Ordering::Relaxed) == bottom {
-            return false;
-        }
-        // A stale slot of an empty ring may equal `task` too: `pop` decides.
-        let newest = self.slot(bottom.wrapping_sub(1)).load(Ordering::Relaxed);
-        newest == task.as_ptr() && self.pop().is_some()
-    }
-
     /// The oldest task.
     pub(crate) fn steal(&self) -> Option<Task> {
+        self.steal_where(|_| true)
+    }
+
+    /// The oldest task if it has this tag.
+    pub(crate) fn steal_tagged(&self, tag: Tag) -> Option<Task> {
+        self.steal_where(|oldest| oldest == tag)
+    }
+
+    fn steal_where(&self, accept: impl Fn(Tag) -> bool) -> Option<Task> {
         loop {
             // ORD: Acquire: Q1 and the loads that follow.
             let top = self.top.load(Ordering::Acquire);
@@ -123,7 +224,12 @@ impl Ring {
             if bottom.wrapping_sub(top) as isize <= 0 {
                 return None;
             }
-            let task = self.slot(top).load(Ordering::Relaxed);
+            // ORD: Acquire pairs with the Release in `grow`.
+            let slot = self.buffer(Ordering::Acquire).slot(top);
+            let task = slot.task.load(Ordering::Relaxed);
+            if !accept(slot.tag.load(Ordering::Relaxed)) {
+                return None;
+            }
             // ORD: Q2.
             if self
                 .top
@@ -137,12 +243,37 @@ impl Ring {
 
     /// Whether a task may be here; exact after a heavy fence.
     pub(crate) fn has_work(&self) -> bool {
-        let bottom = self.bottom.load(Ordering::Relaxed);
-        bottom.wrapping_sub(self.top.load(Ordering::Relaxed)) as isize > 0
+        self.len() > 0
     }
 
-    /// How many tasks a full ring gives to the injector.
-    pub(crate) const SPILL: usize = CAPACITY / 2;
+    /// Owner only: the position of the next task.
+    pub(crate) fn position(&self) -> usize {
+        self.bottom.load(Ordering::Relaxed)
+    }
+
+    /// Owner only: whether there are tasks from this position on.
+    pub(crate) fn reaches(&self, position: usize) -> bool {
+        self.position().wrapping_sub(position) as isize > 0
+    }
+
+    /// How many tasks may be here; exact for the owner while nobody steals.
+    pub(crate) fn len(&self) -> usize {
+        let bottom = self.bottom.load(Ordering::Relaxed);
+        (bottom.wrapping_sub(self.top.load(Ordering::Relaxed)) as isize).max(0) as usize
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let buffers = self.buffers.with_mut(|buffers| {
+            // SAFETY: nobody else is left.
+            std::mem::take(unsafe { &mut *buffers })
+        });
+        for buffer in buffers {
+            // SAFETY: leaked in `allocate`, and nobody reads it any more.
+            drop(unsafe { Box::from_raw(buffer.as_ptr()) });
+        }
+    }
 }
 
 /// See the module.

@@ -19,7 +19,9 @@ use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Context, Entered, Frame, Restore};
 use crate::panics::discard;
+use crate::pool::wait::Goal;
 use crate::pool::{Pool, Shared, Worker};
+use crate::queue::Tag;
 
 /// A place to spawn tasks that may borrow from outside of it: see [`scope`].
 pub struct Scope<'scope> {
@@ -100,10 +102,12 @@ impl<'scope> Scope<'scope> {
             context: local::current(),
             _scope: PhantomData,
         };
+        let position = crate::pool::task_position();
         let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
         // ORD: Acquire pairs with the Release of the tasks' decrements: what they did is visible.
         if scope.pending.fetch_sub(1, Ordering::AcqRel) != 1 {
-            crate::pool::wait_for_scope(&scope.latch);
+            let goal = Goal::Scope(&scope.latch, scope.tag(), position);
+            crate::pool::wait_for(&scope.latch, goal);
         }
         let panic = NonNull::new(scope.panic.load(Ordering::Relaxed)).map(|payload| {
             // SAFETY: C1: all tasks are over; it came from `Box::into_raw` in `keep_panic`.
@@ -143,7 +147,12 @@ impl<'scope> Scope<'scope> {
         };
         // SAFETY: C1: the pool is there while the scope is.
         let shared = unsafe { &*self.shared };
-        crate::pool::queue(shared, task);
+        crate::pool::queue_tagged(shared, task, self.tag());
+    }
+
+    /// By which waits know the scope's tasks in queues.
+    fn tag(&self) -> Tag {
+        std::ptr::from_ref(self).addr()
     }
 
     fn keep_panic(&self, payload: Box<dyn Any + Send>) {
@@ -224,8 +233,9 @@ where
     const VTABLE: &'static TaskVTable = &TaskVTable {
         run: Self::run,
         // The scope has promised that its tasks run.
-        kill: |_| false,
+        kill: None,
         bury: |_| {},
+        is_void: |_| false,
     };
 
     fn allocate(scope: &Scope<'scope>, closure: F, context: C) -> NonNull<TaskHeader> {

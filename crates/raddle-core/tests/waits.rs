@@ -289,7 +289,7 @@ fn a_smuggled_worker_panics() {
 #[test]
 fn the_reserve_plays_while_threads_wait() {
     for (threads, reserve) in [(1, 1), (1, 3), (2, 2), (4, 12)] {
-        let pool = Pool::builder().threads(threads).compensate(reserve).build().unwrap();
+        let pool = Pool::builder().threads(threads).max_spare_threads(reserve).build().unwrap();
         for _ in 0..50 {
             let (promises, futures): (Vec<_>, Vec<_>) =
                 (0..threads + reserve - 1).map(|_| Promise::<usize>::new()).unzip();
@@ -310,7 +310,7 @@ fn the_reserve_plays_while_threads_wait() {
 
 #[test]
 fn the_reserve_sits_out_when_nobody_waits() {
-    let pool = Pool::builder().threads(2).compensate(6).build().unwrap();
+    let pool = Pool::builder().threads(2).max_spare_threads(6).build().unwrap();
     let busy = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..2_000)
@@ -333,7 +333,7 @@ fn the_reserve_sits_out_when_nobody_waits() {
 fn a_pool_ends_with_its_reserve_at_work() {
     for _ in 0..50 {
         let done = Arc::new(AtomicUsize::new(0));
-        let pool = Pool::builder().threads(1).compensate(2).build().unwrap();
+        let pool = Pool::builder().threads(1).max_spare_threads(2).build().unwrap();
         let (promise, future) = Promise::<()>::new();
         drop(pool.spawn(move || future.wait()));
         let count = Arc::clone(&done);

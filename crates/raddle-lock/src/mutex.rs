@@ -1,7 +1,8 @@
 //! The lock with its value.
 //!
 //! **I1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
-//! guard exists only while its mutex's raw lock is held by the strand that made it.
+//! guard exists only while its mutex's raw lock is held by the strand that made it; or while that is borrowed
+//! exclusively by code that takes the lock back, or ends the process (`Core::acquire_back`).
 
 use crate::core::Core;
 use raddle_sync::cell::UnsafeCell;
@@ -28,6 +29,14 @@ use std::time::{Duration, Instant};
 /// });
 /// assert_eq!(total.into_inner(), 10);
 /// assert_eq!(size_of::<Mutex<u32>>(), 8);
+/// ```
+///
+/// It is invariant in `T`: through one that holds something short-lived as well, that could be left in one
+/// that is to hold only what lives longer.
+///
+/// ```compile_fail
+/// # use raddle_lock::Mutex;
+/// fn shorter<'a, 'b>(mutex: &'b Mutex<&'static str>) -> &'b Mutex<&'a str> { mutex }
 /// ```
 pub struct Mutex<T: ?Sized> {
     core: Core,
@@ -157,6 +166,12 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// let guard = mutex.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
 /// ```
+///
+/// It is invariant in `T`, as `&mut T` is:
+/// ```compile_fail
+/// # use raddle_lock::MutexGuard;
+/// fn shorter<'a, 'b>(guard: MutexGuard<'b, &'static str>) -> MutexGuard<'b, &'a str> { guard }
+/// ```
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
@@ -206,11 +221,14 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     pub fn bump(this: &mut Self) {
         if this.mutex.core.is_wanted() {
             this.mutex.core.release_fair();
-            this.mutex.core.acquire::<false>();
+            this.mutex.core.acquire_back();
         }
     }
 
     /// Runs `f` with the mutex unlocked, and locks it again, also if `f` panics.
+    ///
+    /// Ends the process if `f` has locked the mutex and kept it locked, by handing the guard out or forgetting it:
+    /// this strand would wait for itself.
     ///
     /// ```
     /// use raddle_lock::{Mutex, MutexGuard};
@@ -223,7 +241,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         struct Relock<'a>(&'a Core);
         impl Drop for Relock<'_> {
             fn drop(&mut self) {
-                self.0.acquire::<false>();
+                self.0.acquire_back();
             }
         }
         this.mutex.core.release();
@@ -280,6 +298,20 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 }
 
 /// Access to a part of a locked [`Mutex`]'s value, made by [`MutexGuard::map`]; dropping it unlocks.
+///
+/// It is invariant in `U`, as `&mut U` is:
+/// ```compile_fail
+/// # use raddle_lock::MappedMutexGuard;
+/// fn shorter<'a, 'b>(part: MappedMutexGuard<'b, &'static str>) -> MappedMutexGuard<'b, &'a str> { part }
+/// ```
+///
+/// Nor does it leave its thread:
+/// ```compile_fail
+/// # use raddle_lock::{Mutex, MutexGuard};
+/// let pair = Mutex::new((1, 2));
+/// let part = MutexGuard::map(pair.lock(), |pair| &mut pair.0);
+/// std::thread::scope(|s| s.spawn(move || drop(part)).join().unwrap());
+/// ```
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MappedMutexGuard<'a, U: ?Sized> {
     core: &'a Core,

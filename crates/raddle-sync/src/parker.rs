@@ -78,6 +78,7 @@ impl Parker {
         if self.take_token_or_prepare() {
             return;
         }
+        let _blocked = Blocked::new();
         loop {
             futex::wait(&self.state, PARKED, None);
             if self.take_token_after_sleep() {
@@ -103,6 +104,7 @@ impl Parker {
         if self.take_token_or_prepare() {
             return true;
         }
+        let _blocked = (!limit.is_zero()).then(Blocked::new);
         loop {
             let remaining = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             let timed_out =
@@ -137,6 +139,45 @@ impl Parker {
     fn take_token_after_sleep(&self) -> bool {
         // ORD: Acquire pairs with the Release in `unpark` (I2).
         self.state.compare_exchange(TOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// What is called round every sleep in a parker, on the thread that sleeps: neither may panic, nor park.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// The thread is about to sleep. A token may come at any time from now on.
+    pub block: fn(),
+    /// It is awake.
+    pub unblock: fn(),
+}
+
+// One pair for the process, of the standard library under models too: it is set before anything is modelled.
+static HOOKS: std::sync::OnceLock<Hooks> = std::sync::OnceLock::new();
+
+/// Sets the hooks, once; later calls change nothing. So one who schedules threads learns of each that blocks: all blocking
+/// in this crate's users ends here.
+pub fn set_hooks(hooks: Hooks) {
+    let _ = HOOKS.set(hooks);
+}
+
+/// A thread that sleeps, as the hooks see it.
+struct Blocked(Option<Hooks>);
+
+impl Blocked {
+    fn new() -> Blocked {
+        let hooks = HOOKS.get().copied();
+        if let Some(hooks) = hooks {
+            (hooks.block)();
+        }
+        Blocked(hooks)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        if let Some(hooks) = self.0 {
+            (hooks.unblock)();
+        }
     }
 }
 

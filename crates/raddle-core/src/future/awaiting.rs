@@ -204,12 +204,12 @@ where
         };
         let work = Work { future: Box::pin(future), promise };
         driven.state.lock().work = Some(work);
-        driven.schedule();
+        driven.schedule(false);
         result
     }
 
-    /// Queues a poll if one is due and none is queued or running.
-    fn schedule(self: &Arc<Self>) {
+    /// Queues a poll if one is due and none is queued or running: after all else if it comes `last`.
+    fn schedule(self: &Arc<Self>, last: bool) {
         let mut state = self.state.lock();
         if state.over || state.work.is_none() || state.turn.is_some() || !state.woken {
             return;
@@ -217,11 +217,14 @@ where
         state.woken = false;
         let this = Arc::clone(self);
         let mut turn = Turn(Some(this));
-        match self.home.spawn(move || {
-            if let Some(driven) = turn.0.take() {
-                driven.poll()
-            }
-        }) {
+        match self.home.spawn(
+            move || {
+                if let Some(driven) = turn.0.take() {
+                    driven.poll()
+                }
+            },
+            last,
+        ) {
             Ok(future) => {
                 // It cannot have run: that needs the lock.
                 if let Now::Pending(turn) = future.now() {
@@ -257,7 +260,8 @@ where
                 state.work = Some(work);
                 drop(state);
                 drop(turn);
-                self.schedule();
+                // Woken by its own poll, it yields.
+                self.schedule(true);
             }
             Some(result) => {
                 state.over = true;
@@ -336,7 +340,7 @@ where
 {
     fn wake(self: Arc<Self>) {
         self.state.lock().woken = true;
-        self.schedule();
+        self.schedule(false);
     }
 }
 

@@ -136,3 +136,6 @@ impl Pinned {
         match *self {}
     }
 }
+
+/// The calling thread is about to sleep.
+pub(crate) fn about_to_block() {}

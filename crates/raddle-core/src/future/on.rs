@@ -42,7 +42,7 @@ impl<T: Send + 'static> Future<T> {
         let kept = Arc::clone(&source);
         let left = self.map_result(move |result| {
             drop(kept);
-            match home.spawn(move || promise.complete(result)) {
+            match home.spawn(move || promise.complete(result), false) {
                 Ok(task) => drop(task),
                 Err(gone) => gone(),
             }

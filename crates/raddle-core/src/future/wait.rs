@@ -166,7 +166,9 @@ pub(super) mod host {
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
 
-    pub(crate) use crate::pool::run_own_task;
+    pub(crate) fn run_own_task() -> bool {
+        false
+    }
 
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
@@ -186,8 +188,9 @@ pub(super) mod host {
             let chore = unsafe { Box::from_raw(task.cast::<Chore>().as_ptr()) };
             (chore.work)();
         },
-        kill: |_| false,
+        kill: None,
         bury: |_| (),
+        is_void: |_| false,
     };
 
     /// Has another thread call `work`, which does not unwind: one of the pool that this thread works for, from outside one

@@ -1,6 +1,8 @@
 //! [`PoolBuilder`] and what can go wrong with it.
 
+use std::fmt;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +53,55 @@ pub enum PoolBuildError {
 
 /// How many threads a pool may have: thieves sign with their index.
 const MOST_THREADS: usize = 4096;
-const _: () = assert!(2 * MOST_THREADS <= Thief::MAX_WORKERS);
+/// How many spare threads there may be.
+const MOST_SPARES: usize = 4096;
+/// How many there may be unless the builder says otherwise: as the JDK's pools.
+const SPARES: usize = 256;
+const _: () = assert!(MOST_THREADS + 64 + MOST_SPARES <= Thief::MAX_WORKERS);
+
+/// What a thread of a pool does while it waits: see [`PoolBuilder::waits`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Waits {
+    /// It runs what it waits for, and nothing else on top of that; another thread takes its place.
+    #[default]
+    Substitute,
+    /// It takes on anything, as threads of rayon do. No thread more is needed, but what it takes on may wait for what
+    /// lies beneath, or take a lock that is held there: then both hang.
+    Host,
+}
+
+/// What a pool calls in its threads.
+#[derive(Default)]
+pub(crate) struct ThreadHooks {
+    start: Option<ThreadHook>,
+    exit: Option<ThreadHook>,
+}
+
+type ThreadHook = Box<dyn Fn() + Send + Sync>;
+
+impl ThreadHooks {
+    pub(crate) fn start(&self) {
+        call(self.start.as_ref());
+    }
+
+    pub(crate) fn exit(&self) {
+        call(self.exit.as_ref());
+    }
+}
+
+/// A panic of a hook has been reported by the panic hook, and changes nothing.
+fn call(hook: Option<&ThreadHook>) {
+    if let Some(hook) = hook {
+        crate::panics::discard(panic::catch_unwind(AssertUnwindSafe(hook)));
+    }
+}
+
+impl fmt::Debug for ThreadHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadHooks").finish_non_exhaustive()
+    }
+}
 
 /// Sets up a [`Pool`].
 ///
@@ -75,8 +125,11 @@ pub struct PoolBuilder {
     name: Name,
     stack_size: Option<usize>,
     keep_alive: Duration,
-    reserve: usize,
+    waits: Waits,
+    spares: Option<usize>,
+    spin_for: Option<Duration>,
     hooks: Hooks,
+    thread_hooks: ThreadHooks,
     trace: Settings,
     policy: Policy,
 }
@@ -91,8 +144,11 @@ impl PoolBuilder {
             name: Name::prefix("raddle"),
             stack_size: None,
             keep_alive: KEEP_ALIVE,
-            reserve: 0,
+            waits: Waits::default(),
+            spares: None,
+            spin_for: None,
             hooks: Hooks::default(),
+            thread_hooks: ThreadHooks::default(),
             trace: Settings::default(),
             policy: Policy::default(),
         }
@@ -127,17 +183,33 @@ impl PoolBuilder {
         self
     }
 
-    /// How many threads more there may be in the stead of those that wait for futures. By default none.
+    /// What a thread does while it waits, and there is nothing to do that it waits for. By default
+    /// [`Waits::Substitute`]; [`Waits::Host`] is for programs that were written for rayon's rules.
     ///
-    /// A thread of the pool that waits for a future runs what the future needs of the pool and nobody has
-    /// started, then it sleeps, and the pool has one thread less to work with. Where tasks wait for what comes from
-    /// elsewhere, that may leave nobody to work. So many sleeping threads are replaced: one of these is started
-    /// when it is needed, and sits out as soon as it can when the one it replaces goes on.
+    /// ```
+    /// use raddle_core::{Pool, Waits};
+    ///
+    /// let pool = Pool::builder().threads(1).waits(Waits::Host).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// ```
+    pub fn waits(mut self, waits: Waits) -> Self {
+        self.waits = waits;
+        self
+    }
+
+    /// How many threads there may be beyond [`threads`](PoolBuilder::threads), in the stead of those that wait or are
+    /// [`blocking`](crate::blocking). By default 256, with [`Waits::Host`] none; at most 4096.
+    ///
+    /// They are started when they are needed, kept for the next time, and leave after
+    /// [`keep_alive`](PoolBuilder::keep_alive). No more threads work at a time for it, except that one whose wait is over
+    /// goes on at once. At the cap, or where the system refuses threads, threads that wait take on other work, as long as
+    /// their stacks have room; [`Pool::stats`] counts that, and standard error has a line about it, once.
     ///
     /// ```
     /// use raddle_core::{Pool, Promise};
     ///
-    /// let pool = Pool::builder().threads(1).compensate(1).build()?;
+    /// let pool = Pool::builder().threads(1).max_spare_threads(1).build()?;
     /// let (promise, future) = Promise::new();
     /// let waits = pool.spawn(move || future.wait());
     /// pool.spawn(move || promise.set(1));
@@ -145,8 +217,32 @@ impl PoolBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "ManagedBlocker")]
-    pub fn compensate(mut self, threads: usize) -> Self {
-        self.reserve = threads;
+    pub fn max_spare_threads(mut self, threads: usize) -> Self {
+        self.spares = Some(threads);
+        self
+    }
+
+    /// For how long at least an idle thread stays hot, looking for work without pause, before it sleeps. By default about as
+    /// long as a wake takes, 5 to 100 us.
+    ///
+    /// For those who own the machine: a region that begins meanwhile finds its thieves at once, and the processors are
+    /// busy meanwhile, as with OpenMP's active wait policy.
+    pub fn spin_for(mut self, time: Duration) -> Self {
+        self.spin_for = Some(time);
+        self
+    }
+
+    /// Called by each thread of the pool, spare ones too, when it starts; not by guests. A panic is reported by the
+    /// panic hook, and the thread goes on.
+    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.thread_hooks.start = Some(Box::new(hook));
+        self
+    }
+
+    /// Called by each thread of the pool before it leaves: as [`on_thread_start`](PoolBuilder::on_thread_start).
+    #[doc(alias = "on_thread_stop")]
+    pub fn on_thread_exit(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.thread_hooks.exit = Some(Box::new(hook));
         self
     }
 
@@ -208,18 +304,32 @@ impl PoolBuilder {
         if asked == 0 {
             return Err(PoolBuildError::NoThreads);
         }
-        let crew = asked.saturating_add(self.reserve);
-        if crew > MOST_THREADS {
-            return Err(PoolBuildError::TooManyThreads { asked: crew, most: MOST_THREADS });
+        let spares = self.spares.unwrap_or(match self.waits {
+            Waits::Substitute => SPARES,
+            Waits::Host => 0,
+        });
+        let most = [(asked, MOST_THREADS), (spares, MOST_SPARES)];
+        if let Some(&(asked, most)) = most.iter().find(|(asked, most)| asked > most) {
+            return Err(PoolBuildError::TooManyThreads { asked, most });
         }
         raddle_sync::fence::init();
+        raddle_sync::fork::init();
+        crate::pool::block::init();
+        let names: Vec<String> = (0..asked).map(|index| self.name.of(index)).collect();
         let config = Config {
             threads: asked,
-            names: (0..crew).map(|index| self.name.of(index)).collect(),
+            spare_names: match &self.name.prefix {
+                Some(prefix) => (0..spares.max(1)).map(|i| format!("{prefix}-spare-{i}")).collect(),
+                None => names.clone(),
+            },
+            names,
             stack_size: self.stack_size,
             keep_alive: self.keep_alive,
-            reserve: self.reserve,
+            spin_for: self.spin_for,
+            waits: self.waits,
+            spares,
             hooks: self.hooks,
+            thread_hooks: self.thread_hooks,
             trace: self.trace,
             policy: self.policy,
         };
@@ -232,9 +342,16 @@ impl PoolBuilder {
 
 fn start_all(shared: &Arc<Shared>, asked: usize) -> Result<(), PoolBuildError> {
     for started in 0..asked {
-        shared.sleep.add_searcher();
+        shared.places.take_searching();
+        // Nobody else knows of the pool, but for the threads started here: if one of them was quicker, very well.
+        if !shared.places.vacant.take(started) {
+            let _ = shared.places.give(true);
+            continue;
+        }
         if let Err(source) = shared.start(started) {
-            shared.sleep.never_started(asked - started);
+            let _ = shared.places.give(true);
+            shared.places.vacant.set(started);
+            shared.gate.close();
             shared.terminate();
             return Err(PoolBuildError::Threads { asked, started, source });
         }
@@ -250,23 +367,27 @@ pub trait ThreadName: sealed::Sealed {
 
 /// Names by index.
 #[doc(hidden)]
-pub struct Name(Box<dyn FnMut(usize) -> String>);
+pub struct Name {
+    of: Box<dyn FnMut(usize) -> String>,
+    prefix: Option<String>,
+}
 
-impl std::fmt::Debug for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Name")
     }
 }
 
 impl Name {
     fn prefix(prefix: impl Into<String>) -> Name {
-        let prefix = prefix.into();
-        Name(Box::new(move |index| format!("{prefix}-{index}")))
+        let prefix = prefix.into().replace('\0', "");
+        let own = prefix.clone();
+        Name { of: Box::new(move |index| format!("{own}-{index}")), prefix: Some(prefix) }
     }
 
     /// The index-th name, without NULs, which the system would not take.
     fn of(&mut self, index: usize) -> String {
-        (self.0)(index).replace('\0', "")
+        (self.of)(index).replace('\0', "")
     }
 }
 
@@ -291,6 +412,6 @@ impl ThreadName for String {
 
 impl<F: FnMut(usize) -> String + 'static> ThreadName for F {
     fn into_name(self) -> Name {
-        Name(Box::new(self))
+        Name { of: Box::new(self), prefix: None }
     }
 }

@@ -11,13 +11,14 @@
 
 use std::sync::Arc;
 
+use raddle_sync::atomic::Ordering;
 use raddle_sync::sync::{Condvar, Mutex};
 use raddle_trace::{EventKind, Subject};
 
 use crate::future::Future;
 use crate::local;
 use crate::pool::recorder;
-use crate::pool::shared::{Shared, Waker};
+use crate::pool::shared::Shared;
 use crate::pool::worker::{CurrentGuard, Worker};
 use crate::spawn;
 
@@ -38,8 +39,6 @@ struct State {
     /// A bit for each free place.
     free: u64,
     inside: usize,
-    /// Those inside who sleep until something is done: threads of the pool play in their stead.
-    resting: usize,
     /// Tasks count on stacks of a size of their own.
     own_stacks: bool,
     /// Somebody waits for the last guest to leave.
@@ -97,23 +96,6 @@ impl GateHandle {
         Home { gate: self.gate, generation: self.generation }
     }
 
-    /// A guest goes to sleep: the thread that sits out for it may play meanwhile.
-    pub(crate) fn rest(&self, shared: &Shared) {
-        let mut state = self.gate.state.lock();
-        shared.benches.release(shared, shared.threads() - state.working());
-        state.resting += 1;
-        if shared.sleep.counts().need_wake() && shared.visible_work() > 0 {
-            shared.wake_one(Waker::Idle);
-        }
-    }
-
-    /// A guest is awake again.
-    pub(crate) fn resume(&self, shared: &Shared) {
-        let mut state = self.gate.state.lock();
-        state.resting -= 1;
-        shared.benches.ask(shared, shared.threads() - state.working());
-    }
-
     /// Lets no more guests in, and waits for those inside.
     pub(crate) fn close(&self) {
         let mut state = self.gate.state.lock();
@@ -125,13 +107,6 @@ impl GateHandle {
     }
 }
 
-impl State {
-    /// How many guests have a thread sit out for them: number `g` the thread `threads - g`.
-    fn working(&self) -> usize {
-        self.inside - self.resting
-    }
-}
-
 impl Drop for GateHandle {
     fn drop(&mut self) {
         RECYCLED.lock().unwrap_or_else(|e| e.into_inner()).push(self.gate);
@@ -139,7 +114,7 @@ impl Drop for GateHandle {
 }
 
 impl Home {
-    /// Makes the calling thread a guest. None: the pool has gone, or has no place free.
+    /// Makes the calling thread a guest. None: the pool has gone, or has no place free, or others wait for one.
     pub(crate) fn enter<'a>(self) -> Option<Guest<'a>> {
         self.enter_if(|_| true)
     }
@@ -152,15 +127,18 @@ impl Home {
         }
         // SAFETY: G1: the pool is there until this guest has left.
         let shared: &Shared = unsafe { &*state.pointer?.0 };
+        shared.assert_here();
+        // ORD: a hint; calls are counted before they are queued.
+        if shared.calls.load(Ordering::Relaxed) > 0 || !shared.place_for_guest() {
+            return None;
+        }
         let place = state.free.trailing_zeros() as usize;
         state.free &= state.free - 1;
         state.inside += 1;
-        shared.benches.ask(shared, shared.threads() - state.working());
         drop(state);
-        let region = &shared.regions[shared.crew() + place];
+        let region = &shared.regions[shared.first_guest() + place];
         // The caller brings its context along.
         region.guest_arrives(local::current());
-        region.owned.outer.set(Worker::hint());
         let current = Some(region.base().enter());
         let recorded = recorder::begin_region(region, began);
         Some(Guest { home: self, shared, place, current, recorded })
@@ -171,30 +149,70 @@ impl Home {
         self.enter_if(|state| !state.own_stacks)
     }
 
-    /// Spawns a task on the pool, or gives the closure back if the pool has gone.
-    pub(crate) fn spawn<F, T>(self, f: F) -> Result<Future<T>, F>
+    /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all
+    /// that is queued.
+    pub(crate) fn spawn<F, T>(self, f: F, last: bool) -> Result<Future<T>, F>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let queue = if last { crate::pool::queue_last } else { crate::pool::queue };
         if let Some(worker) = Worker::beneath(|shared| self.is_of(shared)) {
-            return Ok(spawn::spawn_in(worker.shared(), f));
+            let (future, task) = spawn::task_of(worker.shared(), f);
+            queue(worker.shared(), task);
+            return Ok(future);
         }
-        let state = self.gate.state.lock();
-        match state.pointer {
-            Some(pointer) if state.generation == self.generation => {
-                // SAFETY: G1: it does not close while the lock is held.
-                let shared: &Shared = unsafe { &*pointer.0 };
-                Ok(spawn::spawn_in(shared, f))
-            }
-            _ => Err(f),
+        // What it captures is the user's code, so not under the lock.
+        let Some(stay) = self.visit() else { return Err(f) };
+        let (future, task) = spawn::task_of(stay.shared, f);
+        queue(stay.shared, task);
+        drop(stay);
+        Ok(future)
+    }
+
+    /// Keeps the pool from going meanwhile. None: it has gone.
+    fn visit<'a>(self) -> Option<Visit<'a>> {
+        let mut state = self.gate.state.lock();
+        if state.generation != self.generation {
+            return None;
         }
+        // SAFETY: G1: the pool is there until this visit is over.
+        let shared: &Shared = unsafe { &*state.pointer?.0 };
+        shared.assert_here();
+        state.inside += 1;
+        Some(Visit { gate: self.gate, shared })
     }
 
     /// Whether this is that pool.
     pub(crate) fn is_of(self, shared: &Shared) -> bool {
         let home = shared.gate.home();
         std::ptr::eq(home.gate, self.gate) && home.generation == self.generation
+    }
+}
+
+/// A thread from outside that is about to queue something.
+struct Visit<'a> {
+    gate: &'static Gate,
+    shared: &'a Shared,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        self.gate.leave(|_| ());
+    }
+}
+
+impl Gate {
+    /// Somebody leaves; `last` is done under the lock, while the pool is there for certain.
+    fn leave(&self, last: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        last(&mut state);
+        state.inside -= 1;
+        let awaited = state.closing;
+        drop(state);
+        if awaited {
+            self.left.notify_all();
+        }
     }
 }
 
@@ -211,35 +229,25 @@ pub(crate) struct Guest<'a> {
 
 impl Guest<'_> {
     pub(crate) fn worker(&self) -> &Worker {
-        self.shared.regions[self.shared.crew() + self.place].base()
+        self.shared.regions[self.shared.first_guest() + self.place].base()
     }
 }
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
         let shared = self.shared;
-        let lane = &shared.regions[shared.crew() + self.place].lane;
+        let region = &shared.regions[shared.first_guest() + self.place];
         if let Some(key) = self.recorded {
-            lane.note(EventKind::Executed, 0, key);
+            region.lane.note(EventKind::Executed, 0, key);
         }
         self.current = None;
-        self.worker().region().guest_leaves();
-        let mut state = self.home.gate.state.lock();
-        self.shared.benches.release(self.shared, self.shared.threads() - state.working());
-        state.free |= 1 << self.place;
-        state.inside -= 1;
-        let awaited = state.closing;
-        // Tasks that nobody took while threads sat out. Under the lock, so that the pool is there.
-        if self.shared.sleep.counts().need_wake() && self.shared.visible_work() > 0 {
-            self.shared.wake_one(Waker::Idle);
-        }
-        if let Some(key) = self.recorded {
-            // Under the lock: the place is another guest's as soon as it is released.
-            lane.note(EventKind::Waited, 0, key);
-        }
-        drop(state);
-        if awaited {
-            self.home.gate.left.notify_all();
-        }
+        region.guest_leaves();
+        self.home.gate.leave(|state| {
+            state.free |= 1 << self.place;
+            if let Some(key) = self.recorded {
+                // Under the lock: the memory is another guest's as soon as it is released.
+                region.lane.note(EventKind::Waited, 0, key);
+            }
+        });
     }
 }

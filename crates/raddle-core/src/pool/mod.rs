@@ -1,52 +1,62 @@
 //! [`Pool`]: threads that work together, and the callers that join them.
 //!
-//! | module     | what it holds                                                        |
-//! |------------|----------------------------------------------------------------------|
-//! | [`worker`] | `Worker`, and which worker a thread is                                 |
-//! | [`region`] | the memory of one worker                                              |
-//! | [`shared`] | what all workers share; threads started, woken, ended                   |
-//! | [`search`] | what a worker does without work: search, wait, sleep                   |
-//! | [`hunt`]   | where it finds work, and how it runs it                                |
-//! | [`gate`]   | how callers from outside come in as guests                             |
-//! | [`bench`]  | how a thread sits out while a guest works                              |
-//! | [`policy`] | when to wake whom, how many search, for how long                        |
-//! | [`recorder`]| what is recorded in traces                                            |
-//! | [`clock`]  | what stamps events                                                    |
-//! | [`builder`]| `PoolBuilder`                                                         |
+//! | module       | what it holds                                                      |
+//! |--------------|--------------------------------------------------------------------|
+//! | `worker`     | `Worker`, and which workers a thread is                               |
+//! | `region`     | the memory of one worker                                            |
+//! | `shared`     | what all workers share; places, threads, wake-ups, the end            |
+//! | `search`     | the life of a thread: search, work, sleep                            |
+//! | `wait`       | what a worker takes on while it waits                                |
+//! | `block`      | how whoever blocks gives its places to others                        |
+//! | `find_work`  | where work is found, and how it is run                               |
+//! | `forks`      | the slow paths of `join`                                            |
+//! | `gate`       | how callers from outside come in as guests                           |
+//! | `call`       | how they have a worker run their closure if there is no place         |
+//! | `current`, `broadcast`, `stats`, `kill` | what users ask of a pool                  |
+//! | `policy`     | when to wake whom, how many search, for how long                      |
+//! | `recorder`, `clock` | what is recorded in traces, and what stamps it                 |
+//! | `builder`    | `PoolBuilder`                                                       |
 
-mod bench;
+mod block;
+mod broadcast;
 mod builder;
+mod call;
 mod clock;
+mod current;
+mod find_work;
+mod forks;
 mod gate;
-mod hunt;
 mod kill;
 pub mod policy;
 pub(crate) mod recorder;
 mod region;
 mod search;
 mod shared;
+mod stats;
+pub(crate) mod wait;
 mod worker;
 
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Instant;
 
 use raddle_sync::parker::{self, Parker};
-use raddle_sync::strand;
 use raddle_trace::{EventKind, Trace, TraceLevel};
 
-pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName};
+pub use self::block::blocking;
+pub use self::broadcast::{BroadcastContext, broadcast};
+pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
+pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
 pub(crate) use self::gate::Home;
 pub(crate) use self::region::Region;
-use self::search::Goal;
 pub(crate) use self::shared::Shared;
+pub use self::stats::PoolStats;
+use self::wait::Goal;
 pub use self::worker::Worker;
 use crate::future::Future;
-use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
-use crate::local::{self, Entered, Restore, Trail};
-use crate::queue::Task;
+use crate::local::{self, Restore};
+use crate::queue::{NOBODY, Tag, Task};
+use crate::scope::Scope;
 use crate::spawn;
 
 /// A pool of threads for fork/join and for spawned futures.
@@ -55,8 +65,15 @@ use crate::spawn;
 /// outside) take part themselves, as guests. The number of threads bounds how many work on a
 /// region at once, the caller included.
 ///
+/// A thread that waits for a fork, a future or the tasks of a scope runs what it waits for; if there is nothing of the
+/// kind it gives its place to another thread meanwhile, if need be to a spare one ([`PoolBuilder::max_spare_threads`]). So
+/// programs whose tasks wait for each other end, on a pool of one thread too.
+///
 /// Dropping a pool finishes what was spawned, then ends its threads. An idle pool uses no processor
 /// time.
+///
+/// A process that was forked (`fork`) has none of the pool's threads: to use or to drop a pool there that its parent built
+/// panics or does nothing, respectively.
 ///
 /// ```
 /// use raddle_core::Pool;
@@ -106,6 +123,13 @@ impl Pool {
         Pool { shared }
     }
 
+    /// The pool's memory, without its end.
+    fn into_shared(self) -> Arc<Shared> {
+        let pool = std::mem::ManuallyDrop::new(self);
+        // SAFETY: read once, and not dropped.
+        unsafe { std::ptr::read(&pool.shared) }
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -118,8 +142,8 @@ impl Pool {
     /// Calls `f` with a worker of this pool and returns what it returns.
     ///
     /// The caller takes part: `f` runs on this thread at once, as a guest whose forks others steal.
-    /// If all places for guests are taken (there are as many as threads, and at most 64), `f` is
-    /// queued and this thread blocks until a worker has run it. On a thread of this pool `f` is
+    /// If all places are taken (a pool has as many as threads, and at most 64 guests), or others wait for one, `f` is
+    /// queued and this thread blocks until a worker has run it: first come, first served. On a thread of this pool `f` is
     /// simply called.
     ///
     /// # Panics
@@ -155,33 +179,24 @@ impl Pool {
         }
     }
 
-    /// Has a worker call `f`, and blocks meanwhile.
-    #[cold]
-    fn run_queued<F, R>(&self, f: F) -> R
+    /// As [`join`](crate::join()), in this pool.
+    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
-        F: FnOnce(&Worker) -> R + Send,
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.run(|worker| worker.join(|_| a(), |_| b()))
+    }
+
+    /// As [`scope`](crate::scope()), in this pool.
+    pub fn scope<'scope, F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Scope<'scope>) -> R + Send,
         R: Send,
     {
-        let mut call = Call {
-            header: TaskHeader::new(Call::<F, R>::VTABLE),
-            latch: Latch::new(parker::current()),
-            context: local::current(),
-            trail: local::capture_trail(),
-            closure: Some(f),
-            result: None,
-        };
-        let task = std::ptr::NonNull::from(&mut call).cast::<TaskHeader>();
-        self.shared.note_here(EventKind::Submit, 0, recorder::task_key(task));
-        self.shared.inject([task]);
-        // SAFETY: the call is this frame's.
-        let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
-        latch.wait();
-        self.shared.note_here(EventKind::Waited, 0, recorder::task_key(task));
-        match call.result.take() {
-            Some(Ok(result)) => result,
-            Some(Err(payload)) => panic::resume_unwind(payload),
-            None => unreachable!("the latch is set after the call"),
-        }
+        self.run(|_| crate::scope(f))
     }
 
     /// Runs `f` on this pool and returns the future of its result: see [`spawn`](crate::spawn()).
@@ -224,8 +239,14 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if self.shared.is_forked() {
+            // Its threads are in another process.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         if Worker::beneath(|shared| std::ptr::eq(shared, &*self.shared)).is_none() {
-            end(&self.shared);
+            // A thread of another pool has work to wait for that may need its place.
+            blocking(|| end(&self.shared));
             return;
         }
         // Dropped by one of its own tasks, which cannot wait for itself.
@@ -243,13 +264,17 @@ fn end(shared: &Shared) {
     shared.gate.close();
     shared.terminate();
     // What no thread was there to run: the system may have refused the last one.
-    let region = &shared.regions[shared.crew()];
+    let region = &shared.regions[shared.first_guest()];
     region.guest_arrives(0);
-    let _current = region.base().enter();
-    let queued = || shared.injector.take::<1>()?.into_iter().next();
-    while let Some(task) = region.ring.pop().or_else(queued) {
-        region.run_task(task, region.base());
+    {
+        let _current = region.base().enter();
+        let queued = || shared.injector.take::<1>()?.into_iter().next();
+        let left = || shared.regions.iter().find_map(|region| region.ring.steal());
+        while let Some(task) = queued().or_else(left) {
+            region.run_task(task, region.base());
+        }
     }
+    region.guest_leaves();
 }
 
 /// As many threads as the environment asks for, or as there are processors.
@@ -274,21 +299,35 @@ fn default_threads() -> usize {
 
 /// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
 pub(crate) fn queue(shared: &Shared, task: Task) {
+    queue_tagged(shared, task, NOBODY);
+}
+
+/// As `queue`, a task of a scope.
+#[inline]
+pub(crate) fn queue_tagged(shared: &Shared, task: Task, tag: Tag) {
     match Worker::here().filter(|region| std::ptr::eq(region.shared, shared)) {
         Some(region) => {
-            region.push_task(task);
+            region.push_task(task, tag);
             if region.lane.has_tasks() {
                 region.lane.note(EventKind::Fork, 1, recorder::task_key(task));
             }
             shared.announce();
         }
-        None => {
-            if shared.regions[0].lane.has_tasks() {
-                shared.note_here(EventKind::Fork, 0, recorder::task_key(task));
-            }
-            shared.inject([task]);
-        }
+        None => queue_last(shared, task),
     }
+}
+
+/// Where this worker's next task will lie in its ring.
+pub(crate) fn task_position() -> usize {
+    Worker::here().map_or(0, |region| region.ring.position())
+}
+
+/// Queues a task that is to come after all that is queued.
+pub(crate) fn queue_last(shared: &Shared, task: Task) {
+    if shared.regions[0].lane.has_tasks() {
+        shared.note_here(EventKind::Fork, 0, recorder::task_key(task));
+    }
+    shared.inject(task);
 }
 
 /// The id of the next task, from this worker's block if it is one of the pool.
@@ -307,82 +346,28 @@ pub(crate) fn heed_followers() {
     }
 }
 
-/// Runs the task that this worker has queued last, if there is one.
-pub(crate) fn run_own_task() -> bool {
-    let Some(worker) = Worker::current() else { return false };
-    let Some(task) = worker.region().ring.pop() else { return false };
-    // Another strand of work than the one that waits.
-    let _strand = strand::enter_foreign();
-    worker.region().run_task(task, worker);
-    true
-}
-
 /// What this thread parks on.
 pub(crate) fn current_parker() -> &'static Parker {
     Worker::here().map_or_else(parker::current, Region::parker)
 }
 
-/// Blocks until the latch of a scope, made with `current_parker`, is set.
-pub(crate) fn wait_for_scope(latch: &Latch) {
-    match Worker::here() {
-        Some(region) => {
-            region.await_latch(latch, Goal::Scope(latch));
+/// Blocks until the latch, made with `current_parker`, is set. False: the goal's time has come, and it is not.
+pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
+    if let Some(region) = Worker::here() {
+        return region.await_latch(latch, goal);
+    }
+    crate::future::walk::flush();
+    match goal {
+        Goal::Future(_, Some(deadline)) => latch.wait_until(deadline),
+        _ => {
+            latch.wait();
+            true
         }
-        None => latch.wait(),
     }
 }
 
 /// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come,
 /// and it is not.
-pub(crate) fn wait_for_future(latch: &Latch, deadline: Option<Instant>) -> bool {
-    match (Worker::here(), deadline) {
-        (Some(region), deadline) => region.await_latch(latch, Goal::Future(latch, deadline)),
-        (None, None) => {
-            latch.wait();
-            true
-        }
-        (None, Some(deadline)) => latch.wait_until(deadline),
-    }
-}
-
-/// A closure whose caller blocks until a worker has called it.
-#[repr(C)]
-struct Call<F, R> {
-    header: TaskHeader,
-    latch: Latch,
-    context: usize,
-    trail: Option<Trail>,
-    closure: Option<F>,
-    result: Option<thread::Result<R>>,
-}
-
-impl<F, R> Call<F, R>
-where
-    F: FnOnce(&Worker) -> R + Send,
-    R: Send,
-{
-    const VTABLE: &'static TaskVTable =
-        // Its caller waits for it, so it is not to be killed.
-        &TaskVTable { run: Self::run, kill: |_| false, bury: |_| {} };
-
-    unsafe fn run(task: Task, worker: RunOn) {
-        let call = task.cast::<Self>().as_ptr();
-        // SAFETY: the caller blocks until the latch is set, and does not touch the rest.
-        let closure = unsafe { &mut (*call).closure }.take();
-        // SAFETY: by `run`'s contract.
-        let worker = unsafe { &*worker.cast::<Worker>() };
-        // SAFETY: as above.
-        worker.region().owned.context.set(unsafe { (*call).context });
-        // SAFETY: as above.
-        let trail = unsafe { &(*call).trail };
-        let entered = Entered::by(|| trail.as_ref());
-        let result = closure.map(|f| panic::catch_unwind(AssertUnwindSafe(|| f(worker))));
-        drop(entered);
-        // SAFETY: as above.
-        unsafe { (*call).result = result };
-        // SAFETY: as above; after this the caller goes on.
-        let latch = unsafe { &raw const (*call).latch };
-        // SAFETY: as above.
-        unsafe { Latch::set(latch) };
-    }
+pub(crate) fn wait_for_future(latch: &Latch, deadline: Option<std::time::Instant>) -> bool {
+    wait_for(latch, Goal::Future(latch, deadline))
 }

@@ -16,6 +16,9 @@ pub const POLL: Duration = Duration::from_nanos(1500);
 /// Pools of no more threads than this wake one at a time, whatever the fan-out.
 pub const SMALL: usize = 4;
 
+/// The most stack that is to be left before a wait takes on work; a quarter of what a thread has will do.
+pub const MOST_ROOM: usize = 256 << 10;
+
 /// Who wakes the next sleepers when a region begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who {

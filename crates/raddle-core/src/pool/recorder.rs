@@ -46,6 +46,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     settings: Settings,
+    workers: usize,
     /// The rings: one per region, and one for threads from outside (T1).
     rings: OnceLock<Rings>,
     /// What is recorded now; held to change it.
@@ -58,7 +59,8 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Rings {
     start: ClockPair,
-    workers: Box<[Record]>,
+    /// By worker; made with its memory, or when recording is first switched on.
+    workers: Box<[OnceLock<Record>]>,
     outside: Mutex<Record>,
 }
 
@@ -152,14 +154,31 @@ fn event([tsc, word]: [u64; 2]) -> Option<Event> {
 }
 
 impl Recorder {
-    pub(crate) fn new(settings: Settings) -> Recorder {
+    pub(crate) fn new(settings: Settings, workers: usize) -> Recorder {
         Recorder {
             settings,
+            workers,
             rings: OnceLock::new(),
             level: Mutex::new(TraceLevel::Off),
             outside: AtomicPtr::new(std::ptr::null_mut()),
             next_region: AtomicUsize::new(1),
         }
+    }
+
+    /// Gives a worker its ring, or takes it away; under the lock of the level.
+    fn equip(&self, region: &Region, level: TraceLevel) {
+        let on = level != TraceLevel::Off;
+        let rings = self.rings.get().filter(|_| on);
+        let ring = rings.map(|rings| rings.workers[region.index].get_or_init(|| self.ring()));
+        let ring = ring.map_or(std::ptr::null(), std::ptr::from_ref);
+        // ORD: Release pairs with the Acquire in `Lane::ring`.
+        region.lane.ring.store(ring.cast_mut(), Ordering::Release);
+        region.lane.tasks.store(level == TraceLevel::Tasks, Ordering::Relaxed);
+        region.fork.set_recorded(level == TraceLevel::Tasks);
+    }
+
+    fn ring(&self) -> Record {
+        Record::new(self.settings.capacity, self.settings.newest)
     }
 
     /// A number for a region.
@@ -201,19 +220,21 @@ impl Shared {
         }
         *level = to;
         let on = to != TraceLevel::Off;
-        let rings = on.then(|| recorder.rings.get_or_init(|| Rings::new(self)));
-        for (number, region) in self.regions.iter().enumerate() {
-            let ring = rings.map_or(std::ptr::null(), |rings| &raw const rings.workers[number]);
-            // ORD: Release pairs with the Acquire in `Lane::ring`.
-            region.lane.ring.store(ring.cast_mut(), Ordering::Release);
-            region.lane.tasks.store(to == TraceLevel::Tasks, Ordering::Relaxed);
-            region.fork.set_recorded(to == TraceLevel::Tasks);
+        let rings = on.then(|| recorder.rings.get_or_init(|| Rings::new(recorder)));
+        for region in self.regions.iter() {
+            recorder.equip(region, to);
             // Its next push or pop will see to it.
             region.fork.request();
         }
         let outside = rings.map_or(std::ptr::null(), |rings| &raw const rings.outside);
         // ORD: Release pairs with the Acquire in `note_outside`.
         recorder.outside.store(outside.cast_mut(), Ordering::Release);
+    }
+
+    /// Has a worker whose memory was made later record as the others do.
+    pub(crate) fn equip(&self, worker: usize) {
+        let level = self.recorder.level.lock();
+        self.recorder.equip(&self.regions[worker], *level);
     }
 
     /// Something that concerns a task, by whichever thread calls.
@@ -259,11 +280,8 @@ impl Shared {
         trace.names =
             NAMES.lock().unwrap_or_else(|e| e.into_inner()).iter().map(|&n| n.into()).collect();
         for (number, ring) in rings.workers.iter().enumerate() {
-            let name = match number.checked_sub(self.crew()) {
-                None => self.config.names[number].clone(),
-                Some(guest) => format!("guest {guest}"),
-            };
-            trace.lanes.push(lane(name, ring.copy()));
+            let Some(ring) = ring.get() else { continue };
+            trace.lanes.push(lane(self.name_of(number), ring.copy()));
         }
         let copy = rings.outside.lock().copy();
         trace.lanes.extend(outside_lanes(copy));
@@ -274,13 +292,11 @@ impl Shared {
 }
 
 impl Rings {
-    fn new(shared: &Shared) -> Rings {
-        let Settings { capacity, newest, .. } = shared.recorder.settings;
-        let ring = || Record::new(capacity, newest);
+    fn new(recorder: &Recorder) -> Rings {
         NAMES.lock().unwrap_or_else(|e| e.into_inner()).reserve(256);
         Rings {
-            workers: shared.regions.iter().map(|_| ring()).collect(),
-            outside: Mutex::new(ring()),
+            workers: (0..recorder.workers).map(|_| OnceLock::new()).collect(),
+            outside: Mutex::new(recorder.ring()),
             start: clock::pair(),
         }
     }

@@ -15,17 +15,20 @@ use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
-use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
+use raddle_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::processor::Elsewhere;
+use raddle_sync::sync::Mutex;
 
 use crate::deque::{ForkStack, MAX_SLOTS, Slot};
 use crate::local::Baggage;
+use crate::pool::find_work::Serving;
 use crate::pool::recorder::Lane;
 use crate::pool::shared::Shared;
 use crate::pool::worker::Worker;
-use crate::queue::Ring;
+use crate::queue::{Injector, Ring};
 use crate::spawn::Running;
 
 /// Bytes of a region: address space, of which only the pages in use are memory.
@@ -43,14 +46,20 @@ pub(crate) struct Owned {
     /// What the forks of these slots took along besides their context, if something follows tasks: oldest first.
     /// An entry may outlast its fork, but not the next one at its slot.
     pub(crate) baggage: RefCell<Vec<(usize, Box<Baggage>)>>,
-    /// What was current on this thread before it became a guest.
-    pub(crate) outer: Cell<*const Worker>,
-    /// The stolen fork that runs here, innermost, and whose it is.
-    pub(crate) serving: Cell<(*const Slot, usize)>,
-    /// How many foreign jobs are suspended on this thread's stack.
-    pub(crate) depth: Cell<usize>,
-    /// Below this address the stack is too full to take on foreign work while waiting.
-    pub(crate) stack_floor: Cell<usize>,
+    /// The worker that this thread was before it became this one.
+    pub(crate) outer: Cell<*const Region>,
+    /// The stolen fork that runs here, innermost.
+    pub(crate) serving: Cell<*const Serving>,
+    /// Whether the thread holds a place of the pool: see `places`.
+    pub(crate) hold: Cell<Hold>,
+    /// The number of the place it holds, once it was asked for.
+    pub(crate) number: Cell<Option<usize>>,
+    /// A wait that may take on anything: it has set its bit among the hosts.
+    pub(crate) hosts: Cell<bool>,
+    /// So many bytes of stack are to be left before a wait takes on anything.
+    pub(crate) room: Cell<usize>,
+    /// Tasks that were run out of turn, and whose entries may still lie in the ring.
+    pub(crate) husks: Cell<usize>,
     /// State of the generator that picks victims.
     pub(crate) random: Cell<u64>,
     /// Counts turns of the search, for a look at the injector out of turn.
@@ -61,6 +70,19 @@ pub(crate) struct Owned {
     pub(crate) ids: Cell<(u64, u64)>,
     /// A fork was popped to be recorded: its second half is run out of line.
     pub(crate) recorded_pop: Cell<bool>,
+}
+
+/// A thread's hold on a place of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It is idle, or no thread is here.
+    None,
+    /// It works.
+    Place,
+    /// It has given its place away until it is no longer blocked.
+    Given,
+    /// It waited, and was given a place to take something on: it counts as a searcher.
+    Claimed,
 }
 
 /// The header of a region.
@@ -74,8 +96,11 @@ pub(crate) struct Region {
     pub(crate) ring: Ring,
     /// The tasks that run on this worker, innermost first.
     pub(crate) running: AtomicPtr<Running>,
-    /// The worker is about to take foreign work.
-    pub(crate) hunting: AtomicBool,
+    /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
+    pub(crate) queued: AtomicUsize,
+    pub(crate) settled: AtomicUsize,
+    /// Tasks for this very thread.
+    pub(crate) mail: Injector,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
     /// Wakes a thread of the pool off the waker's processor.
@@ -137,9 +162,12 @@ impl RegionBox {
                 context: Cell::new(0),
                 baggage: RefCell::default(),
                 outer: Cell::new(std::ptr::null()),
-                serving: Cell::new((std::ptr::null(), 0)),
-                depth: Cell::new(0),
-                stack_floor: Cell::new(0),
+                serving: Cell::new(std::ptr::null()),
+                hold: Cell::new(Hold::None),
+                number: Cell::new(None),
+                hosts: Cell::new(false),
+                room: Cell::new(0),
+                husks: Cell::new(0),
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
                 tick: Cell::new(0),
                 fruitless: Cell::new(false),
@@ -150,7 +178,9 @@ impl RegionBox {
             shared,
             ring: Ring::new(),
             running: AtomicPtr::new(std::ptr::null_mut()),
-            hunting: AtomicBool::new(false),
+            queued: AtomicUsize::new(0),
+            settled: AtomicUsize::new(0),
+            mail: Injector::new(),
             roused_at: AtomicU64::new(0),
             elsewhere: Elsewhere::new(),
             lane: Lane::new(),
@@ -169,6 +199,62 @@ impl Drop for RegionBox {
         unsafe { self.0.drop_in_place() };
         // SAFETY: mapped in `new`, and nobody uses it any more (R1).
         unsafe { unmap(self.0.cast()) };
+    }
+}
+
+/// The workers' memory of a pool, each made when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    boxes: Box<[OnceLock<RegionBox>]>,
+    /// All that have been made lie below.
+    end: AtomicUsize,
+    making: Mutex<()>,
+}
+
+impl Regions {
+    pub(crate) fn new(most: usize) -> Regions {
+        Regions {
+            boxes: (0..most).map(|_| OnceLock::new()).collect(),
+            end: AtomicUsize::new(0),
+            making: Mutex::new(()),
+        }
+    }
+
+    /// Makes the memory of this worker if it is not there.
+    pub(crate) fn make(&self, index: usize, shared: *const Shared) -> io::Result<&Region> {
+        if let Some(region) = self.boxes[index].get() {
+            return Ok(region);
+        }
+        let _guard = self.making.lock();
+        if self.boxes[index].get().is_none() {
+            let region = RegionBox::new(index, shared)?;
+            let _ = self.boxes[index].set(region);
+            // ORD: Release pairs with the Acquire in `end`.
+            self.end.fetch_max(index + 1, Ordering::Release);
+        }
+        Ok(&self[index])
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Region> {
+        self.boxes[index].get().map(|region| &**region)
+    }
+
+    /// All that have been made have indices below.
+    pub(crate) fn end(&self) -> usize {
+        // ORD: Acquire pairs with the Release in `make`.
+        self.end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Region> {
+        (0..self.end()).filter_map(|index| self.get(index))
+    }
+}
+
+impl std::ops::Index<usize> for Regions {
+    type Output = Region;
+
+    fn index(&self, index: usize) -> &Region {
+        self.get(index).expect("the memory of a worker that was named")
     }
 }
 

@@ -4,46 +4,50 @@
 //!
 //! - **P1** `Shared` outlives every thread of the pool and every guest: threads hold an `Arc` of it,
 //!   and the pool's drop waits for guests.
-//! - **P2** A seat says whether its thread is there. Waking a thread and leaving the pool both hold
-//!   the seat's lock, so a worker that was claimed is either woken or started anew.
+//! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
+//!   whoever took the bit out of `vacant`, which the thread sets as its last act. So a worker that was claimed
+//!   is either woken or started anew, and no memory has two threads.
+//! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
+//!   run or is found to be void. So if the sum of `settled`, added up first, equals that of `queued`, there was
+//!   a moment at which nothing was queued and no task ran.
 
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use raddle_sync::fence::light;
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
-use crate::pool::bench::Benches;
+use crate::places::{Bits, Look, Places};
+use crate::pool::builder::{ThreadHooks, Waits};
 use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
-use crate::pool::region::RegionBox;
+use crate::pool::region::{Region, Regions};
+use crate::pool::stats::Stats;
 use crate::queue::{Injector, Task};
-use crate::sleep::Sleep;
 use crate::spawn::Hooks;
 
 /// What a builder decided.
 pub(crate) struct Config {
     pub(crate) threads: usize,
     pub(crate) names: Vec<String>,
+    /// How spare threads are called, and by how many names.
+    pub(crate) spare_names: Vec<String>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) keep_alive: Duration,
-    /// How many threads there may be in the stead of those that wait for futures.
-    pub(crate) reserve: usize,
+    /// How long an idle thread searches before it sleeps; none: as `policy` says.
+    pub(crate) spin_for: Option<Duration>,
+    pub(crate) waits: Waits,
+    /// How many threads there may be in the stead of those that wait.
+    pub(crate) spares: usize,
     pub(crate) hooks: Hooks,
+    pub(crate) thread_hooks: ThreadHooks,
     pub(crate) trace: Settings,
     pub(crate) policy: Policy,
-}
-
-/// Whether a worker thread is there, and its handle.
-#[derive(Default)]
-struct Seat {
-    present: bool,
-    handle: Option<thread::JoinHandle<()>>,
 }
 
 /// What the thread that wakes another does next.
@@ -60,16 +64,22 @@ pub(crate) struct Shared {
     /// For threads that are started later.
     me: Weak<Shared>,
     pub(crate) config: Config,
-    pub(crate) sleep: Sleep,
+    pub(crate) places: Places,
+    /// A bit for each place whose number nobody has.
+    numbers: Bits,
     pub(crate) injector: Injector,
+    /// Calls from outside that are in the injector: later guests wait behind them.
+    pub(crate) calls: AtomicUsize,
+    /// Tasks queued by threads that are no workers here (P3).
+    queued_outside: AtomicUsize,
     pub(crate) gate: GateHandle,
-    pub(crate) benches: Benches,
-    /// How many threads sleep until a future is done.
-    waiting: Mutex<usize>,
     pub(crate) recorder: Recorder,
-    /// Threads first, those of the reserve last of these, then guests.
-    pub(crate) regions: Box<[RegionBox]>,
-    seats: Box<[Mutex<Seat>]>,
+    pub(crate) stats: Stats,
+    /// Threads first, then guests, then spare threads.
+    pub(crate) regions: Regions,
+    /// Of threads that have been started, to be waited for at the end.
+    handles: Mutex<Vec<thread::JoinHandle<()>>>,
+    refusal: Refusal,
     /// The threads go once there is nothing left to do.
     terminating: AtomicBool,
     /// There is nothing left to do.
@@ -84,8 +94,19 @@ pub(crate) struct Shared {
     /// How long a wake takes, in nanoseconds: a moving average.
     wake_cost: AtomicU64,
     next_task_id: AtomicU64,
+    /// The process that built it: see `raddle_sync::fork`.
+    generation: u32,
 }
 
+/// The system has refused a thread: until when none is asked for, and how long that was, in nanoseconds.
+#[derive(Debug, Default)]
+struct Refusal {
+    until: AtomicU64,
+    pause: AtomicU64,
+}
+
+/// How long no thread is asked for after the system has refused one, doubled with each refusal in a row.
+const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
@@ -94,113 +115,185 @@ impl Shared {
         #[cfg(feature = "tracing")]
         crate::local::tracing::listen();
         let threads = config.threads;
-        let crew = threads + config.reserve;
         let guests = GateHandle::guests_for(threads);
+        let workers = threads + guests + config.spares;
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
-        let mut failed = None;
-        let shared = Arc::new_cyclic(|me: &Weak<Shared>| {
-            let regions: Vec<RegionBox> = (0..crew + guests)
-                .map_while(|index| {
-                    RegionBox::new(index, me.as_ptr()).map_err(|error| failed = Some(error)).ok()
-                })
-                .collect();
-            Shared {
-                me: me.clone(),
-                sleep: Sleep::new(crew + guests),
-                injector: Injector::new(),
-                gate: GateHandle::new(guests),
-                benches: Benches::new(threads, config.reserve),
-                waiting: Mutex::new(0),
-                recorder: Recorder::new(config.trace),
-                regions: regions.into_boxed_slice(),
-                seats: (0..crew).map(|_| Mutex::new(Seat::default())).collect(),
-                terminating: AtomicBool::new(false),
-                ended: AtomicBool::new(false),
-                oversubscribed: threads > processors,
-                processors,
-                process_wide: raddle_sync::fence::process_wide(),
-                epoch: Instant::now(),
-                wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
-                next_task_id: AtomicU64::new(1),
-                config,
-            }
+        let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
+            me: me.clone(),
+            places: Places::new(threads, workers),
+            numbers: Bits::new(threads),
+            injector: Injector::new(),
+            calls: AtomicUsize::new(0),
+            queued_outside: AtomicUsize::new(0),
+            gate: GateHandle::new(guests),
+            recorder: Recorder::new(config.trace, workers),
+            stats: Stats::default(),
+            regions: Regions::new(workers),
+            handles: Mutex::default(),
+            refusal: Refusal::default(),
+            terminating: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            oversubscribed: threads > processors,
+            processors,
+            process_wide: raddle_sync::fence::process_wide(),
+            epoch: Instant::now(),
+            wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
+            next_task_id: AtomicU64::new(1),
+            generation: raddle_sync::fork::generation(),
+            config,
         });
-        match failed {
-            Some(error) => Err(error),
-            None => {
-                shared.gate.open(&shared);
-                if shared.config.trace.level != TraceLevel::Off {
-                    shared.set_level(shared.config.trace.level);
-                }
-                Ok(shared)
-            }
+        for index in 0..threads + guests {
+            shared.regions.make(index, &*shared)?;
         }
+        (0..threads).for_each(|number| shared.numbers.set(number));
+        let crew = (0..threads).chain(threads + guests..workers);
+        crew.for_each(|worker| shared.places.vacant.set(worker));
+        shared.gate.open(&shared);
+        if shared.config.trace.level != TraceLevel::Off {
+            shared.set_level(shared.config.trace.level);
+        }
+        Ok(shared)
     }
 
     pub(crate) fn threads(&self) -> usize {
         self.config.threads
     }
 
-    /// The threads and the reserve: so many regions belong to threads of the pool.
-    pub(crate) fn crew(&self) -> usize {
-        self.config.threads + self.config.reserve
+    /// Where the memory of guests begins.
+    pub(crate) fn first_guest(&self) -> usize {
+        self.threads()
+    }
+
+    /// Where the memory of spare threads begins.
+    pub(crate) fn first_spare(&self) -> usize {
+        self.first_guest() + GateHandle::guests_for(self.threads())
+    }
+
+    /// Whether this worker's memory is a guest's.
+    pub(crate) fn is_guest(&self, worker: usize) -> bool {
+        (self.first_guest()..self.first_spare()).contains(&worker)
     }
 
     // --- threads ---
 
-    /// Starts the thread of a worker, which begins as a searcher; the caller has counted it.
-    pub(crate) fn start(self: &Arc<Shared>, worker: usize) -> io::Result<()> {
-        let mut seat = self.seats[worker].lock();
-        debug_assert!(!seat.present);
-        let mut builder = thread::Builder::new().name(self.config.names[worker].clone());
+    /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, whom the
+    /// caller has counted (P2).
+    pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
+        let me = self.me.upgrade().ok_or_else(|| io::Error::other("the pool has gone"))?;
+        self.regions.make(worker, self)?;
+        self.equip(worker);
+        let mut builder = thread::Builder::new().name(self.name_of(worker));
         if let Some(size) = self.config.stack_size {
             builder = builder.stack_size(size);
         }
-        let shared = Arc::clone(self);
-        seat.handle = Some(builder.spawn(move || shared.regions[worker].main())?);
-        seat.present = true;
+        let mut handles = self.handles.lock();
+        let handle = builder.spawn(move || {
+            me.regions[worker].main();
+            me.places.vacant.set(worker);
+        })?;
+        handles.retain(|handle| !handle.is_finished());
+        handles.push(handle);
+        if worker >= self.first_spare() {
+            self.stats.spare_threads.add();
+        }
         Ok(())
     }
 
-    /// Gives a claimed worker its token, or a thread if it has none. False: the system refuses one.
-    fn rouse(&self, worker: usize, waker: Waker) -> bool {
+    /// How a worker's thread is called, in the system and in traces.
+    pub(crate) fn name_of(&self, worker: usize) -> String {
+        let names = &self.config.spare_names;
+        if let Some(spare) = worker.checked_sub(self.first_spare()) {
+            names[spare % names.len()].clone()
+        } else if let Some(guest) = worker.checked_sub(self.first_guest()) {
+            format!("guest {guest}")
+        } else {
+            self.config.names[worker].clone()
+        }
+    }
+
+    /// As `start`, for a thread that no other can stand in for: the caller waits for the system to give it one.
+    pub(crate) fn start_for_mail(&self, worker: usize) {
+        let mut pause = Duration::from_nanos(PAUSE.0);
+        while let Err(error) = self.start(worker) {
+            self.stats.refuse(&error);
+            thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_nanos(PAUSE.1));
+        }
+    }
+
+    /// A share of the pool's memory, for somebody who works in it. None: it goes.
+    pub(crate) fn handle(&self) -> Option<Arc<Shared>> {
+        self.me.upgrade()
+    }
+
+    /// Gives a parked worker that was claimed its token (P2).
+    fn rouse(&self, worker: usize, waker: Waker) {
         let region = &self.regions[worker];
-        if worker < self.crew() {
-            let seat = self.seats[worker].lock();
-            if !seat.present {
-                drop(seat);
-                return self.me.upgrade().is_some_and(|shared| shared.start(worker).is_ok());
-            }
-            if waker == Waker::Busy && self.awake() <= self.processors {
-                // Under the lock, so that the thread is there.
-                region.elsewhere.confine();
-            }
+        if waker == Waker::Busy && self.awake() <= self.processors {
+            region.elsewhere.confine();
         }
         // ORD: read by the woken worker after its token.
         region.roused_at.store(self.now().max(1), Ordering::Relaxed);
         region.parker().unpark();
-        true
     }
 
-    /// How many workers do not sleep, the one that was just claimed included. A guest counts as the thread that
-    /// sits out for him.
+    /// How many places are in use, those just claimed included.
     fn awake(&self) -> usize {
-        self.threads().saturating_sub(self.sleep.counts().sleeping())
-    }
-
-    /// An idle thread asks to go for good. False: it was claimed, and a token is on its way.
-    pub(crate) fn leave_seat(&self, worker: usize) -> bool {
-        let mut seat = self.seats[worker].lock();
-        let unclaimed = self.sleep.is_asleep(worker) || self.benches.is_out(worker);
-        if unclaimed {
-            seat.present = false;
-        }
-        unclaimed
+        (self.threads() as i64 - self.places.counts().idle()).max(0) as usize
     }
 
     /// How many threads there are at the moment.
     pub(crate) fn present(&self) -> usize {
-        self.seats.iter().filter(|seat| seat.lock().present).count()
+        self.threads() + self.config.spares - self.places.vacant.len()
+    }
+
+    // --- places ---
+
+    /// Gives the place of a worker back that blocks, or leaves.
+    pub(crate) fn give_place(&self, region: &Region, waker: Waker) {
+        if let Some(number) = region.owned.number.take() {
+            self.give_number(number);
+        }
+        let look = self.places.give(false);
+        if self.look(look) {
+            self.wake_one(waker);
+        }
+    }
+
+    /// Takes a place for a guest, if one is free, or a searcher holds it.
+    pub(crate) fn place_for_guest(&self) -> bool {
+        self.retry();
+        // Places that no thread can be found for will do for a guest.
+        self.places.try_take()
+            || self.places.unstrand() && {
+                let taken = self.places.try_take();
+                self.wake_if_needed(Waker::Idle);
+                taken
+            }
+    }
+
+    /// Looks for work, as the change of the counts asks. True: there is some.
+    pub(crate) fn look(&self, look: Look) -> bool {
+        match look {
+            Look::No => false,
+            Look::Near => self.visible_work() > 0,
+            Look::Far => self.look_around(),
+        }
+    }
+
+    /// A worker gives its place away, and with it the number.
+    pub(crate) fn give_number(&self, number: usize) {
+        self.numbers.set(number);
+    }
+
+    /// The number of the place that a worker holds: a free one, its own if it can be.
+    pub(crate) fn number_of(&self, region: &Region) -> Option<usize> {
+        if region.owned.number.get().is_none() {
+            let own = region.index;
+            let own = (own < self.threads() && self.numbers.take(own)).then_some(own);
+            region.owned.number.set(own.or_else(|| self.numbers.take_lowest()));
+        }
+        region.owned.number.get()
     }
 
     // --- wake-ups ---
@@ -208,18 +301,79 @@ impl Shared {
     /// After work was made visible and a fence: wakes a sleeper if nobody searches.
     #[inline]
     pub(crate) fn wake_if_needed(&self, waker: Waker) {
-        if self.sleep.counts().need_wake() {
+        if self.places.counts().need_wake() {
             self.wake_one(waker);
         }
     }
 
+    /// Sees that somebody uses a free place, if there is one.
     #[cold]
     pub(crate) fn wake_one(&self, waker: Waker) {
-        let Some(worker) = self.sleep.claim() else { return };
-        if !self.note_wake_of(worker, || self.rouse(worker, waker)) {
-            // Let it be a sleeper whose thread is there.
-            self.wake_one(waker);
-            self.sleep.unclaim(worker);
+        if self.places.claim() {
+            self.find_taker(waker);
+        }
+    }
+
+    /// Finds somebody for a place that the caller has claimed.
+    fn find_taker(&self, waker: Waker) {
+        loop {
+            if let Some(worker) = self.places.parked.take_lowest() {
+                return self.note_wake_of(worker, || self.rouse(worker, waker));
+            }
+            if self.config.waits == Waits::Host && self.wake_host(waker) {
+                return;
+            }
+            if self.start_one() || self.wake_host(waker) || self.places.strand() {
+                return;
+            }
+        }
+    }
+
+    /// Starts a thread for a claimed place. False: there is none to be had.
+    fn start_one(&self) -> bool {
+        // ORD: hints.
+        if self.ended() || self.now() < self.refusal.until.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(worker) = self.places.vacant.take_lowest() else { return false };
+        if let Err(error) = self.start(worker) {
+            self.places.vacant.set(worker);
+            let pause = (2 * self.refusal.pause.load(Ordering::Relaxed)).clamp(PAUSE.0, PAUSE.1);
+            self.refusal.pause.store(pause, Ordering::Relaxed);
+            self.refusal.until.store(self.now() + pause, Ordering::Relaxed);
+            self.stats.refuse(&error);
+            return false;
+        }
+        // ORD: a hint.
+        self.refusal.pause.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// Has a thread that waits take something on, with a claimed place. False: there is none.
+    fn wake_host(&self, waker: Waker) -> bool {
+        let Some(worker) = self.places.hosts.take_lowest() else { return false };
+        if self.config.waits == Waits::Substitute {
+            self.stats.host();
+        }
+        self.note_wake_of(worker, || match self.is_guest(worker) {
+            true => self.regions[worker].parker().unpark(),
+            false => self.rouse(worker, waker),
+        });
+        true
+    }
+
+    /// Somebody has come who could use a place: those that nobody was found for are free again.
+    pub(crate) fn unstrand(&self) {
+        if self.places.unstrand() && self.look_around() {
+            self.wake_one(Waker::Idle);
+        }
+    }
+
+    /// As `unstrand`, if the system may be asked for threads again.
+    pub(crate) fn retry(&self) {
+        // ORD: hints.
+        if self.places.has_stranded() && self.now() >= self.refusal.until.load(Ordering::Relaxed) {
+            self.unstrand();
         }
     }
 
@@ -231,10 +385,10 @@ impl Shared {
         (tasks + regions.take(most).count()).min(most)
     }
 
-    /// Steps 2 to 4 of the last searcher (S1). True: there is work.
+    /// Steps 2 to 4 of S1. True: there is work.
     #[cold]
     pub(crate) fn look_around(&self) -> bool {
-        for region in &self.regions {
+        for region in self.regions.iter() {
             region.fork.request();
         }
         raddle_sync::fence::heavy();
@@ -243,12 +397,12 @@ impl Shared {
 
     /// A thief has found work and stops searching: sees to a successor.
     pub(crate) fn hand_on(&self, waker: Waker) {
-        let alone = self.sleep.stop_search();
-        if self.sleep.counts().sleeping() == 0 {
+        let look = self.places.stop_search();
+        if self.places.counts().idle() <= 0 {
             return;
         }
         let mut wakes = self.visible_work();
-        if wakes == 0 && alone && self.look_around() {
+        if wakes == 0 && look == Look::Far && self.look_around() {
             wakes = 1;
         }
         self.wake_some(wakes, waker);
@@ -256,7 +410,7 @@ impl Shared {
 
     /// A worker that was woken sees to others first, if that is the policy.
     pub(crate) fn pass_on(&self) {
-        if self.config.policy.who == Who::Woken && self.sleep.counts().sleeping() > 0 {
+        if self.config.policy.who == Who::Woken && self.places.counts().idle() > 0 {
             self.wake_some(self.visible_work(), Waker::Busy);
         }
     }
@@ -264,7 +418,7 @@ impl Shared {
     /// Several at a time make the ramp-up a tree.
     fn wake_some(&self, visible: usize, waker: Waker) {
         for _ in 0..self.config.policy.wakes(self.threads(), visible) {
-            if self.sleep.counts().searching() < self.search_cap() {
+            if self.places.counts().searching() < self.search_cap() {
                 self.wake_one(waker);
             }
         }
@@ -272,8 +426,8 @@ impl Shared {
 
     /// The most workers that may search at a time.
     pub(crate) fn search_cap(&self) -> usize {
-        let counts = self.sleep.counts();
-        let idle = counts.searching() + counts.sleeping();
+        let counts = self.places.counts();
+        let idle = counts.searching() + counts.idle().max(0) as usize;
         self.config.policy.search_cap(self.threads(), idle)
     }
 
@@ -297,12 +451,25 @@ impl Shared {
 
     // --- tasks ---
 
-    /// Queues tasks that come from outside.
-    pub(crate) fn inject(&self, tasks: impl IntoIterator<Item = Task>) {
+    /// Counts a task that no worker of this pool queues (P3).
+    pub(crate) fn count_outside(&self) {
+        // ORD: P3: before it can be found.
+        self.queued_outside.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Queues a task that comes from outside, or is to come after all others.
+    pub(crate) fn inject(&self, task: Task) {
+        self.count_outside();
+        self.inject_again([task]);
+    }
+
+    /// Queues tasks that have been in a queue of this pool already.
+    pub(crate) fn inject_again(&self, tasks: impl IntoIterator<Item = Task>) {
         self.injector.push(tasks);
-        // Full, because a guest who leaves looks without a heavy fence.
+        // Full, because some who look do so without a heavy fence.
         fence(Ordering::SeqCst);
         self.wake_if_needed(Waker::Idle);
+        self.retry();
     }
 
     /// After a task was queued: S1, steps 2 to 4.
@@ -314,6 +481,9 @@ impl Shared {
             fence(Ordering::SeqCst)
         }
         self.wake_if_needed(Waker::Busy);
+        if self.places.has_stranded() {
+            self.retry();
+        }
     }
 
     /// A block of task ids: first and end.
@@ -324,47 +494,49 @@ impl Shared {
 
     pub(crate) const ID_BLOCK: u64 = ID_BLOCK;
 
-    // --- the reserve ---
-
-    /// A thread goes to sleep until a future is done: one of the reserve may play meanwhile.
-    pub(crate) fn rest(&self) {
-        let mut waiting = self.waiting.lock();
-        *waiting += 1;
-        if *waiting <= self.config.reserve {
-            self.benches.release(self, self.threads() + *waiting - 1);
-            if self.sleep.counts().need_wake() && self.visible_work() > 0 {
-                self.wake_one(Waker::Idle);
-            }
-        }
+    /// Whether this process is a child of the one that has the pool's threads.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.generation != raddle_sync::fork::generation()
     }
 
-    /// It is awake again.
-    pub(crate) fn resume(&self) {
-        let mut waiting = self.waiting.lock();
-        if *waiting <= self.config.reserve {
-            self.benches.ask(self, self.threads() + *waiting - 1);
-        }
-        *waiting -= 1;
+    /// # Panics
+    ///
+    /// In a child of the process that has the pool's threads.
+    pub(crate) fn assert_here(&self) {
+        assert!(
+            !self.is_forked(),
+            "raddle: this process was forked from one that built the pool, whose threads are not here"
+        );
     }
 
     // --- the end ---
 
     pub(crate) fn ended(&self) -> bool {
-        // ORD: Acquire pairs with the store in `end_if_quiet`; sleepers are unparked after it.
+        // ORD: Acquire pairs with the store in `end_if_done`; sleepers are unparked after it.
         self.ended.load(Ordering::Acquire)
     }
 
-    /// By a thread that has just fallen asleep, or by who ends the pool: if the pool is to end and all
-    /// threads sleep, then no task runs that might bring work, and the threads may go.
-    pub(crate) fn end_if_quiet(&self) {
-        let counts = self.sleep.counts();
-        let playing = self.threads() + self.benches.playing(self.threads()..self.crew());
-        let asleep = counts.searching() == 0 && counts.sleeping() == playing;
+    /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
+    fn is_done(&self) -> bool {
+        let sum = |of: fn(&Region) -> &AtomicUsize| {
+            // ORD: SeqCst: the sums in this order (P3).
+            let each = self.regions.iter().map(|region| of(region).load(Ordering::SeqCst));
+            each.fold(0_usize, usize::wrapping_add)
+        };
+        let settled = sum(|region| &region.settled);
+        fence(Ordering::SeqCst);
+        let outside = self.queued_outside.load(Ordering::SeqCst);
+        settled == sum(|region| &region.queued).wrapping_add(outside)
+    }
+
+    /// By a thread that has just fallen asleep, or by whoever ends the pool: if the pool is to end and nothing is left
+    /// to do, the threads may go.
+    pub(crate) fn end_if_done(&self) {
         // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
-        if self.terminating.load(Ordering::Relaxed) && asleep && self.visible_work() == 0 {
+        if self.terminating.load(Ordering::Relaxed) && !self.ended() && self.is_done() {
             // ORD: Release pairs with the Acquire in `ended`.
             self.ended.store(true, Ordering::Release);
-            for region in &self.regions[..self.crew()] {
+            for region in self.regions.iter().filter(|region| !self.is_guest(region.index)) {
                 region.parker().unpark();
             }
         }
@@ -374,9 +546,11 @@ impl Shared {
     pub(crate) fn terminate(&self) {
         self.terminating.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.end_if_quiet();
-        // More than once: a thread that had gone may be started again by a task that still ran.
-        while let Some(handle) = self.seats.iter().find_map(|seat| seat.lock().handle.take()) {
+        self.end_if_done();
+        // One by one: a task that still runs may start further threads.
+        loop {
+            let handle = self.handles.lock().pop();
+            let Some(handle) = handle else { break };
             // A worker's loop does not panic; if it did, its message is out already.
             let _ = handle.join();
         }

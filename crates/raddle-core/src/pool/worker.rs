@@ -14,6 +14,9 @@ thread_local! {
     /// the head are taken. Null outside pools. `Worker::join` leaves it alone, ambient code finds
     /// the head from it.
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+    /// The workers that this thread is, innermost first, each once: linked by `Owned::outer`. A guest of one pool
+    /// may be a worker of another beneath.
+    static INNERMOST: Cell<*const Region> = const { Cell::new(std::ptr::null()) };
 }
 
 /// A thread that takes part in a pool, as the code that runs on it sees it.
@@ -128,12 +131,55 @@ impl Worker {
 
     /// The head of the stack, of which `self` is at or below it.
     #[inline(always)]
-    fn head(&self) -> &Worker {
-        let mut worker = self;
-        while worker.slot.is_taken() {
-            worker = worker.above();
+    pub(crate) fn head(&self) -> &Worker {
+        if !self.slot.is_taken() {
+            return self;
         }
-        worker
+        let above = self.above();
+        if !above.slot.is_taken() {
+            return above;
+        }
+        above.distant_head()
+    }
+
+    /// As `head`, of a taken slot. Taken slots are contiguous (R3), so this gallops, then bisects.
+    #[cold]
+    #[inline(never)]
+    fn distant_head(&self) -> &Worker {
+        let mut taken = self;
+        let mut step = 1;
+        // Beyond the last slot there is nothing; it is itself never taken.
+        let mut free = loop {
+            let next = taken.at_distance(step);
+            if !next.slot.is_taken() {
+                break next;
+            }
+            taken = next;
+            step *= 2;
+        };
+        loop {
+            let apart = (std::ptr::from_ref(free).addr() - std::ptr::from_ref(taken).addr())
+                / size_of::<Worker>();
+            if apart <= 1 {
+                return free;
+            }
+            let middle = taken.at_distance(apart / 2);
+            if middle.slot.is_taken() {
+                taken = middle;
+            } else {
+                free = middle;
+            }
+        }
+    }
+
+    /// The slot so many above, or the last one of the region.
+    fn at_distance(&self, slots: usize) -> &Worker {
+        let here = std::ptr::from_ref(self).addr();
+        let last = (here | (SIZE - 1)) + 1 - size_of::<Worker>();
+        let there = here.saturating_add(slots.saturating_mul(size_of::<Worker>())).min(last);
+        let there = std::ptr::with_exposed_provenance::<Worker>(there);
+        // SAFETY: within the region (R1).
+        unsafe { &*there }
     }
 
     /// The region of the worker that this thread is, without looking for the head.
@@ -143,18 +189,32 @@ impl Worker {
         Some(unsafe { CURRENT.get().as_ref() }?.region())
     }
 
-    /// The innermost worker that this thread is and `accept` accepts, at its head: a guest of one pool may be
-    /// a worker of another beneath.
+    /// The innermost worker that this thread is and `accept` accepts, at its head.
     pub(crate) fn beneath<'a>(accept: impl Fn(&Shared) -> bool) -> Option<&'a Worker> {
-        let mut hint = CURRENT.get();
-        // SAFETY: as in `current`; a guest's region keeps what was current before.
-        while let Some(worker) = unsafe { hint.as_ref() } {
-            if accept(worker.shared()) {
-                return Some(worker.head());
-            }
-            hint = worker.region().owned.outer.get();
-        }
-        None
+        let region = Worker::occupied().find(|region| accept(region.shared()))?;
+        Some(region.base().head())
+    }
+
+    /// The workers that this thread is, innermost first.
+    pub(crate) fn occupied<'a>() -> impl Iterator<Item = &'a Region> {
+        let mut next = INNERMOST.get();
+        std::iter::from_fn(move || {
+            // SAFETY: a region is taken out before the thread leaves it, and lives longer (R1).
+            let region = unsafe { next.as_ref() }?;
+            next = region.owned.outer.get();
+            Some(region)
+        })
+    }
+
+    /// From now on the thread is this worker, too.
+    pub(crate) fn occupy(region: &Region) {
+        region.owned.outer.set(INNERMOST.replace(region));
+    }
+
+    /// The thread is this worker no more: the innermost.
+    pub(crate) fn vacate(region: &Region) {
+        debug_assert!(std::ptr::eq(INNERMOST.get(), region));
+        INNERMOST.set(region.owned.outer.get());
     }
 
     /// The slot above a taken one.
@@ -187,9 +247,23 @@ impl Worker {
         self.region().shared()
     }
 
-    /// The index of this worker in its pool: its threads have the indices below
-    /// [`num_threads`](Worker::num_threads), then come those that [`PoolBuilder::compensate`](crate::PoolBuilder::compensate)
-    /// allows, then guests.
+    /// Calls `f` with the worker that this thread is, if it is one: so tasks of scopes and spawned closures, which are
+    /// given none, get at theirs and its cheap [`join`](Worker::join).
+    ///
+    /// ```
+    /// use raddle_core::{Worker, spawn};
+    ///
+    /// let sum = spawn(|| Worker::with(|worker| worker.join(|_| 1, |_| 2)).map(|(a, b)| a + b));
+    /// assert_eq!(sum.wait()?, Some(3));
+    /// assert!(Worker::with(|_| ()).is_none());
+    /// # Ok::<(), raddle_core::Failure>(())
+    /// ```
+    pub fn with<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
+        Worker::current().map(f)
+    }
+
+    /// The number of this worker's memory in its pool: that of its lane in traces. Threads of the pool come first, then
+    /// guests, then spare threads. See also [`current_worker_index`](crate::current_worker_index).
     ///
     /// ```
     /// let pool = raddle_core::Pool::new(2)?;

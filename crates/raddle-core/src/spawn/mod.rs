@@ -10,7 +10,7 @@ mod task;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::hooks::{Outcome, TaskId};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-pub(crate) use self::task::{Pinned, spawn_in};
+pub(crate) use self::task::{Pinned, spawn_in, task_of};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::task::{interrupted, killed, spawn};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]

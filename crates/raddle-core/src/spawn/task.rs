@@ -102,6 +102,17 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    let (future, task) = task_of(shared, f);
+    pool::queue(shared, task);
+    future
+}
+
+/// A task that is still to be queued.
+pub(crate) fn task_of<F, T>(shared: &Shared, f: F) -> (Future<T>, NonNull<TaskHeader>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     let id = if shared.config.hooks.any() { pool::next_task_id(shared) } else { 0 };
     let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
@@ -115,8 +126,7 @@ where
     let node = NodeRef::headed(task.cast());
     // SAFETY: a fresh node whose value is a `T`, which interrupts come to.
     let future = unsafe { Future::pending(node, Some(node)) };
-    pool::queue(shared, Task::header_of(task));
-    future
+    (future, Task::header_of(task))
 }
 
 impl<F, T> Task<F, T>
@@ -143,8 +153,12 @@ where
         unpin: Self::unpin,
     };
 
-    const TASK: &'static TaskVTable =
-        &TaskVTable { run: Self::run, kill: Self::kill_queued, bury: Self::bury };
+    const TASK: &'static TaskVTable = &TaskVTable {
+        run: Self::run,
+        kill: Some(Self::kill_queued),
+        bury: Self::bury,
+        is_void: Self::is_void,
+    };
 
     /// The part of a task that queues hold: with the right to the whole of it.
     fn header_of(task: NonNull<Self>) -> NonNull<TaskHeader> {
@@ -274,6 +288,13 @@ where
         }
     }
 
+    unsafe fn is_void(header: NonNull<TaskHeader>) -> bool {
+        // SAFETY: this table is that of such tasks.
+        let task = unsafe { Self::from_header(header) };
+        // SAFETY: by `is_void`'s contract it is alive.
+        !unsafe { task.as_ref() }.claim.is_queued()
+    }
+
     unsafe fn bury(header: NonNull<TaskHeader>) {
         // SAFETY: this table is that of such tasks.
         let task = unsafe { Self::from_header(header) };
@@ -362,8 +383,10 @@ where
                 if own || Running::contains(&region.running, header) {
                     return Assist::Cycle;
                 }
-                // SAFETY: alive, on its own pool.
-                return unsafe { Self::run_here(task, worker) };
+                if region.has_room() {
+                    // SAFETY: alive, on its own pool.
+                    return unsafe { Self::run_here(task, worker) };
+                }
             }
             _ if waiter == Waiter::Patient && this.claim.is_queued() => {
                 if let Some(guest) = this.home.enter_to_help() {
@@ -386,22 +409,29 @@ where
         let this = unsafe { task.as_ref() };
         let header = Self::header_of(task);
         let region = worker.region();
+        // Another strand of work than the one that waits.
         if region.ring.pop_if(header) {
             let _strand = strand::enter_foreign();
-            region.run_task(header, worker);
+            walk::fresh(|| region.run_task(header, worker));
             return Assist::Ran;
         }
         if !this.claim.start_waiting() {
             return Assist::Go;
         }
         // SAFETY: alive, and if queued in an injector then in its own pool's.
-        if unsafe { worker.shared().injector.remove(header) } {
+        let unqueued = unsafe { worker.shared().injector.remove(header) };
+        if unqueued {
             this.claim.unqueued();
+        } else {
+            region.leave_husk(worker);
         }
-        // Another strand of work than the one that waits.
         let _strand = strand::enter_foreign();
         // SAFETY: started.
-        local::outside(|| unsafe { Self::execute(task, worker) });
+        let run = || local::outside(|| unsafe { Self::execute(task, worker) });
+        walk::fresh(run);
+        if unqueued {
+            region.settle();
+        }
         Assist::Ran
     }
 }

@@ -1,0 +1,302 @@
+//! Places: who may work, who searches, who sleeps, and how nobody oversleeps.
+//!
+//! A pool of `n` threads has `n` places, and a thread works for the pool while it holds one: a thread of the
+//! pool, a guest, or a spare one that works in the stead of a thread that waits. One word counts the places
+//! that are free (*idle*) and the holders that look for work (*searching*). A thread that blocks gives its place
+//! back, and whoever may use it is found among those who
+//!
+//! | set      | are                                                        | what they do with a place       |
+//! |----------|------------------------------------------------------------|---------------------------------|
+//! | `parked` | threads without work, asleep                                | search                          |
+//! | `vacant` | memory of workers that have no thread                       | a thread is started, it searches |
+//! | `hosts`  | threads that wait, may take on anything and have the stack  | search, run one thing, wait on  |
+//!
+//! A thread whose wait is over goes on at once. If no place is free then, there are fewer than none: the count is
+//! below zero, and the next thread that searches or has finished its task pays the *debt* with its own
+//! place. So `n` threads work, and those whose wait ended within the current task of another.
+//!
+//! # The protocol
+//!
+//! | step | producer                                   | whoever leaves places idle and nobody searching |
+//! |------|--------------------------------------------|------------------------------------------|
+//! | 1    | store the work                             | change the word                           |
+//! | 2    | *light fence*                              | ask every worker for attention            |
+//! | 3    | load a word: `limit` (forks), counts (tasks)| *heavy fence*                            |
+//! | 4    | asked, or nobody searches: claim a place   | look everywhere; if there is work, claim a place |
+//!
+//! # Invariants
+//!
+//! - **S1** If `idle > 0` and `searching = 0`, then since that became so (a holder slept or blocked, the
+//!   last searcher went to work) whoever made it so has run, or is running, steps 2 to 4, or somebody has
+//!   claimed a place, which counts as searching from the claim on. So every item of work is seen by a look of
+//!   step 4, or its producer's load of step 3 comes after step 1, and wakes. (Dekker, by the light/heavy
+//!   pair of `raddle_sync::fence`.)
+//! - **S2** Whoever clears a bit of `parked`, `vacant` or `hosts` owns the wake of that worker, and holds a
+//!   claimed place for it before it clears the bit. So a worker that is awake and finds its bit cleared counts as a
+//!   searcher already; one that takes its own bit back is nobody's.
+//! - **S3** A producer in its slow path lowers `limit`, runs a SeqCst fence, then loads the counts;
+//!   a sleeper changes the counts, runs a SeqCst fence, then raises `limit`. So a raise that is
+//!   overwritten belongs to a sleeper whom the producer sees, and asks for again.
+//! - **S4** Places that nobody can be found for are *stranded*: neither idle nor held, so that no producer asks in vain.
+//!   Stranding adds to `stranded`, then looks for bits; a worker sets its bit, then looks at `stranded`
+//!   (both SeqCst). So one of them puts the places back.
+//!
+//! A worker that finds the searchers' cap reached goes to sleep without a search of its own: the
+//! searchers look for it.
+//!
+//! The division into places and threads is that of Go's scheduler (its P and M); compensation for threads that
+//! wait is the JDK's `ManagedBlocker`.
+
+use crossbeam_utils::CachePadded;
+use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+const ONE_SEARCHING: u64 = 1;
+const ONE_IDLE: u64 = 1 << 32;
+
+/// A look at both counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts(u64);
+
+impl Counts {
+    pub(crate) fn searching(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    /// Free places; below zero: so many threads more than places work.
+    pub(crate) fn idle(self) -> i64 {
+        self.0 as i64 >> 32
+    }
+
+    /// New work needs a wake: nobody is there to find it.
+    pub(crate) fn need_wake(self) -> bool {
+        self.searching() == 0 && self.idle() > 0
+    }
+
+    /// Somebody would take work if there were some.
+    pub(crate) fn interested(self) -> bool {
+        self.searching() > 0 || self.idle() > 0
+    }
+
+    /// More threads work than there are places.
+    pub(crate) fn in_debt(self) -> bool {
+        self.idle() < 0
+    }
+}
+
+/// What whoever has changed the counts is to do about work that nobody is there to find (S1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Look {
+    /// Nothing: it was so before, or somebody searches.
+    No,
+    /// Look. No other thread held a place, so what others have brought is to be seen.
+    Near,
+    /// Steps 2 to 4.
+    Far,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// How many there are.
+    all: i64,
+    counts: CachePadded<AtomicU64>,
+    stranded: CachePadded<AtomicUsize>,
+    pub(crate) parked: Bits,
+    pub(crate) vacant: Bits,
+    pub(crate) hosts: Bits,
+}
+
+impl Places {
+    /// `places` of them, all idle; sets of `workers`, all empty.
+    pub(crate) fn new(places: usize, workers: usize) -> Places {
+        Places {
+            all: places as i64,
+            counts: CachePadded::new(AtomicU64::new(places as u64 * ONE_IDLE)),
+            stranded: CachePadded::new(AtomicUsize::new(0)),
+            parked: Bits::new(workers),
+            vacant: Bits::new(workers),
+            hosts: Bits::new(workers),
+        }
+    }
+
+    /// The counts as a producer sees them after its fence (S1, step 3).
+    #[inline]
+    pub(crate) fn counts(&self) -> Counts {
+        // ORD: ordered by the caller's light or SeqCst fence (S1, S3).
+        Counts(self.counts.load(Ordering::Relaxed))
+    }
+
+    /// Changes the counts, by a holder.
+    fn change(&self, by: u64) -> Look {
+        // ORD: SeqCst, and the fence, for S1 and S3.
+        let before = self.counts.fetch_add(by, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let (before, after) = (Counts(before), Counts(before.wrapping_add(by)));
+        if before.need_wake() || !after.need_wake() {
+            Look::No
+        } else if before.idle() + 1 >= self.all {
+            // Whoever held a place before gave it back in this word, after all that it brought.
+            Look::Near
+        } else {
+            Look::Far
+        }
+    }
+
+    /// Changes the counts if `to` says so.
+    fn try_change(&self, to: impl Fn(Counts) -> Option<u64>) -> bool {
+        self.counts
+            // ORD: SeqCst so that S1 can speak of one order of all changes.
+            .fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| {
+                Some(word.wrapping_add(to(Counts(word))?))
+            })
+            .is_ok()
+    }
+
+    // --- holders ---
+
+    /// A holder gives its place back; `searching` says whether it counts as a searcher.
+    pub(crate) fn give(&self, searching: bool) -> Look {
+        self.change(if searching { ONE_IDLE - ONE_SEARCHING } else { ONE_IDLE })
+    }
+
+    /// Takes a place, whether one is free or not. True: it was.
+    pub(crate) fn take(&self) -> bool {
+        // ORD: as in `change`.
+        Counts(self.counts.fetch_sub(ONE_IDLE, Ordering::SeqCst)).idle() > 0
+    }
+
+    /// As `take`, as a searcher.
+    pub(crate) fn take_searching(&self) {
+        // ORD: as in `change`.
+        self.counts.fetch_sub(ONE_IDLE - ONE_SEARCHING, Ordering::SeqCst);
+    }
+
+    /// Takes a place that is free, or that a searcher will give up for it.
+    #[must_use]
+    pub(crate) fn try_take(&self) -> bool {
+        let spare = |counts: Counts| counts.idle() + counts.searching() as i64 > 0;
+        self.try_change(|counts| spare(counts).then_some(ONE_IDLE.wrapping_neg()))
+    }
+
+    /// A holder that works begins to search, unless `cap` others do.
+    #[must_use]
+    pub(crate) fn try_search(&self, cap: usize) -> bool {
+        self.try_change(|counts| (counts.searching() < cap).then_some(ONE_SEARCHING))
+    }
+
+    /// A searcher goes to work.
+    pub(crate) fn stop_search(&self) -> Look {
+        debug_assert!(self.counts().searching() > 0, "what stops a search was counted");
+        self.change(ONE_SEARCHING.wrapping_neg())
+    }
+
+    // --- wakes ---
+
+    /// Claims a free place for a searcher that the caller finds.
+    #[must_use]
+    pub(crate) fn claim(&self) -> bool {
+        self.try_change(|counts| {
+            (counts.idle() > 0).then_some(ONE_SEARCHING.wrapping_sub(ONE_IDLE))
+        })
+    }
+
+    /// Nobody was found for a claimed place: strands it, and all that are free. False: somebody has come meanwhile, and
+    /// the caller still has its claim.
+    pub(crate) fn strand(&self) -> bool {
+        let free = AtomicUsize::new(0);
+        let _ = self.try_change(|counts| {
+            let idle = counts.idle().max(0) as u64;
+            // ORD: this thread's own.
+            free.store(idle as usize, Ordering::Relaxed);
+            Some((idle * ONE_IDLE + ONE_SEARCHING).wrapping_neg())
+        });
+        // ORD: S4.
+        self.stranded.fetch_add(free.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let found = self.parked.any() || self.hosts.any();
+        if found { !(self.unstrand() && self.claim()) } else { true }
+    }
+
+    /// Puts stranded places back: somebody may be found now. True: there were some; steps 2 to 4.
+    pub(crate) fn unstrand(&self) -> bool {
+        // ORD: S4; ordered by the fence of whoever has set a bit.
+        if self.stranded.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let places = self.stranded.swap(0, Ordering::SeqCst);
+        if places == 0 {
+            return false;
+        }
+        let _ = self.change(places as u64 * ONE_IDLE);
+        true
+    }
+
+    /// Whether places are stranded: a hint.
+    pub(crate) fn has_stranded(&self) -> bool {
+        // ORD: a hint.
+        self.stranded.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A set of workers.
+#[derive(Debug)]
+pub(crate) struct Bits(Box<[CachePadded<AtomicU64>]>);
+
+impl Bits {
+    pub(crate) fn new(workers: usize) -> Bits {
+        let words = workers.div_ceil(64);
+        Bits((0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect())
+    }
+
+    fn bit(&self, worker: usize) -> (&AtomicU64, u64) {
+        (&self.0[worker / 64], 1 << (worker % 64))
+    }
+
+    pub(crate) fn set(&self, worker: usize) {
+        let (word, bit) = self.bit(worker);
+        // ORD: Release pairs with the Acquire in `take`; SeqCst for S4.
+        word.fetch_or(bit, Ordering::SeqCst);
+    }
+
+    /// Takes this worker out (S2). False: somebody else has.
+    #[must_use]
+    pub(crate) fn take(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // ORD: Acquire pairs with the Release in `set`.
+        word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// Takes the worker of the lowest index out (S2).
+    pub(crate) fn take_lowest(&self) -> Option<usize> {
+        for (index, word) in self.0.iter().enumerate() {
+            loop {
+                // ORD: a hint; `take` decides.
+                let bits = word.load(Ordering::Relaxed);
+                if bits == 0 {
+                    break;
+                }
+                let worker = index * 64 + bits.trailing_zeros() as usize;
+                if self.take(worker) {
+                    return Some(worker);
+                }
+            }
+        }
+        None
+    }
+
+    pub(crate) fn has(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // ORD: Acquire pairs with whoever took the bit.
+        word.load(Ordering::Acquire) & bit != 0
+    }
+
+    fn any(&self) -> bool {
+        // ORD: SeqCst: S4.
+        self.0.iter().any(|word| word.load(Ordering::SeqCst) != 0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+    }
+}

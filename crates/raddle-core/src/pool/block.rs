@@ -1,0 +1,106 @@
+//! Blocking: whoever blocks gives its places to others meanwhile.
+//!
+//! All blocking of raddle's ends in a parker (`raddle_sync::parker`): latches of forks, scopes and futures, locks and
+//! conditions. It calls the hooks here, which see to all workers that the thread is, in whichever pools. What blocks
+//! elsewhere (a disk, a lock of the standard library) says so by [`blocking`].
+
+use std::sync::Once;
+
+use raddle_sync::parker::{self, Hooks};
+
+use crate::pool::region::{Hold, Region};
+use crate::pool::shared::Waker;
+use crate::pool::worker::Worker;
+
+/// Makes the hooks known, before the first pool has a thread.
+pub(crate) fn init() {
+    static INIT: Once = Once::new();
+    INIT.call_once(|| parker::set_hooks(Hooks { block, unblock }));
+}
+
+/// The calling thread is about to block.
+fn block() {
+    crate::future::about_to_block();
+    for region in Worker::occupied() {
+        if region.owned.hold.get() == Hold::Place {
+            region.give();
+        }
+    }
+}
+
+/// The calling thread goes on.
+fn unblock() {
+    for region in Worker::occupied() {
+        if region.owned.hold.get() == Hold::Given {
+            region.regain();
+        }
+    }
+}
+
+impl Region {
+    fn give(&self) {
+        let shared = self.shared();
+        self.owned.hold.set(Hold::Given);
+        // Nobody else can publish what lies here without a heavy fence.
+        self.open_forks();
+        if self.owned.hosts.get() {
+            shared.places.hosts.set(self.index);
+        }
+        shared.stats.given.add();
+        shared.give_place(self, Waker::Idle);
+        if self.owned.hosts.get() {
+            shared.unstrand();
+        }
+    }
+
+    fn regain(&self) {
+        let shared = self.shared();
+        if self.owned.hosts.take() && !shared.places.hosts.take(self.index) {
+            // The place was claimed for us (S2).
+            self.owned.hold.set(Hold::Claimed);
+            return;
+        }
+        self.owned.hold.set(Hold::Place);
+        if !shared.places.take() {
+            shared.stats.surplus.add();
+        }
+    }
+
+    /// Makes all forks of this worker public.
+    fn open_forks(&self) {
+        if self.fork.has_work() {
+            self.fork.open(self.base().head().slot());
+        }
+    }
+}
+
+/// Calls `f`, which may block elsewhere than in raddle: in a system call, or a lock of another library. A thread that
+/// works for a pool gives its place in the pool to another thread meanwhile.
+///
+/// Costs two read-modify-writes, and a wake if there is work for another thread. Outside of pools it just calls `f`.
+///
+/// ```
+/// use raddle_core::{Pool, blocking};
+/// use std::sync::mpsc;
+///
+/// let pool = Pool::new(1)?;
+/// let (send, receive) = mpsc::channel();
+/// let first = pool.spawn(move || blocking(|| receive.recv().unwrap()));
+/// drop(pool.spawn(move || send.send(7)));
+/// assert_eq!(first.wait()?, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "block_in_place")]
+#[doc(alias = "ManagedBlocker")]
+pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
+    struct Unblock;
+    impl Drop for Unblock {
+        fn drop(&mut self) {
+            unblock();
+        }
+    }
+    crate::future::walk::flush();
+    block();
+    let _unblock = Unblock;
+    f()
+}

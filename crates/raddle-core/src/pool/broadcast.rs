@@ -1,0 +1,181 @@
+//! The same closure on each thread of a pool.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::thread;
+
+use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
+
+use crate::job::{RunOn, TaskHeader, TaskVTable};
+use crate::latch::Latch;
+use crate::local::{self, Entered, Restore, Trail};
+use crate::panics::discard;
+use crate::pool::wait::Goal;
+use crate::pool::worker::Worker;
+use crate::pool::{Pool, Shared, current_parker, wait_for};
+use crate::queue::Task;
+
+/// Which thread of a pool a closure runs on: see [`Pool::broadcast`].
+#[derive(Clone, Copy, Debug)]
+pub struct BroadcastContext {
+    index: usize,
+    threads: usize,
+}
+
+impl BroadcastContext {
+    /// The number of the thread: below [`num_threads`](BroadcastContext::num_threads).
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many threads the closure runs on.
+    pub fn num_threads(&self) -> usize {
+        self.threads
+    }
+}
+
+/// What all calls share.
+struct Call<'a, F, R> {
+    f: &'a F,
+    results: Mutex<Vec<Option<thread::Result<R>>>>,
+    pending: AtomicUsize,
+    latch: Latch,
+    context: usize,
+    trail: Option<Trail>,
+}
+
+/// One call, as a queue holds it.
+#[repr(C)]
+struct Letter<'a, F, R> {
+    header: TaskHeader,
+    call: *const Call<'a, F, R>,
+    index: usize,
+}
+
+impl Pool {
+    /// Calls `f` once on each thread of the pool, and returns the results in their order. Threads that work call it after
+    /// their task, threads that wait meanwhile call it at once; spare threads and guests don't. Not on a thread that is
+    /// within [`blocking`](crate::blocking), a lock or a wait with a time limit: then it has to end first.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does, after all calls are over.
+    ///
+    /// ```
+    /// let pool = raddle_core::Pool::new(3)?;
+    /// assert_eq!(pool.broadcast(|thread| thread.index() * 10), [0, 10, 20]);
+    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// ```
+    pub fn broadcast<F, R>(&self, f: F) -> Vec<R>
+    where
+        F: Fn(BroadcastContext) -> R + Sync,
+        R: Send,
+    {
+        broadcast_in(self.shared(), &f)
+    }
+}
+
+/// As [`Pool::broadcast`], in the pool that this thread works in; outside of pools, in the global pool.
+pub fn broadcast<F, R>(f: F) -> Vec<R>
+where
+    F: Fn(BroadcastContext) -> R + Sync,
+    R: Send,
+{
+    match Worker::here() {
+        Some(region) => broadcast_in(region.shared(), &f),
+        None => Pool::global().broadcast(f),
+    }
+}
+
+fn broadcast_in<F, R>(shared: &Shared, f: &F) -> Vec<R>
+where
+    F: Fn(BroadcastContext) -> R + Sync,
+    R: Send,
+{
+    let threads = shared.threads();
+    let call = Call {
+        f,
+        results: Mutex::new((0..threads).map(|_| None).collect()),
+        pending: AtomicUsize::new(threads),
+        latch: Latch::new(current_parker()),
+        context: local::current(),
+        trail: local::capture_trail(),
+    };
+    let letters: Vec<_> = (0..threads)
+        .map(|index| Letter { header: TaskHeader::new(Letter::<F, R>::VTABLE), call: &call, index })
+        .collect();
+    for (index, letter) in letters.iter().enumerate() {
+        // Of the whole letter.
+        shared.send(index, NonNull::from(letter).cast());
+    }
+    wait_for(&call.latch, Goal::Future(&call.latch, None));
+    drop(letters);
+    let results = call.results.into_inner().unwrap_or_else(|e| e.into_inner());
+    let mut values = Vec::with_capacity(threads);
+    let mut panic = None;
+    for result in results.into_iter().flatten() {
+        match result {
+            Ok(value) => values.push(value),
+            Err(payload) => discard(panic.replace(payload)),
+        }
+    }
+    match panic {
+        Some(payload) => panic::resume_unwind(payload),
+        None => values,
+    }
+}
+
+impl<F, R> Letter<'_, F, R>
+where
+    F: Fn(BroadcastContext) -> R + Sync,
+    R: Send,
+{
+    const VTABLE: &'static TaskVTable =
+        &TaskVTable { run: Self::run, kill: None, bury: |_| {}, is_void: |_| false };
+
+    unsafe fn run(task: Task, worker: RunOn) {
+        // SAFETY: of `broadcast_in`, which waits.
+        let letter = unsafe { task.cast::<Self>().as_ref() };
+        // SAFETY: as above.
+        let call = unsafe { &*letter.call };
+        // SAFETY: by `run`'s contract.
+        let worker = unsafe { &*worker.cast::<Worker>() };
+        let context = BroadcastContext { index: letter.index, threads: worker.num_threads() };
+        let entered = Entered::by(|| call.trail.as_ref());
+        // SAFETY: X1: of code that waits for this.
+        let restore = unsafe { Restore::after(call.context) };
+        let result = panic::catch_unwind(AssertUnwindSafe(|| (call.f)(context)));
+        drop(restore);
+        drop(entered);
+        call.results.lock().unwrap_or_else(|e| e.into_inner())[letter.index] = Some(result);
+        let latch = &raw const call.latch;
+        // ORD: AcqRel: the last has seen what the others did.
+        if call.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: it waits for its latch; nothing is used after this.
+            unsafe { Latch::set(latch) };
+        }
+    }
+}
+
+impl Shared {
+    /// Has the thread of this very worker run a task.
+    fn send(&self, worker: usize, task: Task) {
+        // ORD: P3: before it can be found.
+        self.count_outside();
+        let region = &self.regions[worker];
+        region.mail.push([task]);
+        fence(Ordering::SeqCst);
+        if self.places.parked.take(worker) {
+            // Whether or not a place is free: no other thread will do.
+            self.places.take_searching();
+            region.parker().unpark();
+        } else if self.places.vacant.take(worker) {
+            self.places.take_searching();
+            self.start_for_mail(worker);
+        } else {
+            // It works, and will see to it, or it waits.
+            region.parker().unpark();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Calls from outside that find no place: a worker runs the closure, while the caller blocks.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+use std::thread;
+
+use raddle_sync::atomic::Ordering;
+use raddle_trace::EventKind;
+
+use crate::job::{RunOn, TaskHeader, TaskVTable};
+use crate::latch::Latch;
+use crate::local::{self, Entered, Trail};
+use crate::pool::recorder::task_key;
+use crate::pool::wait::Goal;
+use crate::pool::{Pool, Worker, current_parker, wait_for};
+use crate::queue::Task;
+
+impl Pool {
+    /// Has a worker call `f`, and blocks meanwhile.
+    #[cold]
+    pub(super) fn run_queued<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Worker) -> R + Send,
+        R: Send,
+    {
+        let mut call = Call {
+            header: TaskHeader::new(Call::<F, R>::VTABLE),
+            latch: Latch::new(current_parker()),
+            context: local::current(),
+            trail: local::capture_trail(),
+            closure: Some(f),
+            result: None,
+        };
+        let task = NonNull::from(&mut call).cast::<TaskHeader>();
+        self.shared.note_here(EventKind::Submit, 0, task_key(task));
+        // ORD: a hint for later guests: before the call is queued.
+        self.shared.calls.fetch_add(1, Ordering::Relaxed);
+        self.shared.inject(task);
+        // SAFETY: the call is this frame's.
+        let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
+        wait_for(latch, Goal::Future(latch, None));
+        self.shared.note_here(EventKind::Waited, 0, task_key(task));
+        match call.result.take() {
+            Some(Ok(result)) => result,
+            Some(Err(payload)) => panic::resume_unwind(payload),
+            None => unreachable!("the latch is set after the call"),
+        }
+    }
+}
+
+/// A closure whose caller blocks until a worker has called it.
+#[repr(C)]
+struct Call<F, R> {
+    header: TaskHeader,
+    latch: Latch,
+    context: usize,
+    trail: Option<Trail>,
+    closure: Option<F>,
+    result: Option<thread::Result<R>>,
+}
+
+impl<F, R> Call<F, R>
+where
+    F: FnOnce(&Worker) -> R + Send,
+    R: Send,
+{
+    const VTABLE: &'static TaskVTable =
+        // Its caller waits for it, so it is not to be killed.
+        &TaskVTable { run: Self::run, kill: None, bury: |_| {}, is_void: |_| false };
+
+    unsafe fn run(task: Task, worker: RunOn) {
+        let call = task.cast::<Self>().as_ptr();
+        // SAFETY: the caller blocks until the latch is set, and does not touch the rest.
+        let closure = unsafe { &mut (*call).closure }.take();
+        // SAFETY: by `run`'s contract.
+        let worker = unsafe { &*worker.cast::<Worker>() };
+        // ORD: as where it was counted.
+        worker.shared().calls.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        worker.region().owned.context.set(unsafe { (*call).context });
+        // SAFETY: as above.
+        let trail = unsafe { &(*call).trail };
+        let entered = Entered::by(|| trail.as_ref());
+        let result = closure.map(|f| panic::catch_unwind(AssertUnwindSafe(|| f(worker))));
+        drop(entered);
+        // SAFETY: as above.
+        unsafe { (*call).result = result };
+        // SAFETY: as above; after this the caller goes on.
+        let latch = unsafe { &raw const (*call).latch };
+        // SAFETY: as above.
+        unsafe { Latch::set(latch) };
+    }
+}

@@ -1,0 +1,129 @@
+//! The pool that the calling thread works in.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::pool::worker::Worker;
+use crate::pool::{Pool, Shared};
+
+/// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.
+pub struct CurrentPool {
+    pool: ManuallyDrop<Pool>,
+    /// Of this thread, which the pool waits for.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl CurrentPool {
+    fn of(shared: &Shared) -> Option<CurrentPool> {
+        let pool = ManuallyDrop::new(Pool::from_shared(shared.handle()?));
+        Some(CurrentPool { pool, _not_send: PhantomData })
+    }
+}
+
+impl Deref for CurrentPool {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+impl Drop for CurrentPool {
+    fn drop(&mut self) {
+        // The share, not the pool.
+        // SAFETY: not used after this.
+        let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
+        let shared: Arc<Shared> = pool.into_shared();
+        drop(shared);
+    }
+}
+
+impl fmt::Debug for CurrentPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CurrentPool").field(&self.num_threads()).finish()
+    }
+}
+
+impl Pool {
+    /// The pool that this thread works in; none outside of pools.
+    ///
+    /// ```
+    /// use raddle_core::Pool;
+    ///
+    /// let pool = Pool::new(3)?;
+    /// assert_eq!(pool.run(|_| Pool::current().map(|pool| pool.num_threads())), Some(3));
+    /// assert!(Pool::current().is_none());
+    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// ```
+    pub fn current() -> Option<CurrentPool> {
+        CurrentPool::of(Worker::here()?.shared())
+    }
+}
+
+/// How many threads the pool has that this thread works in; outside of pools, the global pool.
+///
+/// ```
+/// let pool = raddle_core::Pool::new(3)?;
+/// assert_eq!(pool.run(|_| raddle_core::current_num_threads()), 3);
+/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// ```
+pub fn current_num_threads() -> usize {
+    match Worker::here() {
+        Some(region) => region.shared().threads(),
+        None => Pool::global().num_threads(),
+    }
+}
+
+/// The number of this thread's place in its pool: below [`current_num_threads`], and no other thread that works has it
+/// at the same time. None outside of pools.
+///
+/// A task keeps its number until it waits, and may have another one afterwards. None also for a thread whose wait has just
+/// ended while all places were taken: for the rest of its task it works without one.
+///
+/// ```
+/// let pool = raddle_core::Pool::new(2)?;
+/// assert!(pool.run(|_| raddle_core::current_worker_index()).is_some_and(|index| index < 2));
+/// assert_eq!(raddle_core::current_worker_index(), None);
+/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// ```
+#[doc(alias = "current_thread_index")]
+pub fn current_worker_index() -> Option<usize> {
+    let region = Worker::here()?;
+    region.shared().number_of(region)
+}
+
+/// For how long a thread that yields gives its place away: about a wake.
+const YIELD: Duration = Duration::from_micros(100);
+
+/// Lets another thread work in this one's place for a moment, if there is work; outside of pools, the system decides.
+///
+/// For code that polls for what a queued task will do; to wait for a future is better.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use raddle_core::{Pool, spawn, yield_now};
+///
+/// static DONE: AtomicBool = AtomicBool::new(false);
+///
+/// let pool = Pool::new(1)?;
+/// let waits = pool.spawn(|| {
+///     drop(spawn(|| DONE.store(true, Ordering::Release)));
+///     while !DONE.load(Ordering::Acquire) {
+///         yield_now();
+///     }
+/// });
+/// waits.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn yield_now() {
+    match Worker::here() {
+        Some(region) if region.shared().visible_work() > 0 => {
+            region.parker().park_timeout(YIELD);
+        }
+        _ => std::thread::yield_now(),
+    }
+}

@@ -1,0 +1,409 @@
+//! What a worker without work finds, and how it runs it. What it may take on while it waits: see the table in
+//! `wait`.
+
+use std::mem::forget;
+use std::time::Instant;
+
+use raddle_sync::atomic::{AtomicU32, Ordering};
+use raddle_sync::{hint, strand};
+use raddle_trace::EventKind;
+
+use crate::deque::{Slot, Steal, Thief};
+use crate::future::walk;
+use crate::job::ForkHeader;
+use crate::latch;
+use crate::local::{Baggage, Entered};
+use crate::pool::policy::POLL;
+use crate::pool::recorder::{NOTHING, fork_key, task_key};
+use crate::pool::region::Region;
+use crate::pool::shared::Shared;
+use crate::pool::wait::Goal;
+use crate::pool::worker::Worker;
+use crate::queue::{NOBODY, Tag, Task};
+
+/// Something to run.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Fork { job: *mut ForkHeader, victim: usize, index: usize },
+    Task(Task),
+}
+
+/// What a wait has found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Something that it waits for.
+    Own(Work),
+    /// Anything.
+    Any(Work),
+}
+
+/// A stolen fork that runs on this thread's stack, and the one beneath.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    pub(crate) slot: *const Slot,
+    pub(crate) victim: usize,
+    /// What the slot says of its thief.
+    thief: u32,
+    outer: *const Serving,
+}
+
+/// Tasks that a worker takes from the injector at a time.
+const GRAB: usize = 32;
+/// Every so many turns the injector is looked at first, so that it does not starve.
+const FAIRNESS: u32 = 61;
+/// So many tasks run out of turn before the ring is looked through for what is left of them.
+const MANY_HUSKS: usize = 64;
+
+impl Region {
+    // --- finding work ---
+
+    /// Anything.
+    pub(crate) fn find_any(&self, eager: bool) -> Option<Work> {
+        let tick = self.owned.tick.get().wrapping_add(1);
+        self.owned.tick.set(tick);
+        if tick % FAIRNESS == 0 {
+            if let Some(work) = self.oldest() {
+                return Some(work);
+            }
+        }
+        self.open_mail()
+            .or_else(|| self.ring.pop().map(Work::Task))
+            .or_else(|| self.grab())
+            .or_else(|| self.steal(eager))
+    }
+
+    /// What a wait may take on: see `wait`. Anything, if it was `claimed` for that.
+    pub(crate) fn find(&self, goal: Goal<'_>, at: &Worker, claimed: bool) -> Option<Found> {
+        if goal.is_alone() {
+            return None;
+        }
+        if claimed {
+            return self.find_any(true).or_else(|| self.own_fork(at)).map(Found::Any);
+        }
+        let mail = self.open_mail();
+        if mail.is_some() || !self.has_room() {
+            return mail.map(Found::Any);
+        }
+        let own = match goal {
+            Goal::Fork { slot, .. } => self.leapfrog(&slot.thief),
+            Goal::Scope(_, tag, floor) => self.task_of(tag, floor),
+            Goal::Future(..) => None,
+        };
+        own.map(Found::Own).or_else(|| {
+            let work =
+                self.is_host(goal).then(|| self.find_any(true).or_else(|| self.own_fork(at)));
+            work.flatten().map(Found::Any)
+        })
+    }
+
+    /// The oldest of this worker's own forks: the rest of the stack on which it waits.
+    fn own_fork(&self, at: &Worker) -> Option<Work> {
+        if self.fork.has_work() && !self.fork.has_public() {
+            self.fork.open(at.slot());
+            self.stay_attentive();
+        }
+        self.steal_fork(self.index, 0)
+    }
+
+    /// A task of the scope of this tag.
+    fn task_of(&self, tag: Tag, floor: usize) -> Option<Work> {
+        loop {
+            match self.ring.pop_tagged(tag) {
+                Ok(task) => return Some(Work::Task(task)),
+                // What lies on top is for others to run, while this worker waits for what may lie beneath.
+                Err(true) if self.ring.reaches(floor) => {
+                    let top = std::iter::from_fn(|| self.ring.pop()).take(1);
+                    self.shared().inject_again(top);
+                }
+                Err(_) => break,
+            }
+        }
+        self.others().find_map(|victim| {
+            let task = self.shared().regions.get(victim)?.ring.steal_tagged(tag)?;
+            self.lane.note(EventKind::Steal, victim, task_key(task));
+            Some(Work::Task(task))
+        })
+    }
+
+    /// The task that has waited longest: here, or in the injector, by turns.
+    fn oldest(&self) -> Option<Work> {
+        let own = || self.ring.steal().map(Work::Task);
+        if self.owned.tick.get() / FAIRNESS % 2 == 0 {
+            self.grab().or_else(own)
+        } else {
+            own().or_else(|| self.grab())
+        }
+    }
+
+    /// A task for this very thread.
+    fn open_mail(&self) -> Option<Work> {
+        self.has_mail().then(|| self.mail.take::<1>()?.into_iter().next().map(Work::Task)).flatten()
+    }
+
+    pub(crate) fn has_mail(&self) -> bool {
+        self.mail.len() > 0
+    }
+
+    /// The other workers, from a random one on.
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let count = self.shared().regions.end();
+        let start = self.random() as usize % count;
+        (start..count).chain(0..start).filter(|&victim| victim != self.index)
+    }
+
+    /// Helps the thief with what it forked from our job.
+    fn leapfrog(&self, thief: &AtomicU32) -> Option<Work> {
+        // ORD: a hint: where to look.
+        let thief = Thief::unpack(thief.load(Ordering::Relaxed))?;
+        let fork = &self.shared().regions[thief.worker].fork;
+        self.steal_fork(thief.worker, thief.floor).or_else(|| {
+            let private = fork.has_work_above(thief.floor);
+            private.then(|| self.dislodge(thief.worker, thief.floor)).flatten()
+        })
+    }
+
+    /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
+    fn grab(&self) -> Option<Work> {
+        let mut batch = self.shared().injector.take::<GRAB>()?.into_iter();
+        let first = batch.next();
+        let mut rest = batch.rev().peekable();
+        if rest.peek().is_some() {
+            rest.for_each(|task| self.ring.push(task, NOBODY));
+            // On their way they were in no queue: whoever looked then may sleep now (S1).
+            self.shared().announce();
+        }
+        first.map(Work::Task)
+    }
+
+    /// One round over all other workers. Eager: private jobs too.
+    fn steal(&self, eager: bool) -> Option<Work> {
+        let mut private = None;
+        for victim in self.others() {
+            let Some(region) = self.shared().regions.get(victim) else { continue };
+            let work = self.steal_fork(victim, 0);
+            let work = work.or_else(|| {
+                let task = region.ring.steal()?;
+                self.lane.note(EventKind::Steal, victim, task_key(task));
+                Some(Work::Task(task))
+            });
+            if work.is_some() {
+                return work;
+            }
+            if region.fork.has_work() {
+                private.get_or_insert(victim);
+            }
+        }
+        private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0))
+    }
+
+    /// A public fork of this worker, from `floor` on.
+    fn steal_fork(&self, victim: usize, floor: usize) -> Option<Work> {
+        loop {
+            match self.shared().regions[victim].fork.steal_above(floor) {
+                Steal::Job(job, index) => {
+                    let region = &self.shared().regions[victim];
+                    let key = fork_key(region, region.fork.slot(index));
+                    self.lane.note(EventKind::Steal, victim, key);
+                    return Some(Work::Fork { job, victim, index });
+                }
+                Steal::Retry => hint::spin_loop(),
+                Steal::Private | Steal::Empty => return None,
+            }
+        }
+    }
+
+    /// Gets a private fork, from `floor` on: asks, and if the owner does not answer, takes.
+    fn dislodge(&self, victim: usize, floor: usize) -> Option<Work> {
+        let fork = &self.shared().regions[victim].fork;
+        self.lane.note(EventKind::Ask, victim, NOTHING);
+        fork.request();
+        if !self.shared().oversubscribed {
+            let asked = Instant::now();
+            while asked.elapsed() < POLL {
+                let work = self.steal_fork(victim, floor);
+                if work.is_some() || !fork.has_work_above(floor) {
+                    return work;
+                }
+                hint::spin_loop();
+            }
+        }
+        if fork.escalate() { self.steal_fork(victim, floor) } else { None }
+    }
+
+    fn random(&self) -> u64 {
+        // Xorshift: Marsaglia, 2003.
+        let mut x = self.owned.random.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.owned.random.set(x);
+        x
+    }
+
+    // --- running it ---
+
+    /// Runs a foreign job on top of this thread's stack, while it `waits` or has nothing to do. True: the worker counts as
+    /// a searcher now.
+    pub(crate) fn run(&self, work: Work, at: &Worker, waits: bool) -> bool {
+        // What runs while we wait is another strand of work: it must not pass for us.
+        let _strand = waits.then(strand::enter_foreign);
+        let no_unwinding = AbortOnUnwind;
+        let _current = at.enter();
+        self.heed_followers(at);
+        let run = || match work {
+            Work::Fork { job, victim, index } => self.run_fork(job, victim, index, at, waits),
+            Work::Task(task) => {
+                self.run_task(task, at);
+                false
+            }
+        };
+        let searching = if waits { walk::fresh(run) } else { run() };
+        forget(no_unwinding);
+        searching
+    }
+
+    /// Runs `f`, which has nothing to do with the forks that this thread serves: so nobody is to follow it there (W2 of
+    /// `wait`).
+    pub(crate) fn hidden<R>(&self, f: impl FnOnce() -> R) -> R {
+        let innermost = self.owned.serving.replace(std::ptr::null());
+        self.each_served(innermost, |slot, _| slot.thief.store(Thief::HIDDEN, Ordering::Relaxed));
+        let result = f();
+        self.each_served(innermost, |slot, thief| slot.thief.store(thief, Ordering::Relaxed));
+        self.owned.serving.set(innermost);
+        result
+    }
+
+    fn each_served(&self, innermost: *const Serving, mut visit: impl FnMut(&Slot, u32)) {
+        let mut next = innermost;
+        // SAFETY: on this thread's stack, beneath this frame.
+        while let Some(serving) = unsafe { next.as_ref() } {
+            // SAFETY: slots live as long as the pool (R1).
+            visit(unsafe { &*serving.slot }, serving.thief);
+            next = serving.outer;
+        }
+    }
+
+    fn run_fork(
+        &self,
+        job: *mut ForkHeader,
+        victim: usize,
+        index: usize,
+        at: &Worker,
+        waiting: bool,
+    ) -> bool {
+        let shared = self.shared();
+        let victim = &shared.regions[victim];
+        let slot = victim.fork.slot(index);
+        let thief = Thief { worker: self.index, floor: self.fork.index_of(at.slot()) }.pack();
+        // ORD: a hint for the victim.
+        slot.thief.store(thief, Ordering::Relaxed);
+        // SAFETY: I5: the job stays until `done` is set.
+        let header = unsafe { &*job };
+        // SAFETY: we are the thief.
+        let (context, trail) = unsafe { Baggage::open(header.context.get()) };
+        let entered = Entered::by(|| trail);
+        let before = self.owned.context.replace(context);
+        let outer = self.owned.serving.get();
+        let serving = Serving { slot, victim: victim.index, thief, outer };
+        self.owned.serving.set(&serving);
+        let key = fork_key(victim, slot);
+        self.lane.note(EventKind::Exec, 0, key);
+        // SAFETY: J1: the job is ours; `at` is this worker.
+        unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
+        header.mark_spent();
+        // Before the owner goes on, and may end up with the same number again.
+        self.lane.note(EventKind::Executed, 0, key);
+        drop(entered);
+        self.owned.serving.set(outer);
+        self.owned.context.set(before);
+        // Before the owner goes on, so that it finds a searcher for what it forks next.
+        let searching = !waiting && shared.places.try_search(shared.search_cap());
+        if self.lane.is_on() && latch::is_asleep(&slot.done) {
+            shared.note_wake_of(victim.index, || latch::set_word(&slot.done, victim.parker()));
+        } else {
+            latch::set_word(&slot.done, victim.parker());
+        }
+        searching
+    }
+
+    /// Runs a task that was taken out of a queue.
+    pub(crate) fn run_task(&self, task: Task, at: &Worker) {
+        let before = self.owned.context.replace(0);
+        let key = task_key(task);
+        self.lane.note(EventKind::Exec, 0, key);
+        // SAFETY: a queued task is alive until its queue's share of it is used, which is here.
+        let vtable = unsafe { task.as_ref() }.vtable;
+        // SAFETY: as above; it frees itself.
+        unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
+        self.lane.note(EventKind::Executed, 0, key);
+        self.owned.context.set(before);
+        self.settle();
+    }
+
+    // --- its own tasks ---
+
+    /// Queues a task that this worker spawned.
+    #[inline]
+    pub(crate) fn push_task(&self, task: Task, tag: Tag) {
+        // ORD: P3: the worker's own count, and before the task can be found (Release in `push`).
+        self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.ring.push(task, tag);
+    }
+
+    /// An entry of a queue has been seen to (P3).
+    #[inline]
+    pub(crate) fn settle(&self) {
+        let settled = self.settled.load(Ordering::Relaxed).wrapping_add(1);
+        // ORD: Release pairs with the loads of `is_done`: what the task queued is counted.
+        self.settled.store(settled, Ordering::Release);
+    }
+
+    /// A task was run out of turn, whose entry still lies in some queue: perhaps in the ring, which is cleared when there
+    /// are many.
+    pub(crate) fn leave_husk(&self, at: &Worker) {
+        let husks = self.owned.husks.get() + 1;
+        self.owned.husks.set(husks);
+        if husks < MANY_HUSKS || husks < self.ring.len() / 2 {
+            return;
+        }
+        self.owned.husks.set(0);
+        let mut rest = Vec::new();
+        while let Some((task, tag)) = self.ring.pop_with_tag() {
+            // SAFETY: a queued task is alive until its queue's share of it is used.
+            let vtable = unsafe { task.as_ref() }.vtable;
+            // SAFETY: as above.
+            if unsafe { (vtable.is_void)(task) } {
+                self.run_task(task, at);
+            } else {
+                rest.push((task, tag));
+            }
+        }
+        let any = !rest.is_empty();
+        rest.into_iter().rev().for_each(|(task, tag)| self.ring.push(task, tag));
+        if any {
+            // On their way they were in no queue.
+            self.shared().announce();
+        }
+    }
+
+    /// A fresh id for a task.
+    pub(crate) fn task_id(&self) -> u64 {
+        let (mut next, mut end) = self.owned.ids.get();
+        if next == end {
+            (next, end) = self.shared().id_block(Shared::ID_BLOCK);
+        }
+        self.owned.ids.set((next + 1, end));
+        next
+    }
+}
+
+/// Jobs catch their panics. Should one get through, then it must not unwind a frame that a thief still
+/// uses.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        eprintln!("raddle: a panic escaped from a job");
+        std::process::abort();
+    }
+}

@@ -1,0 +1,156 @@
+//! Slow paths of `join`, by the owner of a fork stack: what a push or a pop does when thieves have asked for
+//! attention, when forks are recorded, or when something follows them.
+
+use raddle_sync::atomic::{Ordering, fence};
+use raddle_trace::EventKind;
+
+use crate::deque::{Popped, Slot};
+use crate::latch;
+use crate::local::{self, Baggage};
+use crate::pool::recorder::fork_key;
+use crate::pool::region::Region;
+use crate::pool::shared::Waker;
+use crate::pool::worker::Worker;
+
+impl Region {
+    /// After a push that asked for attention.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn pushed(&self, slot: &Slot) {
+        if self.fork.is_open() {
+            self.load(slot);
+        }
+        if self.lane.has_tasks() {
+            let length = self.fork.len_below(slot) + 1;
+            self.lane.note(EventKind::Fork, length, fork_key(self, slot));
+            if !self.fork.must_settle(slot) {
+                return;
+            }
+        }
+        self.fork.publish(slot);
+        fence(Ordering::SeqCst); // S3, W1
+        if self.shared().places.counts().need_wake() {
+            self.shared().wake_one(Waker::Busy);
+        } else {
+            self.wake_victim();
+        }
+    }
+
+    /// If the fork that runs here was stolen from somebody who sleeps until it is done: what it forks is
+    /// the victim's to help with (W1).
+    fn wake_victim(&self) {
+        let Some((slot, victim)) = self.served() else { return };
+        if latch::is_asleep(&slot.done) {
+            self.shared().note_wake_of(victim, || self.shared().regions[victim].parker().unpark());
+        }
+    }
+
+    /// The stolen fork that runs here, innermost, and whose it is.
+    fn served(&self) -> Option<(&Slot, usize)> {
+        // SAFETY: on this thread's stack, beneath this frame.
+        let serving = unsafe { self.owned.serving.get().as_ref() }?;
+        // SAFETY: slots live as long as the pool (R1).
+        Some((unsafe { &*serving.slot }, serving.victim))
+    }
+
+    /// After a pop that was not fast: true if the fork is the owner's, to be run in place. If it is to be
+    /// recorded, then not: see [`Region::take_recorded_pop`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn popped(&self, slot: &Slot) -> bool {
+        if !self.lane.has_tasks() {
+            return self.regained(slot);
+        }
+        let owned = !self.fork.must_settle(slot) || self.regained(slot);
+        self.owned.recorded_pop.set(owned);
+        false
+    }
+
+    /// Whether `popped` said no only to have the second half run out of line, where it is recorded.
+    pub(crate) fn take_recorded_pop(&self) -> bool {
+        self.owned.recorded_pop.take()
+    }
+
+    /// After a pop that was not fast: true if the fork is the owner's.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn regained(&self, slot: &Slot) -> bool {
+        // Who waits for this very job is no searcher, and helps all the same.
+        let wanted = self.shared().places.counts().interested() || self.is_awaited();
+        let popped = self.fork.pop_slow(slot, wanted);
+        self.stay_attentive();
+        let owned = popped == Popped::Owned;
+        if owned {
+            self.unload(slot);
+        }
+        owned
+    }
+
+    /// Whether the fork that runs here was stolen from somebody who waits for it: a hint.
+    fn is_awaited(&self) -> bool {
+        self.served().is_some_and(|(slot, _)| slot.is_awaited())
+    }
+
+    /// After the owner has lowered `limit`: raises it again if somebody still waits for work, and
+    /// wakes somebody if there is some (S3). The raise may also have been the victim's (W1).
+    pub(crate) fn stay_attentive(&self) {
+        fence(Ordering::SeqCst); // S3, W1
+        let counts = self.shared().places.counts();
+        if !counts.interested() {
+            self.wake_victim();
+            return;
+        }
+        if !self.fork.has_public() {
+            self.fork.request();
+        } else if counts.need_wake() {
+            self.shared().wake_one(Waker::Busy);
+        }
+    }
+
+    /// Frees the slot of a fork whose thief is done.
+    pub(crate) fn joined(&self, worker: &Worker) {
+        self.fork.reset(worker.slot());
+        self.unload(worker.slot());
+        self.lane.note(EventKind::Joined, 0, fork_key(self, worker.slot()));
+        self.stay_attentive();
+    }
+
+    // --- what else follows forks: see `local::follow` ---
+
+    /// From now on forks are seen to, if anything follows tasks. `head` is the first free slot.
+    pub(crate) fn heed_followers(&self, head: &Worker) {
+        if local::is_followed() && !self.fork.is_open() {
+            self.fork.stay_open(head.slot());
+        }
+    }
+
+    /// Has the fork just pushed take along what follows it. No thief has it yet.
+    fn load(&self, slot: &Slot) {
+        self.unload(slot);
+        // Should a follower fork, then not here, which would publish this fork too early.
+        let hint = Worker::hint();
+        Worker::set_hint(std::ptr::null());
+        let trail = local::capture_trail();
+        Worker::set_hint(hint);
+        let Some(trail) = trail else { return };
+        let baggage = Baggage::new(self.owned.context.get(), trail);
+        slot.fork().context.set(baggage.word());
+        self.owned.baggage.borrow_mut().push((self.fork.index_of(slot), baggage));
+    }
+
+    /// Drops what forks from this slot on took along: they are over.
+    pub(crate) fn unload(&self, slot: &Slot) {
+        let index = self.fork.index_of(slot);
+        let pop = |all: &mut Vec<(usize, Box<Baggage>)>| match all.last() {
+            Some((at, _)) if *at >= index => all.pop(),
+            _ => None,
+        };
+        loop {
+            // Dropped when the list is not borrowed any more: it is the followers'.
+            let over = pop(&mut self.owned.baggage.borrow_mut());
+            if over.is_none() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! How a worker waits.
+//!
+//! What a waiting thread takes on has to be over before it can go on. So it takes only what it waits for, by
+//! dependency:
+//!
+//! | it waits for        | it takes                                                               |
+//! |---------------------|------------------------------------------------------------------------|
+//! | a stolen fork       | what the thief forked from it (leapfrogging)                             |
+//! | a future            | the future's task, if not started (see `spawn::task`)                    |
+//! | the tasks of a scope| tasks of that very scope                                                |
+//!
+//! When there is nothing of the kind it blocks, which gives its place to another thread (see `block`). So whatever else
+//! there is to do is done beside it, never on top of it, and every wait ends that a thread per task would
+//! end. Two things soften this. Where no thread is to be had (the cap of spare threads, the system) a waiting thread
+//! that has the stack takes on anything, with the place of whoever found it. And in a pool of
+//! [`Waits::Host`] it does so always, as rayon's threads do.
+//!
+//! # Invariants
+//!
+//! - **W1** Whoever waits for a thief sleeps only after it has set `done` of the slot to `SLEEPING`, raised the
+//!   thief's `limit`, run the heavy fence and seen no fork of the thief's. A thief whose push is told
+//!   of the raise runs a SeqCst fence and looks at `done` of the fork that it serves. So it either wakes the
+//!   victim, or somebody else who will do, or its fork was seen. A thief that lowers `limit` otherwise does the
+//!   same, as it may have overwritten the raise; the victim looks, and raises it, again. (A SeqCst fence
+//!   between the victim's first two steps: as S3.)
+//! - **W2** A worker that takes on anything while it waits has no slot of a fork that it serves say where it is,
+//!   so nobody leapfrogs into what has nothing to do with that fork.
+
+use std::time::Instant;
+
+use raddle_sync::atomic::{Ordering, fence};
+use raddle_sync::thread;
+use raddle_trace::{EventKind, Subject};
+
+use crate::deque::{Slot, Thief};
+use crate::future::walk;
+use crate::latch::{self, Latch};
+use crate::pool::builder::Waits;
+use crate::pool::find_work::Found;
+use crate::pool::recorder::{NOTHING, fork_key};
+use crate::pool::region::{Hold, Region};
+use crate::pool::shared::Waker;
+use crate::pool::worker::Worker;
+use crate::queue::Tag;
+
+/// What ends a wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Goal<'a> {
+    /// The thief of this slot's fork is done. Nothing else runs inside of a `Drop`, where it would find itself
+    /// panicking.
+    Fork { slot: &'a Slot, helping: bool },
+    /// The tasks of a scope are over. They bear this tag, and those that this worker spawned lie in its ring from this
+    /// position on.
+    Scope(&'a Latch, Tag, usize),
+    /// A future is done, or the time has come.
+    Future(&'a Latch, Option<Instant>),
+}
+
+impl Goal<'_> {
+    fn is_reached(self) -> bool {
+        match self {
+            Goal::Fork { slot, .. } => latch::is_set(&slot.done),
+            Goal::Scope(latch, ..) => latch.is_set(),
+            Goal::Future(latch, deadline) => {
+                latch.is_set() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            }
+        }
+    }
+
+    /// Tells the goal's setter that this worker sleeps. False: no need to.
+    fn prepare_sleep(self) -> bool {
+        match self {
+            Goal::Fork { slot, .. } => latch::prepare_sleep(&slot.done),
+            Goal::Scope(latch, ..) | Goal::Future(latch, _) => latch.prepare_sleep(),
+        }
+    }
+
+    /// Whether nothing is to run meanwhile.
+    pub(crate) fn is_alone(self) -> bool {
+        matches!(self, Goal::Future(_, Some(_)) | Goal::Fork { helping: false, .. })
+    }
+}
+
+/// Records a wait, unless it is over at once.
+struct Waiting<'a>(Option<(&'a Region, (Subject, u32))>);
+
+impl<'a> Waiting<'a> {
+    fn begin(region: &'a Region, goal: Goal<'_>) -> Waiting<'a> {
+        let key = match goal {
+            Goal::Fork { slot, .. } => fork_key(region, slot),
+            Goal::Scope(..) | Goal::Future(..) => NOTHING,
+        };
+        if !region.lane.is_on() || goal.is_reached() {
+            return Waiting(None);
+        }
+        region.lane.note(EventKind::Wait, 0, key);
+        Waiting(Some((region, key)))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some((region, key)) = self.0 {
+            region.lane.note(EventKind::Waited, 0, key);
+        }
+    }
+}
+
+impl Region {
+    /// Waits for the thief of the worker's fork, helping it if `helping`. The slot is then to be freed by
+    /// `joined`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn await_thief(&self, worker: &Worker, helping: bool) {
+        let slot = worker.slot();
+        self.lane.note(EventKind::Join, 0, fork_key(self, slot));
+        slot.mark_waiting();
+        self.await_goal(Goal::Fork { slot, helping }, worker.next());
+    }
+
+    /// Waits on the current worker for what sets a latch. True: it is set.
+    pub(crate) fn await_latch(&self, latch: &Latch, goal: Goal<'_>) -> bool {
+        self.await_goal(goal, Worker::current());
+        latch.is_set()
+    }
+
+    /// Waits until the goal is reached. Jobs that it takes on fork from `at` on; without it there are none.
+    fn await_goal(&self, goal: Goal<'_>, at: Option<&Worker>) {
+        if goal.is_reached() {
+            return;
+        }
+        // What this thread has put off may be what it waits for.
+        walk::flush();
+        let _waiting = Waiting::begin(self, goal);
+        let mut since: Option<Instant> = None;
+        // Claimed to take something on: this thread counts as a searcher.
+        let mut searching = false;
+        while !goal.is_reached() {
+            if let Some((found, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
+            {
+                if std::mem::take(&mut searching) {
+                    self.shared().hand_on(Waker::Busy);
+                }
+                match found {
+                    Found::Own(work) => self.run(work, at, true),
+                    Found::Any(work) => self.hidden(|| self.run(work, at, true)),
+                };
+                since = None;
+                continue;
+            }
+            if std::mem::take(&mut searching) {
+                self.shared().hand_on(Waker::Busy);
+            }
+            // A wait looks without counting as a searcher: when its goal is reached it has better to do than to see to a
+            // successor. It is patient each time: to sleep costs two heavy fences, and to be woken a wake.
+            let patience = self.shared().patience(false);
+            if since.get_or_insert_with(Instant::now).elapsed() < patience {
+                self.pause();
+                continue;
+            }
+            searching = self.sleep_apart(goal, at);
+            since = None;
+        }
+        if searching {
+            self.shared().hand_on(Waker::Busy);
+        }
+    }
+
+    /// Blocks until the goal wakes this worker, or its thief, or somebody who has a place for a host. True: that.
+    fn sleep_apart(&self, goal: Goal<'_>, at: Option<&Worker>) -> bool {
+        if !goal.prepare_sleep() || at.is_some() && self.thief_has_work(goal) {
+            return false;
+        }
+        let may_host = at.is_some() && !goal.is_alone() && self.has_room();
+        self.owned.hosts.set(may_host);
+        self.lane.note(EventKind::Park, 0, NOTHING);
+        match goal {
+            Goal::Future(_, Some(deadline)) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                self.parker().park_timeout(left);
+            }
+            _ => self.parker().park(),
+        }
+        self.lane.note(EventKind::Unparked, 0, NOTHING);
+        self.owned.hosts.set(false);
+        self.elsewhere.release();
+        let claimed = self.owned.hold.get() == Hold::Claimed;
+        if claimed {
+            self.owned.hold.set(Hold::Place);
+        }
+        claimed
+    }
+
+    /// Asks the thief that is waited for to wake us when it forks, and looks whether it has (W1).
+    fn thief_has_work(&self, goal: Goal<'_>) -> bool {
+        let Goal::Fork { slot, helping: true } = goal else { return false };
+        // ORD: a hint: where to look.
+        let word = slot.thief.load(Ordering::Relaxed);
+        if word == Thief::HIDDEN {
+            return false;
+        }
+        let Some(thief) = Thief::unpack(word) else {
+            // It has not signed yet: a few instructions, unless the system has stopped it.
+            thread::yield_now();
+            return true;
+        };
+        let fork = &self.shared().regions[thief.worker].fork;
+        fence(Ordering::SeqCst); // W1
+        fork.request();
+        raddle_sync::fence::heavy();
+        fork.has_work_above(thief.floor)
+    }
+
+    /// Whether a wait takes on anything of itself.
+    pub(crate) fn is_host(&self, goal: Goal<'_>) -> bool {
+        self.shared().config.waits == Waits::Host && !goal.is_alone() && self.has_room()
+    }
+}
