@@ -1,0 +1,201 @@
+//! Large ones, past every constant in the pool: rings, caps of spare threads, depths.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use raddle_core::{Future, Pool, Promise, Shared, Worker, join, scope, spawn};
+
+use crate::ends;
+
+/// How much of the full size a debug build does.
+const fn sized(full: usize) -> usize {
+    if cfg!(debug_assertions) { full / 10 } else { full }
+}
+
+#[test]
+fn two_nested_loops_by_scopes() {
+    let (outer, inner) = (sized(2000), sized(2000));
+    for threads in [1, 2, 4] {
+        let pool = Pool::new(threads).unwrap();
+        let count = ends(&pool, move || {
+            let count = AtomicUsize::new(0);
+            scope(|s| {
+                for _ in 0..outer {
+                    s.spawn(|_| {
+                        scope(|s| {
+                            for _ in 0..inner {
+                                s.spawn(|_| {
+                                    count.fetch_add(1, Ordering::Relaxed);
+                                });
+                            }
+                        });
+                    });
+                }
+            });
+            count.into_inner()
+        });
+        assert_eq!(count, outer * inner);
+    }
+}
+
+/// Each of two siblings waits for the other's part.
+fn siblings(depth: usize) -> usize {
+    if depth == 0 {
+        return 0;
+    }
+    let (promise, future) = Promise::<usize>::new();
+    let first = spawn(move || future.wait().unwrap());
+    let second = spawn(move || promise.set(siblings(depth - 1) + 1));
+    let result = first.wait().unwrap();
+    second.wait().unwrap();
+    result
+}
+
+#[test]
+fn a_tree_of_tasks_each_of_which_waits_for_a_sibling() {
+    for threads in [1, 2, 4] {
+        let pool = Pool::new(threads).unwrap();
+        assert_eq!(ends(&pool, || siblings(300)), 300);
+    }
+}
+
+#[test]
+fn pools_that_call_each_other() {
+    fn call(a: &Pool, b: &Pool, depth: usize) -> usize {
+        if depth == 0 { 0 } else { a.run(|_| call(b, a, depth - 1)) + 1 }
+    }
+    for threads in [1, 2] {
+        let pools = Arc::new((Pool::new(threads).unwrap(), Pool::new(threads).unwrap()));
+        assert_eq!(call(&pools.0, &pools.1, 200), 200);
+        let starter = Pool::new(1).unwrap();
+        let shared = Arc::clone(&pools);
+        assert_eq!(ends(&starter, move || call(&shared.0, &shared.1, 200)), 200);
+    }
+}
+
+/// Each call is made by a task of the other pool, so that no thread finds itself beneath.
+#[test]
+fn pools_whose_tasks_call_each_other() {
+    fn call(a: Arc<Pool>, b: Arc<Pool>, depth: usize) -> usize {
+        if depth == 0 {
+            return 0;
+        }
+        let next = Arc::clone(&a);
+        a.spawn(move || call(b, next, depth - 1)).wait().unwrap() + 1
+    }
+    let (a, b) = (Arc::new(Pool::new(1).unwrap()), Arc::new(Pool::new(1).unwrap()));
+    assert_eq!(call(a, b, 200), 200);
+}
+
+#[test]
+fn many_tasks_that_wait_for_what_the_last_one_sets() {
+    for threads in [1, 2, 4] {
+        let pool = Pool::builder().threads(threads).stack_size(2 << 20).build().unwrap();
+        let sum = ends(&pool, move || {
+            let (promise, future) = Promise::<usize>::new();
+            let shared: Shared<usize> = future.shared();
+            let tasks: Vec<Future<usize>> = (0..10_000)
+                .map(|_| {
+                    let shared = shared.clone();
+                    spawn(move || shared.wait().unwrap())
+                })
+                .collect();
+            drop(spawn(move || promise.set(1)));
+            tasks.into_iter().map(|task| task.wait().unwrap()).sum::<usize>()
+        });
+        assert_eq!(sum, 10_000);
+        assert!(pool.live_threads() <= threads + 256, "{}", pool.live_threads());
+    }
+}
+
+#[test]
+fn a_join_tree_whose_leaves_wait_for_one_future() {
+    fn tree(leaves: usize, leaf: &(dyn Fn() + Sync)) {
+        if leaves == 1 {
+            return leaf();
+        }
+        join(|| tree(leaves / 2, leaf), || tree(leaves - leaves / 2, leaf));
+    }
+    for threads in [1, 2] {
+        let pool = Pool::builder().threads(threads).stack_size(2 << 20).build().unwrap();
+        let leaves = sized(1_000_000);
+        let started = Arc::new(AtomicUsize::new(0));
+        let (promise, future) = Promise::<usize>::new();
+        let shared = future.shared();
+        let count = Arc::clone(&started);
+        let setter = std::thread::spawn(move || {
+            // When all threads there can be wait.
+            while count.load(Ordering::SeqCst) < 300 {
+                std::thread::yield_now();
+            }
+            promise.set(1);
+        });
+        let count = Arc::clone(&started);
+        ends(&pool, move || {
+            tree(leaves, &|| {
+                count.fetch_add(1, Ordering::SeqCst);
+                shared.clone().wait().unwrap();
+            });
+        });
+        setter.join().unwrap();
+        assert_eq!(started.load(Ordering::SeqCst), leaves);
+    }
+}
+
+#[test]
+fn one_scope_low_on_stack() {
+    let pool = Pool::builder().threads(1).stack_size(256 << 10).build().unwrap();
+    let count = ends(&pool, || {
+        let count = AtomicUsize::new(0);
+        // Most of the stack.
+        let filler = std::hint::black_box([1_u8; 190 << 10]);
+        scope(|s| {
+            for _ in 0..300 {
+                s.spawn(|_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+        std::hint::black_box(&filler);
+        count.into_inner()
+    });
+    assert_eq!(count, 300);
+}
+
+#[test]
+fn scopes_within_tasks_of_scopes_far_down() {
+    fn nest(depth: usize, count: &AtomicUsize) {
+        scope(|s| {
+            s.spawn(|_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            if depth > 0 {
+                s.spawn(|_| nest(depth - 1, count));
+            }
+            s.spawn(|_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+    }
+    for threads in [1, 2, 4] {
+        let pool = Pool::new(threads).unwrap();
+        let count = ends(&pool, || {
+            let count = AtomicUsize::new(0);
+            nest(5000, &count);
+            count.into_inner()
+        });
+        assert_eq!(count, 10_002);
+    }
+}
+
+#[test]
+fn ambient_joins_at_the_leaves_of_deep_ones() {
+    fn dive(worker: &Worker, depth: usize) -> usize {
+        if depth == 0 {
+            return (0..20_000).map(|_| join(|| 1, || 0).0).sum();
+        }
+        worker.join(|worker| dive(worker, depth - 1), |_| 0).0
+    }
+    let pool = Pool::new(1).unwrap();
+    assert_eq!(pool.run(|worker| dive(worker, 2_000)), 20_000);
+}
