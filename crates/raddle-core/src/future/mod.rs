@@ -102,7 +102,7 @@ pub enum Killed {
 pub(crate) enum Waiter {
     /// A thread that is a worker, or may become a guest.
     Patient,
-    /// A thread with a deadline: outside of pools it does not run anything.
+    /// A thread with a deadline: it does not run anything, which might take longer.
     Hurried,
 }
 

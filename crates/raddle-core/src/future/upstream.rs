@@ -46,9 +46,7 @@ pub(crate) struct Visitor {
     pub(crate) errand: Errand,
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
-    todo: Vec<(Arc<dyn Inputs>, bool)>,
-    /// Whether what is upstream here takes part in a race.
-    optional: bool,
+    todo: Vec<Arc<dyn Inputs>>,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
@@ -59,7 +57,8 @@ pub(crate) enum Errand {
     Interrupt(Interrupt),
     /// To see whether this node is upstream.
     Find(NodeRef),
-    /// To collect tasks that have not been started.
+    /// To collect tasks that have not been started, for a wait to run them. Those of which it is not known that they have
+    /// to be over before the wait is, as there is a time limit or a race between, are not shown to it.
     Gather,
 }
 
@@ -69,18 +68,9 @@ pub(crate) struct Found {
     /// Those whose handlers are to be run.
     hearings: Vec<SeamArc<Hearing>>,
     /// Tasks that are not done.
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Vec<Pinned>,
     /// The node that was looked for.
     pub(crate) node: bool,
-    /// There is something upstream that waits for tasks without saying for which.
-    pub(crate) opaque: bool,
-}
-
-/// A task that was found.
-pub(crate) struct Task {
-    pub(crate) pinned: Pinned,
-    /// Others may do in its place: it takes part in a race.
-    pub(crate) optional: bool,
 }
 
 impl Found {
@@ -89,13 +79,13 @@ impl Found {
     /// Runs handlers, and keeps tasks from starting.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
         run_handlers(self.hearings);
-        self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
+        self.tasks.iter().for_each(|task| task.interrupt(signal));
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
         run_handlers(self.hearings);
-        let killed = self.tasks.iter().map(|task| task.pinned.kill());
+        let killed = self.tasks.iter().map(Pinned::kill);
         killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0
     }
 }
@@ -114,13 +104,7 @@ impl fmt::Debug for Visitor {
 
 impl Visitor {
     pub(crate) fn new(errand: Errand) -> Visitor {
-        Visitor {
-            errand,
-            found: Found::default(),
-            todo: Vec::new(),
-            optional: false,
-            replaced: Vec::new(),
-        }
+        Visitor { errand, found: Found::default(), todo: Vec::new(), replaced: Vec::new() }
     }
 
     /// Who made the promise of `node`, or of the root that it is adapted from, and wants to know that its consumer goes.
@@ -153,24 +137,21 @@ impl Visitor {
 
     /// Goes on with combinations, holding nothing, and returns.
     pub(crate) fn finish(mut self) -> Found {
-        while let Some((inputs, optional)) = self.todo.pop() {
-            self.optional = optional;
+        while let Some(inputs) = self.todo.pop() {
             inputs.visit(&mut self);
         }
         discard(self.replaced);
         self.found
     }
 
-    /// Visits somebody who takes part in a race.
-    pub(crate) fn optionally(&mut self, visit: impl FnOnce(&mut Visitor)) {
-        let before = std::mem::replace(&mut self.optional, true);
-        visit(self);
-        self.optional = before;
+    /// Whether this is for a wait, which runs nothing of which it might do without: nothing behind a race or a time limit.
+    pub(crate) fn is_for_wait(&self) -> bool {
+        matches!(self.errand, Errand::Gather)
     }
 
     /// A task is upstream.
     pub(crate) fn found_task(&mut self, pinned: Pinned) {
-        self.found.tasks.push(Task { pinned, optional: self.optional });
+        self.found.tasks.push(pinned);
     }
 
     /// Visits what is upstream of a future that is not done.
@@ -256,7 +237,7 @@ impl Visitor {
                 Errand::Find(_) | Errand::Gather => None,
             };
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
-            self.todo.extend(inputs.map(|inputs| (inputs, self.optional)));
+            self.todo.extend(inputs);
             // Locked before the ears are let go, so that who takes it out of them finds out.
             (replaced, heard.forward.map(Linker::lock))
         });

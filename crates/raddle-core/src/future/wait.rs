@@ -166,8 +166,6 @@ pub(super) mod host {
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
 
-    pub(crate) use crate::pool::run_own_task;
-
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
         Worker::here().is_some()
@@ -219,10 +217,6 @@ pub(super) mod host {
     }
 
     pub(crate) fn is_worker() -> bool {
-        false
-    }
-
-    pub(crate) fn run_own_task() -> bool {
         false
     }
 
