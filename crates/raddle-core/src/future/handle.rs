@@ -355,8 +355,8 @@ impl<T> Pending<T> {
     fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
         let helps = waiter == Waiter::Patient;
         loop {
-            // What this thread has put off may be what the future waits for, or what a task that it runs does.
-            walk::flush();
+            // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
+            wait::about_to_wait();
             if helps && self.assist() == Assist::Cycle {
                 return Assist::Cycle;
             }

@@ -83,6 +83,12 @@ fn nudge_all() {
     }
 }
 
+/// Nobody is to wait for what this thread has put off, or for timers, meanwhile.
+pub(super) fn about_to_wait() {
+    walk::flush();
+    host::about_to_block();
+}
+
 /// Blocks until the node is done, or the time has come; a worker helps meanwhile. Or until it is nudged, if it asks for
 /// that; `ready` is asked, when it can be nudged, whether it need not block.
 ///
@@ -99,7 +105,7 @@ pub(super) unsafe fn block(
         head: Head { state: State::new(), vtable: Waiting::VTABLE },
         latch: Latch::new(host::parker()),
     };
-    walk::flush();
+    about_to_wait();
     // Of the whole of it, not of the head alone.
     let me: NonNull<Head> = NonNull::from(&waiting).cast();
     // Attached first: who nudges detaches.
@@ -144,7 +150,7 @@ impl Drop for Listed {
 
 /// Blocks for good.
 pub(super) fn forever() -> ! {
-    walk::flush();
+    about_to_wait();
     let latch = Latch::new(host::parker());
     loop {
         host::wait(&latch, None);
@@ -153,7 +159,7 @@ pub(super) fn forever() -> ! {
 
 /// Blocks for so long.
 pub(super) fn idle(time: Duration) {
-    walk::flush();
+    about_to_wait();
     host::wait(&Latch::new(host::parker()), Instant::now().checked_add(time));
 }
 
@@ -162,6 +168,7 @@ pub(super) fn idle(time: Duration) {
 pub(super) mod host {
     use std::ptr::NonNull;
 
+    pub(crate) use crate::future::timer::about_to_block;
     use crate::job::{TaskHeader, TaskVTable};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
@@ -219,6 +226,8 @@ pub(super) mod host {
     pub(crate) fn is_worker() -> bool {
         false
     }
+
+    pub(crate) fn about_to_block() {}
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {
