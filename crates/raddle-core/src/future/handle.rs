@@ -168,7 +168,8 @@ impl<T> Future<T> {
     /// [`interrupted`](crate::interrupted()). The latest signal wins. On a future that is done
     /// nothing happens.
     ///
-    /// Handlers run on this thread before the call returns, unless another thread is running them just now.
+    /// Handlers run on this thread before the call returns, unless another thread is running them just now, or calls
+    /// are nested deep.
     #[doc(alias = "raise")]
     #[doc(alias = "cancel")]
     pub fn interrupt(&self, interrupt: impl Into<Interrupt>) {

@@ -14,6 +14,7 @@
 //!   one until it has that of the next.
 //! - **V3** Locks are taken from downstream to upstream, and no code of the user's runs under one.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -29,7 +30,7 @@ use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
-use crate::future::{Killed, Pinned};
+use crate::future::{Killed, Pinned, walk};
 use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
@@ -47,6 +48,8 @@ pub(crate) struct Visitor {
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
     todo: Vec<Arc<dyn Inputs>>,
+    /// Places where several ways lead to, and one has led this visitor before.
+    visited: BTreeSet<usize>,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
@@ -76,16 +79,24 @@ pub(crate) struct Found {
 impl Found {
     // Handlers first: who drives an async future says how it ends, before its polls are told.
 
-    /// Runs handlers, and keeps tasks from starting.
+    /// Runs handlers, and keeps tasks from starting: now, or soon if this is deep.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
+        if !self.hearings.is_empty() || !self.tasks.is_empty() {
+            walk::interrupt(self, signal);
+        }
+    }
+
+    /// As `interrupt`, now.
+    pub(crate) fn interrupt_now(self, signal: &Interrupt) {
         run_handlers(self.hearings);
         self.tasks.iter().for_each(|task| task.interrupt(signal));
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
-        run_handlers(self.hearings);
-        let killed = self.tasks.iter().map(Pinned::kill);
+        let Found { hearings, tasks, .. } = self;
+        Found { hearings, ..Found::default() }.interrupt(&Interrupt::killed());
+        let killed = tasks.iter().map(Pinned::kill);
         killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0
     }
 }
@@ -104,7 +115,13 @@ impl fmt::Debug for Visitor {
 
 impl Visitor {
     pub(crate) fn new(errand: Errand) -> Visitor {
-        Visitor { errand, found: Found::default(), todo: Vec::new(), replaced: Vec::new() }
+        Visitor {
+            errand,
+            found: Found::default(),
+            todo: Vec::new(),
+            visited: BTreeSet::new(),
+            replaced: Vec::new(),
+        }
     }
 
     /// Who made the promise of `node`, or of the root that it is adapted from, and wants to know that its consumer goes.
@@ -142,6 +159,12 @@ impl Visitor {
         }
         discard(self.replaced);
         self.found
+    }
+
+    /// Whether the visitor comes here for the first time: where ways meet there may be many more ways than places, and
+    /// some that lead round.
+    pub(crate) fn is_new<P>(&mut self, place: *const P) -> bool {
+        self.visited.insert(place.addr())
     }
 
     /// Whether this is for a wait, which runs nothing of which it might do without: nothing behind a race or a time limit.
