@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{FailureKind, Future, Promise, collect, first};
+use raddle_core::{FailureKind, Future, Promise, collect, first, spawn};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -109,6 +110,29 @@ fn the_timer_survives_panics() {
     let torn = Future::delay(Duration::from_millis(1)).map(|()| panic!("torn"));
     assert_eq!(torn.wait().unwrap_err().kind(), FailureKind::Panicked);
     Future::delay(Duration::from_millis(1)).wait().unwrap();
+}
+
+/// Each waits on the timer's thread: for a timer, for what a later continuation sets, and for a task.
+#[test]
+fn continuations_of_timers_that_wait() {
+    const COUNT: u64 = 100;
+    let (sender, result) = mpsc::channel();
+    let (promise, last) = Promise::new();
+    drop(last.on_complete(move |result| sender.send(result.clone().unwrap()).unwrap()));
+    let mut promise = promise;
+    for n in 0..COUNT {
+        let (next, set_later) = Promise::<u64>::new();
+        drop(Future::delay(Duration::from_millis(1)).map(move |()| {
+            let (_never, answer) = Promise::<()>::new();
+            assert!(answer.within(Duration::from_millis(1)).wait().is_err());
+            let sum = set_later.wait().unwrap();
+            promise.set(spawn(move || sum + n).wait().unwrap());
+        }));
+        promise = next;
+    }
+    drop(Future::delay(Duration::from_millis(2)).map(move |()| promise.set(0)));
+    let sum = result.recv_timeout(Duration::from_secs(60)).expect("no timer fires any more");
+    assert_eq!(sum, COUNT * (COUNT - 1) / 2);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt::Interrupt;
 use crate::future::promise::Promise;
-use crate::future::upstream::{Errand, Inputs, Visitor};
+use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
 use crate::future::{wait, walk};
 use crate::local::Snapshot;
@@ -349,10 +349,9 @@ where
     F: std::future::Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    /// Who waits may run the next poll. Interrupts come by the handler; a poll that runs can ask for them, too.
+    /// Who waits may run the next poll: nothing else, because what the future awaits only it knows. Interrupts come by the
+    /// handler; a poll that runs can ask for them, too.
     fn visit(&self, visitor: &mut Visitor) {
-        // What it awaits, only it knows.
-        visitor.found.opaque |= matches!(visitor.errand, Errand::Gather);
         if let Some(turn) = &self.state.lock().turn {
             turn.visit(visitor);
         }

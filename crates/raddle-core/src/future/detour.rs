@@ -86,9 +86,13 @@ impl<T: Send + 'static> Watch for Detour<T> {
 
 impl<T: Send + 'static> Inputs for Detour<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        if let Some(Ways { source: Some(source), .. }) = &*self.0.lock() {
-            source.pending().visit(visitor);
+        let ways = self.0.lock();
+        let Some(Ways { source: Some(source), timeout, .. }) = &*ways else { return };
+        // The time may be over sooner.
+        if timeout.is_some() && visitor.is_for_wait() {
+            return;
         }
+        source.pending().visit(visitor);
     }
 
     fn abandoned(&self) {

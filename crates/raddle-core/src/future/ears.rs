@@ -25,6 +25,7 @@ use crate::future::memory;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Inputs;
+use crate::future::walk;
 use crate::local::{self, Capture, Context};
 use crate::panics::discard;
 
@@ -75,7 +76,7 @@ impl Ears {
         let hearing = unsafe { Ears::hearing(ears.cast()) };
         // SAFETY: contract.
         unsafe { memory::free(ears) };
-        discard(hearing);
+        walk::let_go(hearing);
     }
 
     /// Who is behind them.

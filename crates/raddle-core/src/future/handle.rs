@@ -113,7 +113,8 @@ impl<T> Future<T> {
     /// Tasks behind the future that have not been started are run by the waiting thread, if it is of their
     /// pool or may come in as a guest (for which the pool must not have been given a stack size of its
     /// own). So waiting within a pool for what the pool has to do does not starve it; see also
-    /// [`PoolBuilder::compensate`](crate::PoolBuilder::compensate).
+    /// [`PoolBuilder::compensate`](crate::PoolBuilder::compensate). What is behind a time limit or a race is left to other
+    /// threads, as it may be over sooner than the task.
     ///
     /// # Errors
     ///
@@ -133,8 +134,7 @@ impl<T> Future<T> {
 
     /// As [`wait`](Future::wait), for so long at most.
     ///
-    /// On a worker it helps as `wait` does, and may be late by the length of the job it is at. From
-    /// outside it only waits.
+    /// It runs nothing meanwhile that might take longer, and leaves that to other threads.
     ///
     /// # Errors
     ///
@@ -168,7 +168,8 @@ impl<T> Future<T> {
     /// [`interrupted`](crate::interrupted()). The latest signal wins. On a future that is done
     /// nothing happens.
     ///
-    /// Handlers run on this thread before the call returns, unless another thread is running them just now.
+    /// Handlers run on this thread before the call returns, unless another thread is running them just now, or calls
+    /// are nested deep.
     #[doc(alias = "raise")]
     #[doc(alias = "cancel")]
     pub fn interrupt(&self, interrupt: impl Into<Interrupt>) {
@@ -351,10 +352,13 @@ impl<T> Pending<T> {
         self.take()
     }
 
-    /// Helps, then blocks until it is done, or the time has come.
+    /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
     fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
+        let helps = waiter == Waiter::Patient;
         loop {
-            if self.assist(waiter) == Assist::Cycle {
+            // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
+            walk::flush();
+            if helps && self.assist() == Assist::Cycle {
                 return Assist::Cycle;
             }
             // A task that this thread has just run may have been killed, and its killer not be ready yet.
@@ -362,12 +366,10 @@ impl<T> Pending<T> {
                 return Assist::Go;
             }
             // What is upstream of what was made of others may change.
-            let nudged = self.cell.is_some() && !self.is_task() && wait::host::is_worker();
+            let nudged = helps && self.cell.is_some() && !self.is_task() && wait::host::is_worker();
             // SAFETY: this is the consumer.
             unsafe {
-                wait::block(self.node, deadline, nudged, || {
-                    self.assist_upstream(waiter) != Assist::Go
-                });
+                wait::block(self.node, deadline, nudged, || self.assist_upstream() != Assist::Go);
             }
             let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if self.outcome().is_some() || late() {
@@ -382,9 +384,7 @@ impl<T> Pending<T> {
     }
 
     /// Offers to run what is behind the future and has not started.
-    fn assist(&self, waiter: Waiter) -> Assist {
-        // What this thread has put off may be what the future waits for, or what a task that it runs does.
-        walk::flush();
+    fn assist(&self) -> Assist {
         if self.outcome().is_some() {
             return Assist::Go;
         }
@@ -392,30 +392,26 @@ impl<T> Pending<T> {
         let assist = unsafe { self.node.vtable() }.and_then(|vtable| vtable.assist);
         match assist.zip(self.node.head()) {
             // SAFETY: as above.
-            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, waiter) }),
-            None => self.assist_upstream(waiter),
+            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, Waiter::Patient) }),
+            None => self.assist_upstream(),
         }
     }
 
     /// As [`assist`](Pending::assist), for a future that was made of others.
-    fn assist_upstream(&self, waiter: Waiter) -> Assist {
+    fn assist_upstream(&self) -> Assist {
         let mut help = Assist::Go;
         loop {
-            let found = self.visitor(Errand::Gather).finish();
-            let (tasks, opaque) = (found.tasks, found.opaque);
             let mut ran = false;
-            for task in tasks {
-                match walk::fresh(|| task.pinned.assist(waiter)) {
-                    Assist::Cycle if !task.optional => return Assist::Cycle,
+            for task in self.visitor(Errand::Gather).finish().tasks {
+                match walk::fresh(|| task.assist(Waiter::Patient)) {
+                    Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran = true,
-                    Assist::Cycle | Assist::Go => {}
+                    Assist::Go => {}
                 }
                 if self.outcome().is_some() {
                     return Assist::Ran;
                 }
             }
-            // What it is may be what this worker has spawned.
-            ran |= opaque && !ran && walk::fresh(wait::host::run_own_task);
             // What has been run may have brought new ones.
             if !ran {
                 return help;

@@ -64,7 +64,7 @@ mod shared;
 pub(crate) mod state;
 pub(crate) mod then;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod timer;
+pub(crate) mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
@@ -102,7 +102,7 @@ pub enum Killed {
 pub(crate) enum Waiter {
     /// A thread that is a worker, or may become a guest.
     Patient,
-    /// A thread with a deadline: outside of pools it does not run anything.
+    /// A thread with a deadline: it does not run anything, which might take longer.
     Hurried,
 }
 
@@ -136,6 +136,3 @@ impl Pinned {
         match *self {}
     }
 }
-
-/// The calling thread is about to sleep.
-pub(crate) fn about_to_block() {}

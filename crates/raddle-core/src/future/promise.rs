@@ -1,6 +1,7 @@
 //! [`Promise`]: the right to complete a future.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -33,8 +34,23 @@ use crate::future::walk;
 /// std::thread::spawn(move || promise.set(21));
 /// assert_eq!(answer.wait().unwrap(), 42);
 /// ```
+///
+/// A promise of one type is not one of another, be it shorter-lived, because who has the future takes the value for what
+/// was promised:
+///
+/// ```compile_fail
+/// use raddle_core::Promise;
+///
+/// type Any = for<'a> fn(&'a str);
+/// type Static = fn(&'static str);
+/// fn narrow(promise: Promise<Any>) -> Promise<Static> {
+///     promise
+/// }
+/// ```
 pub struct Promise<T> {
     root: NonNull<Root<T>>,
+    /// Values go in here and come out at the other end.
+    _invariant: PhantomData<fn(T) -> T>,
 }
 
 // SAFETY: the root is shared with the consumer as `future::state` says; the value crosses threads.
@@ -90,7 +106,7 @@ impl<T: Send + 'static> Promise<T> {
         let root = Root::allocate(state);
         let node = NodeRef::root(root);
         // SAFETY: a new root of such a future.
-        (Promise { root }, unsafe { Future::pending(node, Some(node)) })
+        (Promise { root, _invariant: PhantomData }, unsafe { Future::pending(node, Some(node)) })
     }
 
     /// Completes the future with a value.

@@ -161,9 +161,13 @@ impl<T: Send + 'static> Watch for Race<T> {
 
 impl<T: Send + 'static> Inputs for Race<T> {
     fn visit(&self, visitor: &mut Visitor) {
+        // The others may win.
+        if visitor.is_for_wait() {
+            return;
+        }
         for input in &self.0.lock().inputs {
             if let Input::Watched(watched) = input {
-                visitor.optionally(|visitor| watched.pending().visit(visitor));
+                watched.pending().visit(visitor);
             }
         }
     }
@@ -329,9 +333,13 @@ impl<T: Send + 'static> Watch for Arrivals<T> {
 
 impl<T: Send + 'static> Inputs for Arrivals<T> {
     fn visit(&self, visitor: &mut Visitor) {
+        // As in a race.
+        if visitor.is_for_wait() {
+            return;
+        }
         for input in self.0.lock().inputs.iter().flatten() {
             if let Input::Watched(watched) = input {
-                visitor.optionally(|visitor| watched.pending().visit(visitor));
+                watched.pending().visit(visitor);
             }
         }
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
 use std::sync::{Arc, Weak};
 
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::sync::Mutex;
 
 use crate::future::ears::Hearing;
@@ -12,6 +14,7 @@ use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
@@ -37,12 +40,68 @@ struct Source<T>(Mutex<State<T>>);
 enum State<T> {
     Waiting {
         source: Option<Watched<T>>,
-        consumers: BTreeMap<u64, Consumer<T>>,
-        next: u64,
+        consumers: Consumers<T>,
+        /// The key of the next consumer.
+        next: usize,
         /// Whether there may be more consumers.
         open: bool,
     },
-    Done(Result<T, Failure>),
+    /// The result, and those who have not been told yet.
+    Done(Arc<Kept<T>>, Consumers<T>),
+}
+
+/// By keys, the first of which is 1.
+type Consumers<T> = BTreeMap<usize, Consumer<T>>;
+
+/// As which the source tells that it is done.
+const SOURCE: usize = 0;
+
+/// The result, of which there are to be clones.
+///
+/// # Invariants
+///
+/// - **C1** It is used by one thread at a time, whose turn it is: `T` need not be `Sync`.
+struct Kept<T> {
+    result: Result<T, Failure>,
+    turn: Mutex<()>,
+    /// Whose turn it is.
+    thread: AtomicUsize,
+}
+
+// SAFETY: C1.
+unsafe impl<T: Send> Sync for Kept<T> {}
+
+raddle_sync::thread_local! {
+    /// Its address is the thread's name.
+    static ME: u8 = const { 0 };
+}
+
+impl<T> Kept<T> {
+    fn new(result: Result<T, Failure>) -> Arc<Kept<T>> {
+        Arc::new(Kept { result, turn: Mutex::new(()), thread: AtomicUsize::new(0) })
+    }
+}
+
+impl<T: Clone> Kept<T> {
+    /// A clone; if that panics, the failure. Nothing else is locked meanwhile, and a `Clone` that asks for another clone
+    /// gets it.
+    fn copy(&self) -> Result<T, Failure> {
+        let copy = || {
+            panic::catch_unwind(AssertUnwindSafe(|| self.result.clone()))
+                .unwrap_or_else(|payload| Err(Failure::panicked(payload)))
+        };
+        let me = ME.with(ptr::from_ref).addr();
+        // ORD: only this thread writes this name.
+        if self.thread.load(Ordering::Relaxed) == me {
+            return copy();
+        }
+        let turn = self.turn.lock();
+        self.thread.store(me, Ordering::Relaxed);
+        let copy = copy();
+        self.thread.store(0, Ordering::Relaxed);
+        drop(turn);
+        copy
+    }
 }
 
 struct Consumer<T> {
@@ -54,23 +113,24 @@ struct Consumer<T> {
 /// A consumer's place in the list.
 struct Place<T> {
     source: Weak<Source<T>>,
-    key: u64,
+    key: usize,
 }
 
 impl<T: Clone + Send + 'static> Future<T> {
     /// Makes it possible to have several consumers.
     pub fn shared(self) -> Shared<T> {
         let state =
-            |source| State::Waiting { source, consumers: BTreeMap::new(), next: 0, open: true };
+            |source| State::Waiting { source, consumers: BTreeMap::new(), next: 1, open: true };
+        let done = |result| State::Done(Kept::new(result), BTreeMap::new());
         let source = match self.now() {
-            Now::Done(result) => Source(Mutex::new(State::Done(result))),
+            Now::Done(result) => Source(Mutex::new(done(result))),
             Now::Never => Source(Mutex::new(state(None))),
             Now::Pending(pending) => {
                 let source = Arc::new(Source(Mutex::new(state(None))));
                 let mut place = source.0.lock();
-                *place = match Watched::new(pending, source.clone(), 0) {
+                *place = match Watched::new(pending, source.clone(), SOURCE) {
                     Ok(watched) => state(Some(watched)),
-                    Err(result) => State::Done(result),
+                    Err(result) => done(result),
                 };
                 drop(place);
                 return Shared(Arc::new(Handle(source)));
@@ -80,18 +140,16 @@ impl<T: Clone + Send + 'static> Future<T> {
     }
 }
 
-/// A clone; if that panics, the failure.
-fn copy<T: Clone>(result: &Result<T, Failure>) -> Result<T, Failure> {
-    panic::catch_unwind(AssertUnwindSafe(|| result.clone()))
-        .unwrap_or_else(|payload| Err(Failure::panicked(payload)))
-}
-
 impl<T: Clone + Send + 'static> Shared<T> {
     /// One more consumer's future.
     pub fn future(&self) -> Future<T> {
         let mut state = self.0.0.0.lock();
         match &mut *state {
-            State::Done(result) => Future::from(copy(result)),
+            State::Done(kept, _) => {
+                let kept = Arc::clone(kept);
+                drop(state);
+                Future::from(kept.copy())
+            }
             State::Waiting { consumers, next, .. } => {
                 let key = *next;
                 *next += 1;
@@ -106,7 +164,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
 
     /// Whether the result is there.
     pub fn is_done(&self) -> bool {
-        matches!(&*self.0.0.0.lock(), State::Done(_))
+        matches!(&*self.0.0.0.lock(), State::Done(..))
     }
 
     /// Blocks until the result is there: see [`Future::wait`].
@@ -139,29 +197,44 @@ impl<T: Clone + Send + 'static> From<Shared<T>> for Future<T> {
 }
 
 impl<T: Clone + Send + 'static> Watch for Source<T> {
-    fn told(self: Arc<Self>, _: usize) {
+    fn told(self: Arc<Self>, index: usize) {
+        if index == SOURCE {
+            self.source_is_done();
+        } else {
+            self.tell(index);
+        }
+    }
+}
+
+impl<T: Clone + Send + 'static> Source<T> {
+    fn source_is_done(self: Arc<Self>) {
         let source = match &mut *self.0.lock() {
             State::Waiting { source, .. } => source.take(),
-            State::Done(_) => None,
+            State::Done(..) => None,
         };
         let Some(Now::Done(result)) = source.map(|source| source.release().now()) else { return };
-        // Clones are made with nothing locked, so others may come meanwhile.
-        loop {
-            let consumers = {
-                let mut state = self.0.lock();
-                match &mut *state {
-                    State::Waiting { consumers, .. } if !consumers.is_empty() => {
-                        std::mem::take(consumers)
-                    }
-                    _ => {
-                        *state = State::Done(result);
-                        return;
-                    }
-                }
-            };
-            for consumer in consumers.into_values() {
-                consumer.promise.complete(copy(&result));
-            }
+        // There for all to see before the first consumer is told: its continuation may look.
+        let kept = Kept::new(result);
+        let keys: Vec<usize> = {
+            let mut state = self.0.lock();
+            let State::Waiting { consumers, .. } = &mut *state else { return };
+            let consumers = std::mem::take(consumers);
+            let keys = consumers.keys().copied().collect();
+            *state = State::Done(kept, consumers);
+            keys
+        };
+        let this: Arc<dyn Watch> = self;
+        walk::tell_each(&this, &keys);
+    }
+
+    /// Gives a consumer its clone.
+    fn tell(&self, key: usize) {
+        let consumer = match &mut *self.0.lock() {
+            State::Done(kept, consumers) => consumers.remove(&key).zip(Some(Arc::clone(kept))),
+            State::Waiting { .. } => None,
+        };
+        if let Some((consumer, kept)) = consumer {
+            consumer.promise.complete(kept.copy());
         }
     }
 }
@@ -169,6 +242,10 @@ impl<T: Clone + Send + 'static> Watch for Source<T> {
 impl<T: Clone + Send + 'static> Inputs for Place<T> {
     fn visit(&self, visitor: &mut Visitor) {
         let Some(source) = self.source.upgrade() else { return };
+        // All consumers lead there.
+        if !visitor.is_new(Arc::as_ptr(&source)) {
+            return;
+        }
         if let State::Waiting { source: Some(source), .. } = &*source.0.lock() {
             source.pending().visit(visitor);
         }
@@ -177,8 +254,9 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
     fn abandoned(&self) {
         let Some(source) = self.source.upgrade() else { return };
         let consumer = match &mut *source.0.lock() {
-            State::Waiting { consumers, .. } => consumers.remove(&self.key),
-            State::Done(_) => None,
+            State::Waiting { consumers, .. } | State::Done(_, consumers) => {
+                consumers.remove(&self.key)
+            }
         };
         drop(consumer);
         source.let_go();

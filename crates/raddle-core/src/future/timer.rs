@@ -1,12 +1,17 @@
 //! The timer: one thread, started on first use, that does things when it is time.
 //!
+//! What it does may be to run a continuation that waits. All other timers would wait with it, and it may be for one of
+//! them. So before the thread blocks there ([`about_to_block`]) it starts another in its place, and leaves when it is
+//! through with that one thing.
+//!
 //! Timeouts are in a tree by time, so that adding and cancelling one are logarithmic and a cancelled one is gone
 //! at once. A million of them take some hundred bytes each and no processor time while they wait.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
@@ -25,7 +30,16 @@ type Key = (Instant, u64);
 struct Timer {
     timeouts: BTreeMap<Key, Action>,
     next: u64,
-    running: bool,
+    /// How many threads there are: one that does all, and those that are blocked.
+    threads: usize,
+}
+
+/// So many threads at most; then things are late.
+const MOST_THREADS: usize = 256;
+
+thread_local! {
+    /// All timers wait for what this thread is at.
+    static HOLDS_UP: Cell<bool> = const { Cell::new(false) };
 }
 
 static TIMER: LazyLock<(Mutex<Timer>, Condvar)> = LazyLock::new(Default::default);
@@ -53,9 +67,8 @@ pub(crate) fn at(
     action: impl FnOnce() + Send + 'static,
 ) -> Result<Timeout, Failure> {
     let mut timer = lock();
-    if !timer.running {
-        thread::Builder::new().name("raddle-timer".into()).spawn(run).map_err(Failure::from)?;
-        timer.running = true;
+    if timer.threads == 0 {
+        timer.start()?;
     }
     let key = (deadline, timer.next);
     timer.next += 1;
@@ -68,8 +81,35 @@ pub(crate) fn at(
     Ok(Timeout(key))
 }
 
+impl Timer {
+    /// One more thread.
+    fn start(&mut self) -> io::Result<()> {
+        thread::Builder::new().name("raddle-timer".into()).spawn(run)?;
+        self.threads += 1;
+        Ok(())
+    }
+}
+
+/// To be called by a thread before it blocks, whichever it is.
+#[inline]
+pub(crate) fn about_to_block() {
+    if HOLDS_UP.get() {
+        make_way();
+    }
+}
+
+#[cold]
+fn make_way() {
+    let mut timer = lock();
+    if timer.threads < MOST_THREADS && timer.start().is_ok() {
+        HOLDS_UP.set(false);
+    }
+}
+
 /// The life of the timer's thread.
 fn run() {
+    // So that this thread's waits are told.
+    crate::pool::init_blocking();
     let mut timer = lock();
     loop {
         let now = Instant::now();
@@ -78,8 +118,14 @@ fn run() {
             Some(first) if first.key().0 <= now => {
                 let action = first.remove();
                 drop(timer);
+                HOLDS_UP.set(true);
                 discard(std::panic::catch_unwind(std::panic::AssertUnwindSafe(action)).err());
                 timer = lock();
+                if !HOLDS_UP.replace(false) {
+                    // There is another in its place.
+                    timer.threads -= 1;
+                    return;
+                }
             }
             Some(first) => {
                 let left = first.key().0 - now;
@@ -93,7 +139,7 @@ impl Future<()> {
     /// Done after so long. An interrupt makes it fail at once, and frees the timer; so does dropping it.
     ///
     /// Continuations run on the timer's thread, which all share: to do more than a little there, go
-    /// [`on`](Future::on) a pool.
+    /// [`on`](Future::on) a pool. (One that waits for a future does not hold up the others.)
     ///
     /// ```
     /// use std::time::{Duration, Instant};

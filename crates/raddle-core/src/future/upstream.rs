@@ -14,6 +14,7 @@
 //!   one until it has that of the next.
 //! - **V3** Locks are taken from downstream to upstream, and no code of the user's runs under one.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -29,7 +30,7 @@ use crate::future::life::Life;
 use crate::future::link::Linker;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
-use crate::future::{Killed, Pinned};
+use crate::future::{Killed, Pinned, walk};
 use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
@@ -46,9 +47,9 @@ pub(crate) struct Visitor {
     pub(crate) errand: Errand,
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
-    todo: Vec<(Arc<dyn Inputs>, bool)>,
-    /// Whether what is upstream here takes part in a race.
-    optional: bool,
+    todo: Vec<Arc<dyn Inputs>>,
+    /// Places where several ways lead to, and one has led this visitor before.
+    visited: BTreeSet<usize>,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
@@ -59,7 +60,8 @@ pub(crate) enum Errand {
     Interrupt(Interrupt),
     /// To see whether this node is upstream.
     Find(NodeRef),
-    /// To collect tasks that have not been started.
+    /// To collect tasks that have not been started, for a wait to run them. Those of which it is not known that they have
+    /// to be over before the wait is, as there is a time limit or a race between, are not shown to it.
     Gather,
 }
 
@@ -69,33 +71,32 @@ pub(crate) struct Found {
     /// Those whose handlers are to be run.
     hearings: Vec<SeamArc<Hearing>>,
     /// Tasks that are not done.
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Vec<Pinned>,
     /// The node that was looked for.
     pub(crate) node: bool,
-    /// There is something upstream that waits for tasks without saying for which.
-    pub(crate) opaque: bool,
-}
-
-/// A task that was found.
-pub(crate) struct Task {
-    pub(crate) pinned: Pinned,
-    /// Others may do in its place: it takes part in a race.
-    pub(crate) optional: bool,
 }
 
 impl Found {
     // Handlers first: who drives an async future says how it ends, before its polls are told.
 
-    /// Runs handlers, and keeps tasks from starting.
+    /// Runs handlers, and keeps tasks from starting: now, or soon if this is deep.
     pub(crate) fn interrupt(self, signal: &Interrupt) {
+        if !self.hearings.is_empty() || !self.tasks.is_empty() {
+            walk::interrupt(self, signal);
+        }
+    }
+
+    /// As `interrupt`, now.
+    pub(crate) fn interrupt_now(self, signal: &Interrupt) {
         run_handlers(self.hearings);
-        self.tasks.iter().for_each(|task| task.pinned.interrupt(signal));
+        self.tasks.iter().for_each(|task| task.interrupt(signal));
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
-        run_handlers(self.hearings);
-        let killed = self.tasks.iter().map(|task| task.pinned.kill());
+        let Found { hearings, tasks, .. } = self;
+        Found { hearings, ..Found::default() }.interrupt(&Interrupt::killed());
+        let killed = tasks.iter().map(Pinned::kill);
         killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0
     }
 }
@@ -118,7 +119,7 @@ impl Visitor {
             errand,
             found: Found::default(),
             todo: Vec::new(),
-            optional: false,
+            visited: BTreeSet::new(),
             replaced: Vec::new(),
         }
     }
@@ -153,24 +154,27 @@ impl Visitor {
 
     /// Goes on with combinations, holding nothing, and returns.
     pub(crate) fn finish(mut self) -> Found {
-        while let Some((inputs, optional)) = self.todo.pop() {
-            self.optional = optional;
+        while let Some(inputs) = self.todo.pop() {
             inputs.visit(&mut self);
         }
         discard(self.replaced);
         self.found
     }
 
-    /// Visits somebody who takes part in a race.
-    pub(crate) fn optionally(&mut self, visit: impl FnOnce(&mut Visitor)) {
-        let before = std::mem::replace(&mut self.optional, true);
-        visit(self);
-        self.optional = before;
+    /// Whether the visitor comes here for the first time: where ways meet there may be many more ways than places, and
+    /// some that lead round.
+    pub(crate) fn is_new<P>(&mut self, place: *const P) -> bool {
+        self.visited.insert(place.addr())
+    }
+
+    /// Whether this is for a wait, which runs nothing of which it might do without: nothing behind a race or a time limit.
+    pub(crate) fn is_for_wait(&self) -> bool {
+        matches!(self.errand, Errand::Gather)
     }
 
     /// A task is upstream.
     pub(crate) fn found_task(&mut self, pinned: Pinned) {
-        self.found.tasks.push(Task { pinned, optional: self.optional });
+        self.found.tasks.push(pinned);
     }
 
     /// Visits what is upstream of a future that is not done.
@@ -256,7 +260,7 @@ impl Visitor {
                 Errand::Find(_) | Errand::Gather => None,
             };
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
-            self.todo.extend(inputs.map(|inputs| (inputs, self.optional)));
+            self.todo.extend(inputs);
             // Locked before the ears are let go, so that who takes it out of them finds out.
             (replaced, heard.forward.map(Linker::lock))
         });

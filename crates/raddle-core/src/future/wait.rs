@@ -166,10 +166,6 @@ pub(super) mod host {
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
 
-    pub(crate) fn run_own_task() -> bool {
-        false
-    }
-
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
         Worker::here().is_some()
@@ -222,10 +218,6 @@ pub(super) mod host {
     }
 
     pub(crate) fn is_worker() -> bool {
-        false
-    }
-
-    pub(crate) fn run_own_task() -> bool {
         false
     }
 

@@ -26,13 +26,18 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::future::ears::{Ears, is_ears};
+use raddle_sync::sync::Arc as SeamArc;
+
+use crate::future::ears::{Ears, Hearing, is_ears};
 use crate::future::failure::Failure;
+use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
-use crate::future::upstream::Inputs;
+use crate::future::upstream::{Found, Inputs};
 use crate::future::wait::host;
+use crate::future::watch::Watch;
 use crate::local;
+use crate::panics::discard;
 
 /// Where a walk begins: `from` is done and `node` takes its result.
 #[derive(Debug, Clone, Copy)]
@@ -130,11 +135,14 @@ enum Deferred {
     Tell(NodeRef, unsafe fn(NodeRef)),
     Drop(NodeRef, unsafe fn(NodeRef)),
     Abandon(Arc<dyn Inputs>),
+    Told(Arc<dyn Watch>, usize),
+    Interrupt(Box<(Found, Interrupt)>),
+    LetGo(SeamArc<Hearing>),
 }
 
 impl Deferred {
     fn is_drop(&self) -> bool {
-        matches!(self, Deferred::Drop(..) | Deferred::Abandon(_))
+        matches!(self, Deferred::Drop(..) | Deferred::Abandon(_) | Deferred::LetGo(_))
     }
 
     fn run(self) {
@@ -143,6 +151,12 @@ impl Deferred {
             // SAFETY: by who deferred it.
             Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
             Deferred::Abandon(inputs) => inputs.abandoned(),
+            Deferred::Told(watch, index) => watch.told(index),
+            Deferred::Interrupt(both) => {
+                let (found, signal) = *both;
+                found.interrupt_now(&signal);
+            }
+            Deferred::LetGo(hearing) => discard(hearing),
         }
     }
 }
@@ -287,6 +301,34 @@ pub(crate) fn fresh<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Tells `watch` of each of these now, one after the other; those that are left when one of them waits are handed over
+/// with what is put off.
+pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
+    let told = |&index: &usize| Deferred::Told(Arc::clone(watch), index);
+    let before = LATER.try_with(|later| {
+        let todo = &mut later.borrow_mut().todo;
+        let before = todo.len();
+        todo.extend(indices.iter().rev().map(told));
+        before
+    });
+    let Ok(before) = before else {
+        // As in `defer`.
+        return indices.iter().for_each(|index| told(index).run());
+    };
+    // They are put off, by what is a level deeper (T2).
+    DEPTH.with(|d| d.set((d.get() + 1) | QUEUED));
+    let next = || {
+        LATER.with(|later| {
+            let todo = &mut later.borrow_mut().todo;
+            if todo.len() > before { todo.pop() } else { None }
+        })
+    };
+    while let Some(deferred) = next() {
+        deferred.run();
+    }
+    leave();
+}
+
 #[cold]
 fn defer(deferred: Deferred) {
     let mut deferred = Some(deferred);
@@ -335,6 +377,17 @@ pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
 /// Tells a combination that its future has been dropped: now, or soon if this is deep.
 pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
     nested(inputs, |inputs| inputs.abandoned(), |inputs| defer(Deferred::Abandon(inputs)));
+}
+
+/// Interrupts what was found upstream: now, or soon if this is deep.
+pub(crate) fn interrupt(found: Found, signal: &Interrupt) {
+    let later = |found| defer(Deferred::Interrupt(Box::new((found, signal.clone()))));
+    nested(found, |found| found.interrupt_now(signal), later);
+}
+
+/// Drops what belonged to a promise: now, or soon if this is deep, because its handler may own the next one.
+pub(crate) fn let_go(hearing: SeamArc<Hearing>) {
+    nested(hearing, discard, |hearing| defer(Deferred::LetGo(hearing)));
 }
 
 // With its parts in registers: a copy of the whole would wait for their stores.

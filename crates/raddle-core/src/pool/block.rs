@@ -8,6 +8,7 @@ use std::sync::Once;
 
 use raddle_sync::parker::{self, Hooks};
 
+use crate::future::timer;
 use crate::pool::region::{Hold, Region};
 use crate::pool::shared::Waker;
 use crate::pool::worker::Worker;
@@ -20,7 +21,7 @@ pub(crate) fn init() {
 
 /// The calling thread is about to block.
 fn block() {
-    crate::future::about_to_block();
+    timer::about_to_block();
     for region in Worker::occupied() {
         if region.owned.hold.get() == Hold::Place {
             region.give();

@@ -43,6 +43,7 @@ use raddle_sync::parker::{self, Parker};
 use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::block::blocking;
+pub(crate) use self::block::init as init_blocking;
 pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};

