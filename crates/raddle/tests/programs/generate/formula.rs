@@ -1,0 +1,194 @@
+//! Formulas at random.
+
+use super::Generator;
+use super::sim::{Locks, bit, clear_of};
+use crate::ir::{Formula, Op, Order, Place, Strand, Value};
+use crate::options::Choice;
+
+/// What a formula may do where it is.
+#[derive(Clone)]
+struct Leave {
+    floor: Option<usize>,
+    /// Shared futures that it may wait for.
+    awaits: Vec<Value>,
+    depth: usize,
+}
+
+/// A floor above all locks.
+const NO_LOCKS: Option<usize> = Some(63);
+
+impl Generator {
+    /// A formula for a strand, where no lock up to `floor` may be taken, and the locks it takes.
+    pub(super) fn formula_for(&mut self, strand: Strand, floor: Option<usize>) -> (Formula, Locks) {
+        let leave = Leave { floor, awaits: self.awaits(strand), depth: 0 };
+        self.some_formula(&leave)
+    }
+
+    /// One for a call on values of which nothing is done, or perhaps something is.
+    pub(super) fn formula_for_call(&mut self, strand: Strand, untouched: bool) -> Formula {
+        if self.rng.chance(50) {
+            return Formula::Work(self.rng.sized(50) as u32);
+        }
+        let awaits = if untouched { self.awaits(strand) } else { Vec::new() };
+        self.some_formula(&Leave { floor: NO_LOCKS, awaits, depth: 0 }).0
+    }
+
+    fn some_formula(&mut self, leave: &Leave) -> (Formula, Locks) {
+        let budget = self.rng.sized(600).min(self.closures);
+        let mut locks = 0;
+        let formula = self.formula(budget, leave, &mut locks);
+        self.closures = self.closures.saturating_sub(formula.closures());
+        (formula, locks)
+    }
+
+    /// Shared futures that are done in the made-up run.
+    fn awaits(&mut self, strand: Strand) -> Vec<Value> {
+        let mut sees = self.sim.running[strand].sees.clone();
+        sees.retain(|value| !self.sim.program.values[*value].frail && self.sim.done(*value));
+        sees
+    }
+
+    fn formula(&mut self, budget: usize, leave: &Leave, locks: &mut Locks) -> Formula {
+        let mut awaits = leave.awaits.clone();
+        awaits.retain(|value| clear_of(self.sim.known[*value].locks, leave.floor));
+        if !awaits.is_empty() && self.rng.chance(20) {
+            let value = awaits[self.rng.below(awaits.len())];
+            *locks |= self.sim.known[value].locks;
+            return Formula::Await(value);
+        }
+        if budget < 2 || leave.depth > 10 {
+            return self.leaf(leave, locks);
+        }
+        let deeper = Leave { depth: leave.depth + 1, ..leave.clone() };
+        let place = self.formula_place();
+        let pool = self.rng.below(self.sim.program.pools.len());
+        let count = self.rng.sized(budget.min(500));
+        let choice = self.rng.below(18);
+        let mut task = |this: &mut Self, count: usize| {
+            Box::new(this.formula(budget / count.max(1) / 2, &deeper, locks))
+        };
+        let has = |choice| self.features.has(choice);
+        match choice {
+            0..=1 if has(Choice::Join) => Formula::Join(Box::new((*task(self, 2), *task(self, 2)))),
+            2..=3 if has(Choice::Join) => {
+                let place = if self.features.has(Choice::Run) { place } else { Place::Here };
+                Formula::Tree { place, depth: self.rng.between(1, budget.ilog2() as usize) as u32 }
+            }
+            4..=5 if has(Choice::Scope) => {
+                let chained = self.rng.chance(25);
+                Formula::Scope { count, chained, task: task(self, count) }
+            }
+            6..=7 if has(Choice::Spawn) => {
+                let orders = [
+                    Order::Forward,
+                    Order::Backward,
+                    Order::Mixed,
+                    Order::Collect,
+                    Order::JoinAll,
+                    Order::Completed,
+                    Order::Any,
+                ];
+                let order = orders[self.rng.below(orders.len())];
+                // Each time it waits for any it looks at all.
+                let count = if order == Order::Any { count.min(30) } else { count };
+                Formula::Spawns { place, count, order, task: task(self, count) }
+            }
+            8 if has(Choice::Relay) => {
+                let count = count.min(60);
+                Formula::Relay { place, count, task: task(self, count) }
+            }
+            9 if has(Choice::Promise) => {
+                let setters_first = self.rng.chance(50);
+                Formula::Promised { place, count, setters_first, task: task(self, count) }
+            }
+            10 if has(Choice::Shared) => Formula::Shares { place, count, task: task(self, 1) },
+            11..=12 if has(Choice::Run) => Formula::Run { pool, inner: task(self, 1) },
+            13 if has(Choice::Lock) => self.held(budget, &deeper, locks),
+            14 if has(Choice::Async) => {
+                let turns = count.min(10);
+                Formula::Async { pool, turns, task: task(self, turns) }
+            }
+            15 if has(Choice::On) => Formula::On { pool, task: task(self, 1) },
+            16 if has(Choice::OwnPool) => {
+                let threads = self.rng.between(1, self.threads);
+                Formula::OwnPool { threads, count, task: task(self, count) }
+            }
+            17 if has(Choice::Panic) => Formula::Catch(task(self, 1)),
+            _ => self.leaf(leave, locks),
+        }
+    }
+
+    fn formula_place(&mut self) -> Place {
+        if self.features.has(Choice::Pools) && self.rng.chance(40) {
+            return Place::Pool(self.rng.below(self.sim.program.pools.len()));
+        }
+        Place::Here
+    }
+
+    /// Code that starts nothing; in one of five cases while it holds a lock.
+    fn leaf(&mut self, leave: &Leave, locks: &mut Locks) -> Formula {
+        if self.features.has(Choice::Lock) && self.rng.chance(20) {
+            return self.held(0, leave, locks);
+        }
+        let turns = if self.rng.chance(2) { 20_000 } else { 200 };
+        Formula::Work(self.rng.sized(turns) as u32)
+    }
+
+    fn held(&mut self, budget: usize, leave: &Leave, locks: &mut Locks) -> Formula {
+        let lowest = leave.floor.map_or(0, |floor| floor + 1);
+        if lowest >= self.sim.program.locks {
+            return Formula::Work(self.rng.sized(100) as u32);
+        }
+        let lock = self.rng.between(lowest, self.sim.program.locks - 1);
+        *locks |= bit(lock);
+        let inside = Leave { floor: Some(lock), ..leave.clone() };
+        let inner = if budget == 0 || !self.features.has(Choice::Hold) {
+            Formula::Work(self.rng.sized(100) as u32)
+        } else {
+            self.formula(budget, &inside, locks)
+        };
+        Formula::Hold { lock, inner: Box::new(inner) }
+    }
+}
+
+impl Formula {
+    /// About how many closures it has.
+    pub(crate) fn closures(&self) -> usize {
+        1 + match self {
+            Formula::Work(_) | Formula::Await(_) => 0,
+            Formula::Join(both) => both.0.closures() + both.1.closures(),
+            Formula::Tree { depth, .. } => 1 << depth,
+            Formula::Scope { count, task, .. }
+            | Formula::Spawns { count, task, .. }
+            | Formula::Relay { count, task, .. }
+            | Formula::Async { turns: count, task, .. }
+            | Formula::OwnPool { count, task, .. } => count * task.closures(),
+            Formula::Promised { count, task, .. } => count * (2 + task.closures()),
+            Formula::Shares { count, task, .. } => count + task.closures(),
+            Formula::Run { inner, .. } | Formula::Hold { inner, .. } | Formula::Catch(inner) => {
+                inner.closures()
+            }
+            Formula::On { task, .. } => task.closures(),
+        }
+    }
+}
+
+impl Op {
+    /// The call that it makes.
+    pub(super) fn calls(&self) -> Option<usize> {
+        match *self {
+            Op::Map(call)
+            | Op::Fail(call)
+            | Op::MapPanics(call)
+            | Op::FlatReady(call)
+            | Op::FlatSpawn(call, _)
+            | Op::FlatInput(call)
+            | Op::Recover(call)
+            | Op::Rescue(call)
+            | Op::Transform(call)
+            | Op::OnComplete(call)
+            | Op::Ensure(call) => Some(call),
+            _ => None,
+        }
+    }
+}

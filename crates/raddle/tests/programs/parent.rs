@@ -1,0 +1,230 @@
+//! Has programs run by other processes, and says which of them hang, crash or are wrong.
+
+use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::options::Options;
+
+/// How programs are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setting {
+    threads: usize,
+    portable: bool,
+}
+
+#[derive(Debug)]
+struct Failure {
+    seed: u64,
+    setting: Setting,
+    what: What,
+    details: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Hangs,
+    Crashes,
+    Wrong,
+}
+
+/// Seeds of one process at most.
+const BATCH: u64 = 200;
+
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let start = Instant::now();
+    let count = options.seeds.end.saturating_sub(options.seeds.start);
+    let settings = settings(options);
+    let turns = (2 * settings.len() as u64).max(options.processes as u64);
+    let batch = count.div_ceil(turns).clamp(1, BATCH);
+    let state = Mutex::new((options.seeds.start, 0_usize, Vec::<Failure>::new(), 0_u64));
+    let time_is_up = || {
+        let limit = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+        limit.is_some_and(|limit| start.elapsed() >= limit)
+    };
+    let next = || {
+        let mut state = state.lock().unwrap();
+        let (seed, turn, failures, _) = &mut *state;
+        let over = match options.minutes {
+            Some(_) => time_is_up(),
+            None => *seed >= options.seeds.end,
+        };
+        if over || failures.len() >= options.failures {
+            return None;
+        }
+        let mut end = *seed + batch;
+        if options.minutes.is_none() {
+            end = end.min(options.seeds.end);
+        }
+        let seeds = std::mem::replace(seed, end)..end;
+        *turn += 1;
+        Some((seeds, settings[(*turn - 1) % settings.len()]))
+    };
+    thread::scope(|scope| {
+        for _ in 0..options.processes {
+            scope.spawn(|| {
+                while let Some((mut seeds, setting)) = next() {
+                    while !seeds.is_empty() {
+                        let (done, failures) = process(options, setting, seeds.clone());
+                        seeds.start = done;
+                        let mut state = state.lock().unwrap();
+                        for failure in failures {
+                            tell(options, &failure);
+                            state.2.push(failure);
+                        }
+                        state.3 = state.3.max(done);
+                        if state.2.len() >= options.failures || time_is_up() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (seed, _, failures, _) = state.into_inner().unwrap();
+    let ran = seed - options.seeds.start;
+    println!(
+        "{ran} programs in {:.1} s, {} failures",
+        start.elapsed().as_secs_f64(),
+        failures.len()
+    );
+    if options.shrink {
+        for failure in failures.iter().take(1) {
+            shrink(options, failure);
+        }
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// All combinations of what is not said.
+fn settings(options: &Options) -> Vec<Setting> {
+    let threads = options.threads.map_or(vec![1, 2, 4], |threads| vec![threads]);
+    let fences = options.portable.map_or(vec![false, true], |portable| vec![portable]);
+    let all = fences.iter().flat_map(|portable| {
+        threads.iter().map(|threads| Setting { threads: *threads, portable: *portable })
+    });
+    all.collect()
+}
+
+fn command(options: &Options, setting: Setting, seeds: &Range<u64>) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.args(["--here", "--seeds", &format!("{}..{}", seeds.start, seeds.end)]);
+    command.args(["--threads", &setting.threads.to_string()]);
+    command.args(["--times", &options.times.to_string()]);
+    command.args(["--limit-seconds", &options.limit.as_secs().to_string()]);
+    command.args(options.rest());
+    command.env("RADDLE_NUM_THREADS", setting.threads.to_string());
+    if setting.portable {
+        command.env("RADDLE_FENCE", "portable");
+    } else {
+        command.env_remove("RADDLE_FENCE");
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs programs in another process up to the first that it does not survive; returns the first seed that is left.
+fn process(options: &Options, setting: Setting, seeds: Range<u64>) -> (u64, Vec<Failure>) {
+    let mut child = command(options, setting, &seeds).spawn().expect("this program starts again");
+    let errors = child.stderr.take().expect("it is piped");
+    let errors = thread::spawn(move || {
+        let mut text = String::new();
+        drop(BufReader::new(errors).read_to_string(&mut text));
+        text
+    });
+    let lines = lines(&mut child);
+    let mut at = seeds.start;
+    let mut failures: Vec<Failure> = Vec::new();
+    let what = loop {
+        match lines.recv_timeout(options.limit) {
+            Ok(line) if line == "done" => break None,
+            Ok(line) => {
+                if let Some(seed) = line.strip_prefix("> ") {
+                    at = seed.parse().expect("a seed");
+                } else if let Some(error) = line.strip_prefix("! ") {
+                    let details = error.to_owned();
+                    failures.push(Failure { seed: at, setting, what: What::Wrong, details });
+                } else {
+                    println!("{line}");
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => break Some(What::Hangs),
+            Err(RecvTimeoutError::Disconnected) => break Some(What::Crashes),
+        }
+    };
+    // If it is over already there is nothing to be ended.
+    drop(child.kill());
+    let status = child.wait();
+    let errors = errors.join().unwrap_or_default();
+    failures.dedup_by_key(|failure| failure.seed);
+    let Some(what) = what else { return (seeds.end, failures) };
+    let mut details = errors;
+    if what == What::Crashes {
+        details += &format!("{status:?}");
+    }
+    failures.push(Failure { seed: at, setting, what, details });
+    (at + 1, failures)
+}
+
+fn lines(child: &mut Child) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    let out = child.stdout.take().expect("it is piped");
+    thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn tell(options: &Options, failure: &Failure) {
+    let Failure { seed, setting, what, details } = failure;
+    println!("seed {seed} {what:?}, {setting:?}");
+    for line in details.lines().take(12) {
+        println!("    {line}");
+    }
+    if *what == What::Hangs {
+        println!("    {}", legal(options, *seed, *setting));
+    }
+    let fence = if setting.portable { " --fence portable" } else { " --fence usual" };
+    let rest: String = options.rest().iter().map(|arg| format!(" {arg}")).collect();
+    println!(
+        "    again: cargo test -p raddle --test programs -- --seed {seed} --threads {}{fence}{rest}",
+        setting.threads
+    );
+}
+
+/// What the interpreter without raddle says.
+fn legal(options: &Options, seed: u64, setting: Setting) -> String {
+    let mut command = command(options, setting, &(seed..seed + 1));
+    let output = command.arg("--model").stderr(Stdio::null()).output();
+    let output = output.expect("this program starts again");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.starts_with(['=', '!']));
+    line.unwrap_or("the interpreter without raddle has crashed").to_owned()
+}
+
+/// Looks for a shorter program with which it happens too: of the same seed, or another one.
+fn shrink(options: &Options, failure: &Failure) {
+    let mut options = options.clone();
+    options.limit = options.limit.min(Duration::from_secs(3));
+    options.times = 3;
+    for size in [2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128] {
+        options.size = Some(size);
+        for seed in [failure.seed, 1000 * failure.seed] {
+            let seeds = seed..seed + if seed == failure.seed { 1 } else { 40 };
+            let (_, failures) = process(&options, failure.setting, seeds);
+            if let Some(smaller) = failures.iter().find(|other| other.what == failure.what) {
+                println!("shorter:");
+                return tell(&options, smaller);
+            }
+        }
+    }
+    println!("nothing shorter was found");
+}
