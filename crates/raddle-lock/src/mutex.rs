@@ -29,6 +29,14 @@ use std::time::{Duration, Instant};
 /// assert_eq!(total.into_inner(), 10);
 /// assert_eq!(size_of::<Mutex<u32>>(), 8);
 /// ```
+///
+/// It is invariant in `T`: through one that holds something short-lived as well, that could be left in one
+/// that is to hold only what lives longer.
+///
+/// ```compile_fail
+/// # use raddle_lock::Mutex;
+/// fn shorter<'a, 'b>(mutex: &'b Mutex<&'static str>) -> &'b Mutex<&'a str> { mutex }
+/// ```
 pub struct Mutex<T: ?Sized> {
     core: Core,
     value: UnsafeCell<T>,
@@ -157,6 +165,12 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// let guard = mutex.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
 /// ```
+///
+/// It is invariant in `T`, as `&mut T` is:
+/// ```compile_fail
+/// # use raddle_lock::MutexGuard;
+/// fn shorter<'a, 'b>(guard: MutexGuard<'b, &'static str>) -> MutexGuard<'b, &'a str> { guard }
+/// ```
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
@@ -280,6 +294,20 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 }
 
 /// Access to a part of a locked [`Mutex`]'s value, made by [`MutexGuard::map`]; dropping it unlocks.
+///
+/// It is invariant in `U`, as `&mut U` is:
+/// ```compile_fail
+/// # use raddle_lock::MappedMutexGuard;
+/// fn shorter<'a, 'b>(part: MappedMutexGuard<'b, &'static str>) -> MappedMutexGuard<'b, &'a str> { part }
+/// ```
+///
+/// Nor does it leave its thread:
+/// ```compile_fail
+/// # use raddle_lock::{Mutex, MutexGuard};
+/// let pair = Mutex::new((1, 2));
+/// let part = MutexGuard::map(pair.lock(), |pair| &mut pair.0);
+/// std::thread::scope(|s| s.spawn(move || drop(part)).join().unwrap());
+/// ```
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MappedMutexGuard<'a, U: ?Sized> {
     core: &'a Core,

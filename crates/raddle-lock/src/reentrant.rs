@@ -40,6 +40,13 @@ use std::time::{Duration, Instant};
 /// let _foreign = raddle_sync::strand::enter_foreign();
 /// assert!(lock.try_lock().is_none());
 /// ```
+///
+/// It is invariant in `T`, for what is inside may be a cell:
+///
+/// ```compile_fail
+/// # use raddle_lock::ReentrantLock;
+/// fn shorter<'a, 'b>(lock: &'b ReentrantLock<&'static str>) -> &'b ReentrantLock<&'a str> { lock }
+/// ```
 pub struct ReentrantLock<T: ?Sized> {
     core: Core,
     value: UnsafeCell<T>,
@@ -142,6 +149,12 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
 /// let lock = raddle_lock::ReentrantLock::new(0);
 /// let guard = lock.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
+/// ```
+///
+/// They are invariant in `T`, as the lock is that they refer to:
+/// ```compile_fail
+/// # use raddle_lock::ReentrantLockGuard as Guard;
+/// fn shorter<'a, 'b>(guard: Guard<'b, &'static str>) -> Guard<'b, &'a str> { guard }
 /// ```
 #[must_use = "dropping the guard unlocks the lock"]
 pub struct ReentrantLockGuard<'a, T: ?Sized> {

@@ -27,6 +27,13 @@ pub use blocking::{Arc, MutexGuard};
 /// *TOTAL.lock() += 2;
 /// assert_eq!(*TOTAL.lock(), 2);
 /// ```
+///
+/// It is invariant in `T`:
+///
+/// ```compile_fail
+/// # use raddle_sync::sync::Mutex;
+/// fn shorter<'a, 'b>(mutex: &'b Mutex<&'static str>) -> &'b Mutex<&'a str> { mutex }
+/// ```
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(blocking::Mutex<T>);
 

@@ -49,10 +49,34 @@ macro_rules! scope_local {
 /// });
 /// assert!(USER.get().is_none());
 /// ```
+///
+/// It is invariant in `T`, as a cell is: values go in and come out. With a subtype put in where the type itself
+/// comes out, this would keep a string that is gone:
+///
+/// ```compile_fail
+/// use raddle_core::{ScopeLocal, scope_local};
+/// type TakesAny = for<'a> fn(&'a str);
+/// type TakesStatic = fn(&'static str);
+///
+/// scope_local! { static SINK: TakesAny; }
+///
+/// let narrowed: &'static ScopeLocal<TakesStatic> = &SINK;
+/// narrowed.bind(|kept: &'static str| println!("{kept}")).run(|| SINK.with(|sink| sink(&String::from("gone"))));
+/// ```
+///
+/// Nor may a type come out that was not put in:
+///
+/// ```compile_fail
+/// use raddle_core::{ScopeLocal, scope_local};
+/// scope_local! { static SINK: fn(&'static str); }
+/// let widened: &'static ScopeLocal<for<'a> fn(&'a str)> = &SINK;
+/// ```
 pub struct ScopeLocal<T: 'static> {
     name: &'static str,
     id: KeyId,
-    _value: PhantomData<fn() -> T>,
+    /// Invariant in `T`: `bind` puts one in, `with` takes one out. A key whatever its values are, so `Send`
+    /// and `Sync`: those that cross threads are bound by what says so.
+    _value: PhantomData<fn(T) -> T>,
 }
 
 impl<T: 'static> ScopeLocal<T> {

@@ -13,6 +13,18 @@
 /// cell.with_mut(|p| unsafe { *p += 1 });
 /// assert_eq!(cell.into_inner(), 2);
 /// ```
+///
+/// It is invariant in `T`, and never `Sync`:
+///
+/// ```compile_fail
+/// # use raddle_sync::cell::UnsafeCell;
+/// fn shorter<'a, 'b>(cell: &'b UnsafeCell<&'static str>) -> &'b UnsafeCell<&'a str> { cell }
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use raddle_sync::cell::UnsafeCell;
+/// static CELL: UnsafeCell<u32> = UnsafeCell::new(0);
+/// ```
 #[repr(transparent)]
 #[derive(Debug, Default)]
 pub struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
