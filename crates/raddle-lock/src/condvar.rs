@@ -9,7 +9,7 @@
 //! **C3** A notifier that holds the waiter's mutex does not wake the waiter, who could only wait for the
 //! mutex, but puts it into the mutex's queue.
 
-use crate::core::Core;
+use crate::core::{Core, keeping_guards};
 use crate::mutex::MutexGuard;
 use crate::queue::{Node, WAITING, WAKE};
 use crate::stats::{Count, count};
@@ -195,8 +195,8 @@ impl Condvar {
         count(Count::Parks);
         let notified = node.sleep_until(deadline) != WAITING || !self.leave(&node);
         match node.moved.get() {
-            Some(entry) => mutex.resume(entry, &node),
-            None => mutex.acquire::<false>(),
+            Some(entry) => keeping_guards(|| mutex.resume(entry, &node)),
+            None => mutex.acquire_back(),
         }
         WaitResult::new(notified)
     }

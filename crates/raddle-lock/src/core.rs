@@ -33,6 +33,21 @@ pub(crate) enum Gain {
     Fat,
 }
 
+/// Calls what takes a lock for which there is a guard already. Ends the process if it panics.
+pub(crate) fn keeping_guards<R>(take_back: impl FnOnce() -> R) -> R {
+    struct Unheld;
+    impl Drop for Unheld {
+        fn drop(&mut self) {
+            eprintln!("raddle: a lock could not be taken back, and there is a guard of it");
+            std::process::abort();
+        }
+    }
+    let unheld = Unheld;
+    let result = take_back();
+    std::mem::forget(unheld);
+    result
+}
+
 impl Core {
     const_fn! {
         pub(crate) const fn new() -> Core {
@@ -50,6 +65,12 @@ impl Core {
         if !strand::with_local(|local| self.acquire_now::<RE>(local)) {
             self.acquire_slow(RE, Patience::Until(None));
         }
+    }
+
+    /// Takes back a lock for which there is a guard already. The guard must not live on without the lock, so a
+    /// panic does not get further than this: it ends the process.
+    pub(crate) fn acquire_back(&self) {
+        keeping_guards(|| self.acquire::<false>());
     }
 
     /// Takes the lock if that needs no waiting.
@@ -101,12 +122,12 @@ impl Core {
     fn acquire_again<const RE: bool>(&self, seen: u32, me: u32, local: &Local) -> bool {
         if RE && seen & !(LEVELS * LEVEL) == me && seen < LEVELS * LEVEL {
             self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
-            local.add_irregular(1);
+            local.add_irregular();
             local.hold();
             return true;
         }
         if word::is_fat(seen) && self.take_fat(seen, me) {
-            local.add_irregular(1);
+            local.add_irregular();
             local.hold();
             return true;
         }
@@ -163,7 +184,7 @@ impl Core {
             Gain::Thin => local.hold(),
             Gain::Fat => {
                 local.hold();
-                local.add_irregular(1);
+                local.add_irregular();
             }
         });
         gain != Gain::Nothing
@@ -192,7 +213,7 @@ impl Core {
             }
         }
         strand::with_local(|local| {
-            local.add_irregular(1);
+            local.add_irregular();
             local.hold();
         });
         true
@@ -218,7 +239,8 @@ impl Core {
             self.word.store(FREE, Ordering::Release); // L1
             // ORD: Release pairs with the Acquire in `slot::arm`: the freed word (L2).
             slot.releasing.store(0, Ordering::Release);
-            local.unhold();
+            // SAFETY: the word is free, so this strand's name is not in it.
+            unsafe { local.unhold() };
             true
         });
         if !done {
@@ -256,12 +278,14 @@ impl Core {
             View::Free | View::Hashed => panic!("this lock is not held, so it cannot be unlocked"),
             View::Thin { levels: 1.., .. } => {
                 self.word.store(seen - LEVEL, Ordering::Relaxed); // L1
-                strand::with_local(|local| local.add_irregular(u32::MAX));
+                // SAFETY: for this level one was added.
+                strand::with_local(|local| unsafe { local.remove_irregular() });
             }
             View::Thin { owner, .. } => self.release_thin(owner, fair),
             View::Fat => {
                 let entry = table::entry(seen & word::INDEX);
-                strand::with_local(|local| local.add_irregular(u32::MAX));
+                // SAFETY: as above.
+                strand::with_local(|local| unsafe { local.remove_irregular() });
                 match entry.levels.load(Ordering::Relaxed) {
                     0 if entry.clean.load(Ordering::Relaxed) != 0
                         && !fair
@@ -271,7 +295,8 @@ impl Core {
                 }
             }
         }
-        strand::with_local(Local::unhold);
+        // SAFETY: the level is released, and with the last one the strand's name is gone from the lock.
+        strand::with_local(|local| unsafe { local.unhold() });
     }
 
     /// The last level of a thin lock. Nothing of `self` is touched once it is free.

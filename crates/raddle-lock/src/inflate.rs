@@ -46,7 +46,7 @@ impl Core {
             slot::arm_quietly(owner);
         }
         let entry = self.adopt(&mut bucket, owner, levels);
-        strand::with_local(|local| local.add_irregular(1));
+        strand::with_local(|local| local.add_irregular());
         entry
     }
 

@@ -1,6 +1,6 @@
 //! Waiting for notifications, and identity hashes: what else an entry is for.
 
-use crate::core::Core;
+use crate::core::{Core, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
 use crate::queue::{Node, WAITING};
 use crate::table;
@@ -32,7 +32,7 @@ impl Core {
         self.release_fat(entry, self.word.load(Ordering::Acquire), false);
         let notified = node.sleep_until(deadline) != WAITING || self.leave_notice(entry, &node);
         // Notified, it has become one of those who want the lock; else it has just made itself one.
-        self.wait_turn(entry, &node, me, None);
+        keeping_guards(|| self.wait_turn(entry, &node, me, None));
         entry.levels.store(levels, Ordering::Relaxed);
         notified
     }
@@ -111,7 +111,7 @@ impl Core {
         self.wait_turn(entry, node, strand::token(), None);
         strand::with_local(|local| {
             local.hold();
-            local.add_irregular(1);
+            local.add_irregular();
         });
     }
 

@@ -1,7 +1,8 @@
 //! The lock with its value.
 //!
 //! **I1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
-//! guard exists only while its mutex's raw lock is held by the strand that made it.
+//! guard exists only while its mutex's raw lock is held by the strand that made it; or while that is borrowed
+//! exclusively by code that takes the lock back, or ends the process (`Core::acquire_back`).
 
 use crate::core::Core;
 use raddle_sync::cell::UnsafeCell;
@@ -220,11 +221,14 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     pub fn bump(this: &mut Self) {
         if this.mutex.core.is_wanted() {
             this.mutex.core.release_fair();
-            this.mutex.core.acquire::<false>();
+            this.mutex.core.acquire_back();
         }
     }
 
     /// Runs `f` with the mutex unlocked, and locks it again, also if `f` panics.
+    ///
+    /// Ends the process if `f` has locked the mutex and kept it locked, by handing the guard out or forgetting it:
+    /// this strand would wait for itself.
     ///
     /// ```
     /// use raddle_lock::{Mutex, MutexGuard};
@@ -237,7 +241,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         struct Relock<'a>(&'a Core);
         impl Drop for Relock<'_> {
             fn drop(&mut self) {
-                self.0.acquire::<false>();
+                self.0.acquire_back();
             }
         }
         this.mutex.core.release();

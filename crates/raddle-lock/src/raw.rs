@@ -91,7 +91,7 @@ mod api {
         unsafe fn bump(&self) {
             if self.core.is_wanted() {
                 self.core.release_fair();
-                self.core.acquire::<false>();
+                self.core.acquire_back();
             }
         }
     }

@@ -127,8 +127,13 @@ impl Local {
     }
 
     /// Takes one [`hold`](Local::hold) back.
+    ///
+    /// # Safety
+    ///
+    /// What the strand no longer holds is not under its name any more: with nothing held, the name may go to
+    /// another strand, which would be taken for the owner.
     #[inline(always)]
-    pub fn unhold(&self) {
+    pub unsafe fn unhold(&self) {
         self.let_go.set(self.let_go.get().wrapping_add(1));
     }
 
@@ -146,10 +151,20 @@ impl Local {
         self.irregular.get()
     }
 
-    /// Adds to [`irregular`](Local::irregular), wrapping round: `u32::MAX` takes one away.
+    /// Adds one to [`irregular`](Local::irregular).
     #[inline(always)]
-    pub fn add_irregular(&self, n: u32) {
-        self.irregular.set(self.irregular.get().wrapping_add(n));
+    pub fn add_irregular(&self) {
+        self.irregular.set(self.irregular.get().wrapping_add(1));
+    }
+
+    /// Takes one [`add_irregular`](Local::add_irregular) back.
+    ///
+    /// # Safety
+    ///
+    /// Locks rely on the promise of [`irregular`](Local::irregular), which must be kept.
+    #[inline(always)]
+    pub unsafe fn remove_irregular(&self) {
+        self.irregular.set(self.irregular.get().wrapping_sub(1));
     }
 
     /// A strand with a token asks again for an id, if it holds nothing that bears the token.
@@ -331,7 +346,7 @@ impl ForeignStrand {
                 local.taken.set(local.taken.get().wrapping_add_signed(holds));
             } else if holds > 0 {
                 // It leaves things held, which may come to light on this thread later.
-                local.add_irregular(1);
+                local.add_irregular();
             }
         });
         end(inner);
@@ -441,7 +456,8 @@ mod tests {
         assert!(told[0].2.contains("careless"), "{}", told[0].2);
         assert_eq!(told[1].0, retired_too);
         assert!(with_local(Local::irregular) > 0, "what it held may turn up on this thread");
-        with_local(|local| local.add_irregular(u32::MAX));
+        // SAFETY: this thread holds nothing that it did not take under its name.
+        with_local(|local| unsafe { local.remove_irregular() });
         for _ in 0..200 {
             let id = thread::spawn(current).join().unwrap();
             assert!(id != retired && id != retired_too, "{id:?} was retired");
@@ -452,7 +468,8 @@ mod tests {
     fn what_a_foreign_strand_lets_go_is_taken_off_the_one_beneath() {
         with_local(Local::hold);
         let foreign = enter_foreign();
-        with_local(Local::unhold);
+        // SAFETY: held above, and it was nothing.
+        with_local(|local| unsafe { local.unhold() });
         drop(foreign);
         assert_eq!(with_local(Local::holds), 0);
     }
