@@ -6,6 +6,7 @@
 //! | [`fence`] | an asymmetric fence: free on the hot side, a system call on the cold one |
 //! | [`futex`] | sleep on a 32-bit word, wake those who sleep on it |
 //! | [`parker`] | one thread's sleep and wake, with a token that is never lost |
+//! | [`fork`] | which copy of the process this is |
 //! | [`processor`] | waking a thread on another processor than one's own |
 //! | [`strand`] | small recycled ids for logical threads of execution |
 //! | [`spin`] | a short, bounded spin |
@@ -32,6 +33,7 @@ mod macros;
 mod seam;
 
 pub mod fence;
+pub mod fork;
 pub mod futex;
 pub mod parker;
 pub mod processor;

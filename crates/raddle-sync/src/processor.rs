@@ -7,26 +7,63 @@
 //! later. For a moment's affinity the sleeper is told to wake elsewhere.
 //!
 //! ```text
+//!   sleeper: lie_down, sleep
 //!   waker:   confine: read the sleeper's affinity, take this processor out of it
 //!            wake it
 //!   sleeper: release: affinity as it was
 //! ```
 //!
+//! Only who lies can be confined. So what a thread runs between `release` and the next `lie_down` runs where the
+//! user wants it, and a thread that is started there inherits that and nothing else.
+//!
+//! # States
+//!
+//! | state | meaning | who goes where |
+//! |---|---|---|
+//! | 0 | awake | the thread: `LYING` |
+//! | `LYING` | may be confined | a waker: `LYING + BUSY`; the thread: 0 |
+//! | `LYING + BUSY` | being confined | that waker: `LYING`, `LYING + CONFINED`. The thread waits for it |
+//! | `LYING + CONFINED` | confined | the thread: `BUSY` |
+//! | `BUSY` | being released | the thread: 0 |
+//!
+//! A thread that has never lain down explicitly counts as `LYING` always: then a waker that is late may confine it
+//! when it is awake, until it is released after its next sleep.
+//!
 //! # Invariants
 //!
-//! - **P1** `saved` is written by a waker that has the right to wake the sleeper (one at a time), before it
-//!   stores `confined`; it is read by the sleeper after it took `confined`.
+//! - **P1** `saved` belongs to whoever has set `BUSY`.
+//! - **P2** Nobody touches a thread of another process: after `fork()` the child remembers the parent's threads, and
+//!   leaves them alone because of the [generation](crate::fork).
+//! - **P3** An affinity that somebody else has set since is not touched.
 
 use crate::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::cell::UnsafeCell;
+use crate::{fork, hint, thread};
+
+const LYING: u32 = 1;
+const BUSY: u32 = 2;
+const CONFINED: u32 = 4;
 
 /// A thread that others wake on a processor other than theirs.
 #[derive(Debug)]
 pub struct Elsewhere {
     /// The thread's number in the system; 0: there is none.
     thread: AtomicU32,
-    confined: AtomicBool,
-    saved: UnsafeCell<sys::Set>,
+    /// Which copy of the process the thread is of.
+    generation: AtomicU32,
+    /// See the table.
+    state: AtomicU32,
+    /// Whether the thread says when it lies down.
+    announces: AtomicBool,
+    saved: UnsafeCell<Saved>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    /// Where the thread may run,
+    allowed: sys::Set,
+    /// and where it may while it is confined.
+    rest: sys::Set,
 }
 
 // SAFETY: P1.
@@ -43,56 +80,118 @@ impl Default for Elsewhere {
 impl Elsewhere {
     /// Of no thread yet.
     pub fn new() -> Elsewhere {
+        let none = sys::Set::empty();
         Elsewhere {
             thread: AtomicU32::new(0),
-            confined: AtomicBool::new(false),
-            saved: UnsafeCell::new(sys::Set::empty()),
+            generation: AtomicU32::new(0),
+            state: AtomicU32::new(LYING),
+            announces: AtomicBool::new(false),
+            saved: UnsafeCell::new(Saved { allowed: none, rest: none }),
         }
     }
 
     /// The calling thread is the one that others will wake.
     pub fn adopt(&self) {
+        fork::init();
         // ORD: wakers learn of the thread by other means, which order.
+        self.generation.store(fork::generation(), Ordering::Relaxed);
         self.thread.store(sys::current_thread() as u32, Ordering::Relaxed);
     }
 
-    /// By a waker, before it wakes the thread: not on this processor. Costs two system calls, about a
-    /// microsecond. Where the system does not do that it does nothing.
-    ///
-    /// The thread must be alive, and no other waker in here at the same time.
-    pub fn confine(&self) {
-        let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
-        // ORD: Acquire pairs with the Release in `release`: the sleeper is done with `saved`.
-        if thread == 0 || self.confined.load(Ordering::Acquire) {
-            return;
-        }
-        let Some((allowed, rest)) = sys::without_this_processor(thread) else { return };
-        self.saved.with_mut(|saved| {
-            // SAFETY: P1.
-            unsafe { *saved = allowed };
-        });
-        // ORD: Release pairs with the Acquire in `release`: `saved` is complete (P1).
-        self.confined.store(true, Ordering::Release);
-        sys::set_affinity(thread, &rest);
+    /// By the thread itself, before it lets others know that it sleeps: from now on until it calls
+    /// [`release`](Elsewhere::release) it may be confined.
+    pub fn lie_down(&self) {
+        // ORD: the thread's own.
+        self.announces.store(true, Ordering::Relaxed);
+        // ORD: `Relaxed`: what wakers need (P1) they have from `release`, which this continues.
+        self.state.fetch_or(LYING, Ordering::Relaxed);
     }
 
-    /// By the thread itself, once it is awake: anywhere again.
+    /// By a waker, before it wakes the thread: not on this processor. Costs two system calls, about a
+    /// microsecond. Does nothing where the system does not do that, where the thread is awake, and in another
+    /// process than the thread's.
+    ///
+    /// The thread must be alive.
+    pub fn confine(&self) {
+        let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
+        if thread == 0 || self.is_foreign() {
+            return;
+        }
+        let (lying, busy) = (LYING, LYING | BUSY);
+        // ORD: Acquire pairs with the Release in `release`: the sleeper is done with `saved` (P1).
+        let claimed =
+            self.state.compare_exchange(lying, busy, Ordering::Acquire, Ordering::Relaxed);
+        if claimed.is_err() {
+            return;
+        }
+        let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
+            self.saved.with_mut(|saved| {
+                // SAFETY: P1.
+                unsafe { *saved = Saved { allowed, rest } };
+            });
+            sys::set_affinity(thread, &rest)
+        });
+        let state = if confined { LYING | CONFINED } else { LYING };
+        // ORD: Release pairs with the Acquire in `release`: `saved` is complete (P1).
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// By the thread itself, once it is awake and before it runs anything or starts a thread: anywhere again.
     #[inline]
     pub fn release(&self) {
-        // ORD: Acquire pairs with the Release in `confine` (P1).
-        if self.confined.load(Ordering::Acquire) {
-            let allowed = self.saved.with(|saved| {
-                // SAFETY: P1.
-                unsafe { *saved }
-            });
-            sys::set_affinity(0, &allowed);
-            // ORD: Release pairs with the Acquire in `confine`.
-            self.confined.store(false, Ordering::Release);
+        let awake = if self.announces.load(Ordering::Relaxed) { 0 } else { LYING };
+        if self.state.load(Ordering::Relaxed) != awake {
+            self.release_slowly(awake);
         }
+    }
+
+    #[cold]
+    fn release_slowly(&self, awake: u32) {
+        if self.is_foreign() {
+            return; // The waker that is at it may be in the parent, and this thread has a new number.
+        }
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & BUSY != 0 {
+                // A waker, for two system calls, unless the system has stopped it.
+                hint::spin_loop();
+                thread::yield_now();
+                continue;
+            }
+            let next = if state & CONFINED != 0 { BUSY } else { awake };
+            // ORD: Acquire pairs with the Release in `confine` (P1); Release with its Acquire.
+            let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+            if self.state.compare_exchange(state, next, success, failure).is_err() {
+                continue;
+            }
+            if next == BUSY {
+                let Saved { allowed, rest } = self.saved.with(|saved| {
+                    // SAFETY: P1.
+                    unsafe { *saved }
+                });
+                if sys::affinity(0).is_some_and(|now| now.equals(&rest)) {
+                    sys::set_affinity(0, &allowed);
+                } // else P3
+                // ORD: Release pairs with the Acquire in `confine`: done with `saved` (P1).
+                self.state.store(awake, Ordering::Release);
+            }
+            return;
+        }
+    }
+
+    /// Whether the thread has been confined, and not released yet. A thread that it starts now would be confined
+    /// for good.
+    pub fn is_confined(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & CONFINED != 0
+    }
+
+    /// P2
+    fn is_foreign(&self) -> bool {
+        self.generation.load(Ordering::Relaxed) != fork::generation()
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
 mod sys {
     pub(super) type Thread = libc::pid_t;
 
@@ -112,6 +211,24 @@ mod sys {
             // SAFETY: counts the bits of a set.
             unsafe { libc::CPU_COUNT(&self.0) as usize }
         }
+
+        #[cfg(test)]
+        pub(super) fn minus(&self, other: &Set) -> Set {
+            let mut rest = *self;
+            for cpu in 0..8 * SIZE {
+                // SAFETY: in bounds.
+                if unsafe { libc::CPU_ISSET(cpu, &other.0) } {
+                    // SAFETY: in bounds.
+                    unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
+                }
+            }
+            rest
+        }
+
+        pub(super) fn equals(&self, other: &Set) -> bool {
+            // SAFETY: compares two sets.
+            unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
+        }
     }
 
     impl std::fmt::Debug for Set {
@@ -125,30 +242,33 @@ mod sys {
         unsafe { libc::gettid() }
     }
 
-    /// Where the thread may run, and that without the calling thread's processor, if anything is left.
-    pub(super) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
-        // SAFETY: no arguments, no effects.
-        let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    /// Where the thread may run; 0: the calling one.
+    pub(super) fn affinity(thread: Thread) -> Option<Set> {
         let mut allowed = Set::empty();
         // SAFETY: writes at most `SIZE` bytes to a set of that size.
         let failed = unsafe { libc::sched_getaffinity(thread, SIZE, &mut allowed.0) } != 0;
-        if failed || cpu >= 8 * SIZE {
-            return None;
-        }
+        (!failed).then_some(allowed)
+    }
+
+    /// The same, and that without the calling thread's processor, if anything is left.
+    pub(super) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
+        // SAFETY: no arguments, no effects.
+        let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let allowed = affinity(thread).filter(|_| cpu < 8 * SIZE)?;
         let mut rest = allowed;
         // SAFETY: in bounds, as just tested.
         unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
         (rest.len() > 0).then_some((allowed, rest))
     }
 
-    pub(super) fn set_affinity(thread: Thread, set: &Set) {
-        // Refused, the thread wakes wherever the system likes: as without us.
+    /// Whether it worked. Refused, the thread wakes wherever the system likes: as without us.
+    pub(super) fn set_affinity(thread: Thread, set: &Set) -> bool {
         // SAFETY: reads `SIZE` bytes of a set of that size.
-        unsafe { libc::sched_setaffinity(thread, SIZE, &set.0) };
+        unsafe { libc::sched_setaffinity(thread, SIZE, &set.0) == 0 }
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(raddle_loom, raddle_shuttle)))))]
+#[cfg(not(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle)))))]
 mod sys {
     pub(super) type Thread = i32;
 
@@ -159,6 +279,14 @@ mod sys {
         pub(super) fn empty() -> Set {
             Set
         }
+
+        pub(super) fn equals(&self, _other: &Set) -> bool {
+            true
+        }
+    }
+
+    pub(super) fn affinity(_thread: i32) -> Option<Set> {
+        None
     }
 
     pub(super) fn current_thread() -> i32 {
@@ -169,18 +297,96 @@ mod sys {
         None
     }
 
-    pub(super) fn set_affinity(_thread: i32, _set: &Set) {}
+    pub(super) fn set_affinity(_thread: i32, _set: &Set) -> bool {
+        false
+    }
 }
 
-#[cfg(all(test, target_os = "linux", not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
 mod tests {
     use std::sync::{Arc, mpsc};
     use std::thread;
 
     use super::*;
 
+    /// What a thread of which only the number is in use may run on: how many processors.
+    fn processors() -> usize {
+        sys::affinity(0).map_or(1, |set| set.len())
+    }
+
+    /// Has a thread do something before and after the moment in which it is confined.
+    fn confined<T: Send + 'static>(
+        before: impl FnOnce(&Elsewhere) + Send + 'static,
+        after: impl FnOnce(&Elsewhere) -> T + Send + 'static,
+    ) -> T {
+        let elsewhere = Arc::new(Elsewhere::new());
+        let (ready, wait) = mpsc::channel();
+        let (go, told) = mpsc::channel::<()>();
+        let sleeper = thread::spawn({
+            let elsewhere = Arc::clone(&elsewhere);
+            move || {
+                elsewhere.adopt();
+                before(&elsewhere);
+                ready.send(()).unwrap();
+                told.recv().unwrap();
+                after(&elsewhere)
+            }
+        });
+        wait.recv().unwrap();
+        elsewhere.confine();
+        go.send(()).unwrap();
+        sleeper.join().unwrap()
+    }
+
     #[test]
     fn a_confined_thread_gets_its_affinity_back() {
+        let all = processors();
+        let (confined, processors_then, after) = confined(Elsewhere::lie_down, |elsewhere| {
+            let (confined, then) = (elsewhere.is_confined(), processors());
+            elsewhere.release();
+            assert!(!elsewhere.is_confined());
+            (confined, then, processors())
+        });
+        // On a single processor there is nothing to take away.
+        assert_eq!((confined, processors_then), (all > 1, (all - 1).max(1)));
+        assert_eq!(after, all);
+    }
+
+    #[test]
+    fn a_thread_that_is_awake_is_not_confined() {
+        let all = processors();
+        let awake = |elsewhere: &Elsewhere| {
+            elsewhere.lie_down();
+            elsewhere.release();
+        };
+        assert_eq!(confined(awake, |_| processors()), all);
+    }
+
+    #[test]
+    fn an_affinity_that_was_set_meanwhile_stays() {
+        if processors() < 2 {
+            return;
+        }
+        let kept = confined(Elsewhere::lie_down, |elsewhere| {
+            // The one that it is kept off, which is the waker's.
+            let all = sys::affinity(elsewhere.thread.load(Ordering::Relaxed) as sys::Thread);
+            let confined = all.unwrap();
+            elsewhere.saved.with(|saved| {
+                // SAFETY: nobody else is there any more.
+                let Saved { allowed, .. } = unsafe { *saved };
+                let own = allowed.minus(&confined);
+                assert!(sys::set_affinity(0, &own));
+                elsewhere.release();
+                sys::affinity(0).unwrap().equals(&own)
+            })
+        });
+        assert!(kept);
+    }
+
+    #[test]
+    fn wakers_and_sleeper_may_meet() {
+        const ROUNDS: usize = if cfg!(debug_assertions) { 500 } else { 5_000 };
+        let all = processors();
         let elsewhere = Arc::new(Elsewhere::new());
         let (ready, wait) = mpsc::channel();
         let (go, told) = mpsc::channel::<()>();
@@ -189,23 +395,25 @@ mod tests {
             move || {
                 elsewhere.adopt();
                 ready.send(()).unwrap();
+                for _ in 0..ROUNDS {
+                    elsewhere.lie_down();
+                    thread::yield_now();
+                    elsewhere.release();
+                    assert_eq!(processors(), all);
+                }
+                // Its number is its own as long as the wakers use it.
                 told.recv().unwrap();
-                let count = || {
-                    let own = sys::without_this_processor(sys::current_thread());
-                    own.map(|(allowed, _)| allowed.len())
-                };
-                let confined = count();
-                elsewhere.release();
-                (confined, count())
             }
         });
         wait.recv().unwrap();
-        elsewhere.confine();
+        let wakers: Vec<_> = (0..2)
+            .map(|_| {
+                let elsewhere = Arc::clone(&elsewhere);
+                thread::spawn(move || (0..ROUNDS).for_each(|_| elsewhere.confine()))
+            })
+            .collect();
+        wakers.into_iter().for_each(|waker| waker.join().unwrap());
         go.send(()).unwrap();
-        let (confined, after) = sleeper.join().unwrap();
-        // On a single processor there is nothing to take away.
-        if let Some(after) = after {
-            assert_eq!(confined.unwrap_or(1), after - 1);
-        }
+        sleeper.join().unwrap();
     }
 }
