@@ -30,8 +30,23 @@ pub(crate) enum Held {
 /// The end of a promise at which it is completed.
 pub(crate) enum Settler {
     Plain(Promise<u64>),
-    Handled(Arc<Mutex<Option<Promise<u64>>>>),
+    Handled(Slot),
     Trigger(Trigger),
+}
+
+/// A promise that its interrupt handler has as well: so it does not go when this does, but has to be taken out.
+pub(crate) struct Slot(Arc<Mutex<Option<Promise<u64>>>>);
+
+impl Slot {
+    fn take(&self) -> Option<Promise<u64>> {
+        self.0.lock().unwrap().take()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
 }
 
 /// Interrupts a consumer when it is dropped.
@@ -386,9 +401,8 @@ impl State {
         let From::Settled(settled) = self.world.program.values[value].from else { unreachable!() };
         let promise = match settler {
             Settler::Plain(promise) => promise,
-            Settler::Handled(place) => {
-                let promise = place.lock().unwrap().take();
-                let Some(promise) = promise else { return };
+            Settler::Handled(slot) => {
+                let Some(promise) = slot.take() else { return };
                 promise
             }
             Settler::Trigger(trigger) => return drop(trigger),
@@ -426,7 +440,7 @@ fn promise_of(kind: PromiseKind) -> (Settler, Future<u64>) {
     });
     *place.lock().unwrap() = Some(promise);
     if kind == PromiseKind::Handled {
-        return (Settler::Handled(place), future);
+        return (Settler::Handled(Slot(place)), future);
     }
     let shared = future.shared();
     (Settler::Trigger(Trigger(shared.future())), shared.future())

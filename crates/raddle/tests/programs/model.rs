@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::ir::{Formula, From, Program, PromiseKind, Settled, Statement, Strand, Value};
+use crate::ir::{Formula, From, Program, Settled, Statement, Strand, Value};
 use crate::rng::Rng;
 
 /// Whether it ends in time, and how long it took.
@@ -140,24 +140,18 @@ impl Model {
                 self.over(*child);
                 drop(held);
             }
-            Statement::Promise { promise, kind, .. } => {
-                // It may never be set, if whoever has it is killed.
-                if *kind == PromiseKind::Handled {
-                    self.settled(&[*promise]);
-                }
-            }
             Statement::Settle { promise } => self.settled(&[*promise]),
             Statement::Broken { promises } => self.settled(promises),
             Statement::Wait { value, .. } => self.value(*value),
             Statement::WaitAll { values, .. } => {
                 values.iter().for_each(|value| self.value(*value));
             }
-            Statement::Drop { value } => match self.program.values[*value].from {
-                From::Pool => self.wait_until(|state| {
+            Statement::Drop { value } => {
+                // Only pools are counted.
+                self.wait_until(|state| {
                     state.pools.get(value).is_none_or(|visitors| *visitors == 0)
-                }),
-                _ => {}
-            },
+                });
+            }
             _ => {}
         }
     }

@@ -100,6 +100,8 @@ usage: cargo test -p raddle --test programs -- [OPTION]..
   --fence usual|portable  by default in turn: RADDLE_FENCE
   --size N              about so many statements; by default each seed has its own
   --without A,B / --only A,B   leave out, or leave out all but (see Choice in options.rs)
+  --global N            threads of the global pool, if not those of --threads
+  --spare N             so many threads more for pools, in the stead of those that wait
   --times N             each program so often
   --limit-seconds N     how long a program may take before it counts as hanging (by default 10)
   --oversubscribe N     so many processes at once (by default 2)
@@ -117,6 +119,8 @@ pub(crate) struct Options {
     pub(crate) portable: Option<bool>,
     pub(crate) size: Option<usize>,
     pub(crate) features: Features,
+    pub(crate) global: Option<usize>,
+    pub(crate) spare: usize,
     pub(crate) times: usize,
     pub(crate) limit: Duration,
     pub(crate) processes: usize,
@@ -139,6 +143,8 @@ impl Options {
             portable: None,
             size: None,
             features: Features::ALL,
+            global: None,
+            spare: 0,
             times: 1,
             limit: Duration::from_secs(10),
             processes: 2,
@@ -184,6 +190,8 @@ impl Options {
                 "--size" => options.size = Some(positive(&value()?)?),
                 "--without" => options.features.0 &= !Features::named(&value()?)?,
                 "--only" => options.features.0 &= Features::named(&value()?)? | 1,
+                "--global" => options.global = Some(positive(&value()?)?),
+                "--spare" => options.spare = number(&value()?)? as usize,
                 "--times" => options.times = positive(&value()?)?,
                 "--limit-seconds" => {
                     options.limit = Duration::from_secs(positive(&value()?)? as u64);
@@ -213,6 +221,12 @@ impl Options {
         let mut args = Vec::new();
         if let Some(size) = self.size {
             args.extend(["--size".into(), size.to_string()]);
+        }
+        if let Some(global) = self.global {
+            args.extend(["--global".into(), global.to_string()]);
+        }
+        if self.spare > 0 {
+            args.extend(["--spare".into(), self.spare.to_string()]);
         }
         if self.features != Features::ALL {
             args.extend(["--without".into(), self.features.without()]);

@@ -117,7 +117,8 @@ fn command(options: &Options, setting: Setting, seeds: &Range<u64>) -> Command {
     command.args(["--times", &options.times.to_string()]);
     command.args(["--limit-seconds", &options.limit.as_secs().to_string()]);
     command.args(options.rest());
-    command.env("RADDLE_NUM_THREADS", setting.threads.to_string());
+    let global = options.global.unwrap_or(setting.threads);
+    command.env("RADDLE_NUM_THREADS", global.to_string());
     if setting.portable {
         command.env("RADDLE_FENCE", "portable");
     } else {

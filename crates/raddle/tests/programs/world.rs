@@ -39,8 +39,11 @@ pub(crate) const OVER: u32 = u32::MAX;
 
 /// How the pools of programs are set up: the one place for policies, `waits` or `max_spare_threads` say.
 pub(crate) fn builder(threads: usize) -> PoolBuilder {
-    Pool::builder().threads(threads)
+    Pool::builder().threads(threads).compensate(SPARE.load(SeqCst))
 }
+
+/// How many threads more a pool may have in the stead of those that wait: see `--spare`.
+pub(crate) static SPARE: AtomicUsize = AtomicUsize::new(0);
 
 fn many<T>(count: usize, new: impl Fn() -> T) -> Vec<T> {
     (0..count).map(|_| new()).collect()

@@ -99,6 +99,8 @@ impl Generator {
             }
             9 if has(Choice::Promise) => {
                 let setters_first = self.rng.chance(50);
+                // Each of the waiters may want a thread; beyond some hundreds there are none.
+                let count = count.min(100);
                 Formula::Promised { place, count, setters_first, task: task(self, count) }
             }
             10 if has(Choice::Shared) => Formula::Shares { place, count, task: task(self, 1) },

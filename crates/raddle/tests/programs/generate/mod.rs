@@ -106,7 +106,7 @@ pub(crate) fn generate(
     features: Features,
 ) -> Program {
     let mut rng = Rng::new(seed);
-    let usual = 3 + rng.sized(150);
+    let usual = 3 + rng.sized(180);
     let mut weights = Vec::new();
     for &(act, usual, choice) in ACTS {
         let factor = if act == Act::Close || rng.chance(50) { 2 } else { [0, 1, 6][rng.below(3)] };
@@ -122,7 +122,7 @@ pub(crate) fn generate(
         calls: Vec::new(),
     };
     let turns = [rng.sized(8), rng.sized(8), rng.sized(8)];
-    let closures = if rng.chance(3) { 5000 } else { rng.sized(1500) };
+    let closures = if rng.chance(3) { 10_000 } else { rng.sized(2000) };
     let mut generator =
         Generator { rng, sim: Sim::new(program), features, weights, turns, closures, threads };
     for _ in 0..size.unwrap_or(usual) {
