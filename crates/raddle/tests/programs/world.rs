@@ -39,7 +39,11 @@ pub(crate) const OVER: u32 = u32::MAX;
 
 /// How the pools of programs are set up: the one place for policies, `waits` or `max_spare_threads` say.
 pub(crate) fn builder(threads: usize) -> PoolBuilder {
-    Pool::builder().threads(threads).compensate(SPARE.load(SeqCst))
+    let builder = Pool::builder().threads(threads);
+    match SPARE.load(SeqCst) {
+        0 => builder,
+        most => builder.max_spare_threads(most),
+    }
 }
 
 /// How many threads more a pool may have in the stead of those that wait: see `--spare`.
