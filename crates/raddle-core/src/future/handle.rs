@@ -302,6 +302,11 @@ impl<T> Pending<T> {
         visitor
     }
 
+    /// There is to be a shared future of this one.
+    pub(crate) fn share(&self) {
+        self.visitor(Errand::Share).finish();
+    }
+
     pub(crate) fn interrupt(&self, signal: &Interrupt) {
         self.visitor(Errand::Interrupt(signal.clone())).finish().interrupt(signal);
     }
