@@ -64,7 +64,7 @@ mod shared;
 pub(crate) mod state;
 pub(crate) mod then;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-mod timer;
+pub(crate) mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
