@@ -172,6 +172,7 @@ pub(super) mod host {
     use crate::job::{TaskHeader, TaskVTable};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
+    pub(crate) use raddle_sync::stack::remaining as stack_left;
 
     /// Whether this thread can run tasks.
     pub(crate) fn is_worker() -> bool {
@@ -228,6 +229,11 @@ pub(super) mod host {
     }
 
     pub(crate) fn about_to_block() {}
+
+    /// Models have stacks of their own.
+    pub(crate) fn stack_left() -> usize {
+        usize::MAX
+    }
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {
