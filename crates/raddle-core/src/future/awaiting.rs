@@ -15,8 +15,8 @@ use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt::Interrupt;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
-use crate::future::{wait, walk};
 use crate::local::Snapshot;
 use crate::panics::discard;
 use crate::pool::{Pool, Worker};
@@ -230,9 +230,6 @@ where
                 if let Now::Pending(turn) = future.now() {
                     state.turn = Some(turn);
                 }
-                drop(state);
-                // Somebody who waits may have to run it.
-                wait::nudge();
             }
             Err(gone) => {
                 drop(state);

@@ -302,6 +302,11 @@ impl<T> Pending<T> {
         visitor
     }
 
+    /// There is to be a shared future of this one.
+    pub(crate) fn share(&self) {
+        self.visitor(Errand::Share).finish();
+    }
+
     pub(crate) fn interrupt(&self, signal: &Interrupt) {
         self.visitor(Errand::Interrupt(signal.clone())).finish().interrupt(signal);
     }
@@ -365,22 +370,13 @@ impl<T> Pending<T> {
             if self.outcome().is_some() {
                 return Assist::Go;
             }
-            // What is upstream of what was made of others may change.
-            let nudged = helps && self.cell.is_some() && !self.is_task() && wait::host::is_worker();
             // SAFETY: this is the consumer.
-            unsafe {
-                wait::block(self.node, deadline, nudged, || self.assist_upstream() != Assist::Go);
-            }
+            unsafe { wait::block(self.node, deadline) };
             let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if self.outcome().is_some() || late() {
                 return Assist::Go;
             }
         }
-    }
-
-    fn is_task(&self) -> bool {
-        // SAFETY: the consumer keeps the node alive.
-        unsafe { self.node.vtable() }.is_some_and(|vtable| vtable.assist.is_some())
     }
 
     /// Offers to run what is behind the future and has not started.

@@ -24,6 +24,9 @@ use crate::panics::discard;
 #[derive(Clone)]
 pub struct Interrupt(Arc<Reason>);
 
+// Nodes keep three flags beside a pointer to one: see `upstream`.
+const _: () = assert!(align_of::<Reason>() >= 8);
+
 #[derive(Debug)]
 enum Reason {
     Text(Cow<'static, str>),

@@ -129,17 +129,23 @@ impl Linked {
         // SAFETY: contract.
         unsafe { attach(to, node, Attach::Continuation) }?;
         locked.link(cell);
+        let share = cell.filter(|_| locked.is_shared()).map(|cell| {
+            let mut visitor = Visitor::new(Errand::Share);
+            // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
+            unsafe { visitor.go(cell, None) };
+            visitor
+        });
         let early = early.map(|(cell, signal)| {
             let mut visitor = Visitor::new(Errand::Interrupt(signal.clone()));
-            // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
+            // SAFETY: V1: as above.
             unsafe { visitor.go(cell, None) };
             (visitor, signal)
         });
         drop(locked);
+        share.map(Visitor::finish);
         if let Some((visitor, signal)) = early {
             visitor.finish().interrupt(&signal);
         }
-        super::wait::nudge();
         Ok(())
     }
 
@@ -361,9 +367,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
             }
             Now::Pending(pending) => {
                 // A signal that came early would go round for ever. (Without one, those who wait for each
-                // other are out of everybody's reach.)
+                // other are out of everybody's reach, unless there is a shared one among them.)
+                let asks = upstream.has_signal() || upstream.is_shared();
                 // SAFETY: this is the producer.
-                let cycle = upstream.has_signal() && unsafe { is_upstream(target, &pending) };
+                let cycle = asks && unsafe { is_upstream(target, &pending) };
                 let linked = if cycle {
                     drop(pending);
                     Err(Err(Failure::cycle()))
@@ -491,6 +498,11 @@ fn attach_linker<T: Send + 'static>(
     })
     .cast();
     // SAFETY: by the producer.
+    if unsafe { NodeRef::root(root).state() }.is_attached() {
+        // Whoever follows may be shared (V4). Those who come later say so.
+        Linker::lock(linker).share();
+    }
+    // SAFETY: by the producer.
     let ears = unsafe { Ears::of(NodeRef::root(root)) };
     // SAFETY: they stay until the root is completed.
     let hearing = unsafe { Ears::hearing(ears) };
@@ -526,8 +538,66 @@ unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bool {
     if !unsafe { wanted.state() }.is_attached() {
         return false;
     }
-    let mut visitor = Visitor::new(Errand::Find(wanted));
-    // SAFETY: by its consumer.
-    unsafe { visitor.enter(pending.node(), pending.cell()) };
-    visitor.finish().node
+    // From both ends, and no further than to the nearer one.
+    let mut steps = 16;
+    loop {
+        // SAFETY: by its producer.
+        match unsafe { follow(wanted, pending.node(), steps) } {
+            Followed::End { met } => return met,
+            Followed::Unknown => steps = usize::MAX,
+            Followed::Further => {}
+        }
+        let mut visitor = Visitor::new(Errand::Find(wanted, steps));
+        // SAFETY: by its consumer.
+        unsafe { visitor.enter(pending.node(), pending.cell()) };
+        let found = visitor.finish();
+        if found.node || !found.cut {
+            return found.node;
+        }
+        steps = steps.saturating_mul(4);
+    }
+}
+
+/// What is downstream of a node.
+enum Followed {
+    /// A future that somebody has; whether it is the one in question, or that was on the way.
+    End { met: bool },
+    /// Somebody is attached who may go any time.
+    Unknown,
+    /// More than so many steps.
+    Further,
+}
+
+/// Goes downstream from a root or joint, as far as there is one way.
+///
+/// # Safety
+///
+/// By its producer.
+unsafe fn follow(from: NodeRef, to: NodeRef, steps: usize) -> Followed {
+    let mut at = from;
+    for _ in 0..steps {
+        if at == to {
+            return Followed::End { met: true };
+        }
+        // SAFETY: nobody but the producer of the first can complete it, or what is attached behind it (F2).
+        let state = unsafe { at.state() };
+        let Some(mut next) = state.continuation() else {
+            return match state.is_attached() {
+                true => Followed::Unknown,
+                false => Followed::End { met: false },
+            };
+        };
+        if ears::is_ears(next) {
+            // SAFETY: E1: attached, so there is one.
+            let Some(behind) = (unsafe { Ears::next(next) }) else { return Followed::Unknown };
+            next = behind;
+        }
+        // SAFETY: as above.
+        at = match unsafe { next.as_ref() }.table().slot {
+            // SAFETY: a linker: all else that takes a result has a slot.
+            0 => NodeRef::root(unsafe { next.cast::<Linker<()>>().as_ref() }.root),
+            _ => NodeRef::headed(next),
+        };
+    }
+    Followed::Further
 }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use raddle_sync::sync::Mutex;
 
 use crate::future::ears::Hearing;
-use crate::future::handle::{Future, Repr};
+use crate::future::handle::{Future, Now};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::watch::{Watch, Watched};
 use crate::pool::Pool;
 
 impl<T: Send + 'static> Future<T> {
@@ -48,18 +49,28 @@ impl<T: Send + 'static> Future<T> {
             }
             Ok(())
         });
-        *source.0.lock() = Some(left);
+        if let Now::Pending(left) = left.now() {
+            let mut place = source.0.lock();
+            *place = Watched::new(left, source.clone(), 0).ok();
+        }
         moved
     }
 }
 
 /// What the future was before, for interrupts. It keeps itself until it is done.
-struct Source(Mutex<Option<Future<()>>>);
+struct Source(Mutex<Option<Watched<()>>>);
+
+impl Watch for Source {
+    fn told(self: Arc<Self>, _: usize) {
+        let over = self.0.lock().take();
+        drop(over);
+    }
+}
 
 impl Inputs for Source {
     fn visit(&self, visitor: &mut Visitor) {
-        if let Some(Repr::Pending(pending)) = self.0.lock().as_ref().map(|future| &future.0) {
-            pending.visit(visitor);
+        if let Some(watched) = &*self.0.lock() {
+            watched.pending().visit(visitor);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::promise::Promise;
-use crate::future::upstream::{Inputs, Visitor};
+use crate::future::upstream::{Errand, Inputs, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 
@@ -126,6 +126,7 @@ impl<T: Clone + Send + 'static> Future<T> {
             Now::Done(result) => Source(Mutex::new(done(result))),
             Now::Never => Source(Mutex::new(state(None))),
             Now::Pending(pending) => {
+                pending.share();
                 let source = Arc::new(Source(Mutex::new(state(None))));
                 let mut place = source.0.lock();
                 *place = match Watched::new(pending, source.clone(), SOURCE) {
@@ -242,8 +243,8 @@ impl<T: Clone + Send + 'static> Source<T> {
 impl<T: Clone + Send + 'static> Inputs for Place<T> {
     fn visit(&self, visitor: &mut Visitor) {
         let Some(source) = self.source.upgrade() else { return };
-        // All consumers lead there.
-        if !visitor.is_new(Arc::as_ptr(&source)) {
+        // All consumers lead there. (Upstream of this one all is shared: V4.)
+        if matches!(visitor.errand, Errand::Share) || !visitor.is_new(Arc::as_ptr(&source)) {
             return;
         }
         if let State::Waiting { source: Some(source), .. } = &*source.0.lock() {

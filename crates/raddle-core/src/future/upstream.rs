@@ -13,6 +13,8 @@
 //! - **V2** An `Upstream` is changed, and what it led to let go, under its lock. A visitor holds the lock of
 //!   one until it has that of the next.
 //! - **V3** Locks are taken from downstream to upstream, and no code of the user's runs under one.
+//! - **V4** Upstream of a [`Shared`](super::Shared), and of an `Upstream` that is marked so, all are marked `SHARED`: a node
+//!   that becomes a future that waits for it is out of everybody's reach, unless there is a shared one downstream.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,7 +37,8 @@ use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
-    /// Shows the visitor the inputs that are not done.
+    /// Shows the visitor the inputs that are not done: futures that are watched, so that who comes from upstream does not
+    /// take them for somebody's who waits for nothing (see `follow` in `link`).
     fn visit(&self, visitor: &mut Visitor);
 
     /// The future that is made of them has been dropped.
@@ -58,8 +61,10 @@ pub(crate) struct Visitor {
 pub(crate) enum Errand {
     /// To interrupt.
     Interrupt(Interrupt),
-    /// To see whether this node is upstream.
-    Find(NodeRef),
+    /// To see whether this node is upstream, in so many steps at most.
+    Find(NodeRef, usize),
+    /// To say that others may follow, too, now that there is a [`Shared`](super::Shared) downstream.
+    Share,
     /// To collect tasks that have not been started, for a wait to run them. Those of which it is not known that they have
     /// to be over before the wait is, as there is a time limit or a race between, are not shown to it.
     Gather,
@@ -74,6 +79,8 @@ pub(crate) struct Found {
     pub(crate) tasks: Vec<Pinned>,
     /// The node that was looked for.
     pub(crate) node: bool,
+    /// The steps did not suffice.
+    pub(crate) cut: bool,
 }
 
 impl Found {
@@ -208,8 +215,13 @@ impl Visitor {
             at = at.node();
             // Of the first node only.
             let held = held.take();
-            if let Errand::Find(node) = self.errand {
-                self.found.node |= node == at;
+            if let Errand::Find(node, left) = &mut self.errand {
+                self.found.node |= *node == at;
+                self.found.cut |= *left == 0;
+                if self.found.node || *left == 0 {
+                    return;
+                }
+                *left -= 1;
             }
             // SAFETY: V1, V2.
             let next = match unsafe { at.vtable() } {
@@ -223,8 +235,13 @@ impl Visitor {
             // The one before is let go only now (V2).
             drop(std::mem::replace(&mut lock, next));
             let Some(locked) = &mut lock else { return };
-            if let Errand::Interrupt(signal) = &self.errand {
-                self.replaced.extend(locked.remember(signal.clone()));
+            match &self.errand {
+                Errand::Interrupt(signal) => {
+                    self.replaced.extend(locked.remember(signal.clone()));
+                }
+                // V4.
+                Errand::Share if locked.share() => return,
+                Errand::Share | Errand::Find(..) | Errand::Gather => {}
             }
             match locked.cell() {
                 Some(cell) => at = cell,
@@ -257,7 +274,7 @@ impl Visitor {
         let (replaced, forward) = hearing.look(|heard| {
             let replaced = match &self.errand {
                 Errand::Interrupt(signal) => heard.hear(signal),
-                Errand::Find(_) | Errand::Gather => None,
+                Errand::Find(..) | Errand::Share | Errand::Gather => None,
             };
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
             self.todo.extend(inputs);
@@ -275,7 +292,7 @@ impl Visitor {
 /// The cell of the future that a node waits for, a signal that came early, and a lock: two words.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    /// `LOCKED`, `LINKED`, and the signal.
+    /// `LOCKED`, `LINKED`, `SHARED`, and the signal.
     word: AtomicUsize,
     cell: UnsafeCell<Option<NodeRef>>,
     life: Life,
@@ -283,7 +300,8 @@ pub(crate) struct Upstream {
 
 const LOCKED: usize = 1;
 const LINKED: usize = 2;
-const FLAGS: usize = 3;
+const SHARED: usize = 4;
+const FLAGS: usize = 7;
 
 impl Upstream {
     pub(crate) fn new(cell: Option<NodeRef>) -> Upstream {
@@ -300,6 +318,12 @@ impl Upstream {
     pub(crate) fn is_linked(&self) -> bool {
         // ORD: set before attaching, which orders it for who asks.
         self.word().load(Ordering::Relaxed) & LINKED != 0
+    }
+
+    /// Whether there may be a shared future downstream.
+    pub(crate) fn is_shared(&self) -> bool {
+        // ORD: for the producer, who links under the lock.
+        self.word().load(Ordering::Relaxed) & SHARED != 0
     }
 
     /// Whether a signal has come through.
@@ -371,6 +395,17 @@ impl Locked {
     pub(crate) fn set_linked(&mut self) {
         // ORD: see `is_linked`.
         self.word().fetch_or(LINKED, Ordering::Relaxed);
+    }
+
+    /// Says that there is a shared future downstream; whether that is known already.
+    pub(crate) fn share(&mut self) -> bool {
+        // ORD: under the lock.
+        self.word().fetch_or(SHARED, Ordering::Relaxed) & SHARED != 0
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        // ORD: under the lock.
+        self.word().load(Ordering::Relaxed) & SHARED != 0
     }
 
     /// The latest signal that came through.

@@ -3,9 +3,6 @@
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
-use raddle_sync::sync::Mutex;
-
 use crate::future::ears;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
@@ -39,107 +36,29 @@ impl Waiting {
     };
 }
 
-raddle_sync::lazy_static! {
-    /// Workers that wait for futures that were made of others. When such a future becomes another one, what is upstream
-    /// of it may be a task that has not started, and nobody but them there to run it.
-    static WORKERS: Workers = Workers::default();
-}
-
-#[derive(Default)]
-struct Workers {
-    /// How many they are.
-    count: AtomicUsize,
-    entries: Mutex<Vec<Entry>>,
-}
-
-/// Whom to wake, and what he waits for.
-struct Entry {
-    waiting: NonNull<Head>,
-    node: NodeRef,
-}
-
-// SAFETY: who waits takes his entry out before he goes.
-unsafe impl Send for Entry {}
-
-/// Has workers look again what is upstream of what they wait for.
-pub(super) fn nudge() {
-    // Either who waits sees what has changed, or this sees him: the other fence is in `block`.
-    fence(Ordering::SeqCst);
-    if WORKERS.count.load(Ordering::Relaxed) != 0 {
-        nudge_all();
-    }
-}
-
-#[cold]
-fn nudge_all() {
-    for Entry { waiting, node } in &*WORKERS.entries.lock() {
-        // SAFETY: its consumer waits.
-        let state = unsafe { node.state() };
-        // Detached by this, so it is this thread's to tell.
-        if state.detach(crate::future::ears::behind).is_some() {
-            // SAFETY: he cannot go before his entry is out.
-            unsafe { walk::wake(*waiting) };
-        }
-    }
-}
-
-/// Blocks until the node is done, or the time has come; a worker helps meanwhile. Or until it is nudged, if it asks for
-/// that; `ready` is asked, when it can be nudged, whether it need not block.
+/// Blocks until the node is done, or the time has come.
 ///
 /// # Safety
 ///
 /// The caller is the consumer of the node.
-pub(super) unsafe fn block(
-    node: NodeRef,
-    deadline: Option<Instant>,
-    nudged: bool,
-    ready: impl FnOnce() -> bool,
-) {
+pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
     let waiting = Waiting {
         head: Head { state: State::new(), vtable: Waiting::VTABLE },
         latch: Latch::new(host::parker()),
     };
-    walk::flush();
     // Of the whole of it, not of the head alone.
     let me: NonNull<Head> = NonNull::from(&waiting).cast();
-    // Attached first: who nudges detaches.
     // SAFETY: contract.
     if unsafe { attach(node, me, Attach::Waiter) }.is_err() {
         return;
     }
     // SAFETY: the consumer keeps the node alive.
     let state = unsafe { node.state() };
-    let entry = nudged.then(|| Listed::new(me, node));
-    let told = if nudged && ready() { false } else { host::wait(&waiting.latch, deadline) };
-    if !told && state.detach(ears::behind).is_none() {
+    if !host::wait(&waiting.latch, deadline) && state.detach(ears::behind).is_none() {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }
-    drop(entry);
     let _ = &waiting.head;
-}
-
-/// An entry among the workers that wait.
-struct Listed(NonNull<Head>);
-
-impl Listed {
-    fn new(waiting: NonNull<Head>, node: NodeRef) -> Listed {
-        let mut entries = WORKERS.entries.lock();
-        entries.push(Entry { waiting, node });
-        WORKERS.count.store(entries.len(), Ordering::Relaxed);
-        drop(entries);
-        // Pairs with that in `nudge`.
-        fence(Ordering::SeqCst);
-        Listed(waiting)
-    }
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        let mut entries = WORKERS.entries.lock();
-        entries.retain(|entry| entry.waiting != self.0);
-        WORKERS.count.store(entries.len(), Ordering::Relaxed);
-    }
 }
 
 /// Blocks for good.
@@ -165,11 +84,7 @@ pub(super) mod host {
     use crate::job::{TaskHeader, TaskVTable};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
-
-    /// Whether this thread can run tasks.
-    pub(crate) fn is_worker() -> bool {
-        Worker::here().is_some()
-    }
+    pub(crate) use raddle_sync::stack::remaining as stack_left;
 
     /// Something that another thread is to do: a task that is nobody's future, and is not killed.
     #[repr(C)]
@@ -217,8 +132,9 @@ pub(super) mod host {
         Box::leak(Box::default())
     }
 
-    pub(crate) fn is_worker() -> bool {
-        false
+    /// Models have stacks of their own.
+    pub(crate) fn stack_left() -> usize {
+        usize::MAX
     }
 
     /// There is no pool: at once.

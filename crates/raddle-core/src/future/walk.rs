@@ -208,9 +208,7 @@ pub(crate) fn enter() -> bool {
 
 #[cold]
 fn may_enter(depth: usize) -> bool {
-    // (Models have stacks of their own.)
-    let looks = depth % SHALLOW == 0 && cfg!(not(any(raddle_loom, raddle_shuttle)));
-    depth < DEPTH_LIMIT && (!looks || raddle_sync::stack::remaining() >= STACK_LEFT)
+    depth < DEPTH_LIMIT && (depth % SHALLOW != 0 || host::stack_left() >= STACK_LEFT)
 }
 
 /// Leaves a level.

@@ -22,8 +22,9 @@ use crate::pool::shared::Shared;
 use crate::pool::worker::{CurrentGuard, Worker};
 use crate::spawn;
 
-/// The most guests at a time, whatever the number of threads.
-const MAX_GUESTS: usize = 64;
+/// The memory there is for guests: as much as there are threads, within these bounds. (How many work at a time, places
+/// say: but those that wait have given theirs away.)
+const GUESTS: (usize, usize) = (16, 64);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -71,7 +72,7 @@ pub(crate) struct Home {
 
 impl GateHandle {
     pub(crate) fn guests_for(threads: usize) -> usize {
-        threads.min(MAX_GUESTS)
+        threads.clamp(GUESTS.0, GUESTS.1)
     }
 
     pub(crate) fn new(guests: usize) -> GateHandle {
@@ -116,27 +117,32 @@ impl Drop for GateHandle {
 impl Home {
     /// Makes the calling thread a guest. None: the pool has gone, or has no place free, or others wait for one.
     pub(crate) fn enter<'a>(self) -> Option<Guest<'a>> {
-        self.enter_if(|_| true)
+        self.enter_as(false)
     }
 
-    fn enter_if<'a>(self, accept: impl Fn(&State) -> bool) -> Option<Guest<'a>> {
+    fn enter_as<'a>(self, helper: bool) -> Option<Guest<'a>> {
         let began = recorder::stamp_if_recording();
         let mut state = self.gate.state.lock();
-        if state.generation != self.generation || state.free == 0 || !accept(&state) {
+        if state.generation != self.generation || state.free == 0 || helper && state.own_stacks {
             return None;
         }
         // SAFETY: G1: the pool is there until this guest has left.
         let shared: &Shared = unsafe { &*state.pointer?.0 };
         shared.assert_here();
         // ORD: a hint; calls are counted before they are queued.
-        if shared.calls.load(Ordering::Relaxed) > 0 || !shared.place_for_guest() {
+        let queues = shared.calls.load(Ordering::Relaxed) > 0;
+        if queues && !helper {
             return None;
         }
         let place = state.free.trailing_zeros() as usize;
+        let region = shared.regions.make(shared.first_guest() + place, shared).ok()?;
+        shared.equip(region.index);
+        if !shared.place_for_guest(helper) {
+            return None;
+        }
         state.free &= state.free - 1;
         state.inside += 1;
         drop(state);
-        let region = &shared.regions[shared.first_guest() + place];
         // The caller brings its context along.
         region.guest_arrives(local::current());
         let current = Some(region.base().enter());
@@ -144,9 +150,10 @@ impl Home {
         Some(Guest { home: self, shared, place, current, recorded })
     }
 
-    /// As `enter`, to run a task of the pool: not where tasks count on stacks of a size of their own.
+    /// As `enter`, to run a task of the pool that the thread waits for: not where tasks count on stacks of a size of their
+    /// own. Where no further thread is to be had for the pool, also without a place.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        self.enter_if(|state| !state.own_stacks)
+        self.enter_as(true)
     }
 
     /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all

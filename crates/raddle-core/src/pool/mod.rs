@@ -265,7 +265,7 @@ fn end(shared: &Shared) {
     shared.gate.close();
     shared.terminate();
     // What no thread was there to run: the system may have refused the last one.
-    let region = &shared.regions[shared.first_guest()];
+    let Ok(region) = shared.regions.make(shared.first_guest(), shared) else { return };
     region.guest_arrives(0);
     {
         let _current = region.base().enter();

@@ -233,6 +233,10 @@ impl Shared {
 
     /// Has a worker whose memory was made later record as the others do.
     pub(crate) fn equip(&self, worker: usize) {
+        // ORD: a hint; whoever switches recording on looks at all workers afterwards.
+        if !self.is_recorded() {
+            return;
+        }
         let level = self.recorder.level.lock();
         self.recorder.equip(&self.regions[worker], *level);
     }

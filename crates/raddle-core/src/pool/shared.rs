@@ -142,7 +142,7 @@ impl Shared {
             generation: raddle_sync::fork::generation(),
             config,
         });
-        for index in 0..threads + guests {
+        for index in 0..threads {
             shared.regions.make(index, &*shared)?;
         }
         (0..threads).for_each(|number| shared.numbers.set(number));
@@ -260,8 +260,9 @@ impl Shared {
         }
     }
 
-    /// Takes a place for a guest, if one is free, or a searcher holds it.
-    pub(crate) fn place_for_guest(&self) -> bool {
+    /// Takes a place for a guest, if one is free, or a searcher holds it. A `helper` does without where no further thread is
+    /// to be had: all that there are may wait for what it does.
+    pub(crate) fn place_for_guest(&self, helper: bool) -> bool {
         self.retry();
         // Places that no thread can be found for will do for a guest.
         self.places.try_take()
@@ -269,6 +270,10 @@ impl Shared {
                 let taken = self.places.try_take();
                 self.wake_if_needed(Waker::Idle);
                 taken
+            }
+            || helper && self.places.vacant.len() == 0 && {
+                self.places.take();
+                true
             }
     }
 

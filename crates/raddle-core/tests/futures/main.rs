@@ -12,6 +12,7 @@ mod memory;
 mod panics;
 mod races;
 mod semantics;
+mod shared;
 mod stack;
 mod support;
 mod waits;

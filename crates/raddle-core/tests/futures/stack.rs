@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use raddle_core::{Failure, FailureKind, Future, Promise};
+use raddle_core::{Failure, FailureKind, Future, Killed, Promise};
 
-use crate::support::{Counted, kind, on_small_stack, scaled};
+use crate::support::{Counted, in_time, kind, on_small_stack, scaled};
 
 const MILLION: usize = 1_000_000;
 
@@ -385,6 +385,92 @@ fn an_interrupt_through_a_million_flat_maps() {
         assert_eq!(source.interrupted().unwrap().to_string(), "stop");
         source.set(0);
         assert_eq!(last.wait().unwrap(), MILLION);
+    });
+}
+
+/// Handlers that pass interrupts on to the next promise.
+#[test]
+fn a_million_handlers_that_interrupt() {
+    on_small_stack(|| {
+        for kills in [false, true] {
+            let (source, mut future) = Promise::<usize>::new();
+            let mut promises = Vec::new();
+            for _ in 0..MILLION {
+                let inner = future;
+                let (promise, next) = Promise::with_interrupt(move |why| {
+                    if kills {
+                        inner.kill();
+                    } else {
+                        inner.interrupt(Failure::from(why));
+                    }
+                });
+                promises.push(promise);
+                future = next;
+            }
+            if kills {
+                assert_eq!(future.kill(), Killed::BeforeStart);
+            } else {
+                future.interrupt("stop");
+            }
+            assert!(source.interrupted().is_some());
+        }
+    });
+}
+
+/// Handlers that own the promise before.
+#[test]
+fn a_million_handlers_that_own_promises() {
+    on_small_stack(|| {
+        for how in ENDS {
+            let mut futures = Vec::new();
+            let (mut promise, future) = Promise::<usize>::new();
+            futures.push(future);
+            for _ in 0..MILLION {
+                let owned = promise;
+                let (next, future) = Promise::with_interrupt(move |_| {
+                    let _ = owned.interrupted();
+                });
+                futures.push(future);
+                promise = next;
+            }
+            end(promise, how, 1);
+            check(futures.pop().unwrap().wait(), how, 1);
+            assert_eq!(kind(futures.remove(0).wait()), FailureKind::Broken);
+        }
+    });
+}
+
+/// Each promise becomes what was made of the next one's future, which cannot be compressed; in any order.
+#[test]
+fn links_do_not_look_through_the_whole_row() {
+    in_time("a row of links", || {
+        for order in 0..3 {
+            let length = 300_000;
+            let (promises, mut futures): (Vec<_>, Vec<_>) = (0..length)
+                .map(|_| {
+                    let (promise, future) = Promise::<usize>::new();
+                    (Some(promise), Some(future.map(|n| n)))
+                })
+                .unzip();
+            let mut promises: Vec<Option<Promise<usize>>> = promises;
+            let mut links: Vec<usize> = (1..length).collect();
+            match order {
+                0 => {}
+                1 => links.reverse(),
+                _ => {
+                    let mut seed = 1_u64;
+                    for i in (1..links.len()).rev() {
+                        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        links.swap(i, (seed >> 33) as usize % (i + 1));
+                    }
+                }
+            }
+            for n in links {
+                promises[n - 1].take().unwrap().link(futures[n].take().unwrap());
+            }
+            promises[length - 1].take().unwrap().set(1);
+            assert_eq!(futures[0].take().unwrap().wait().unwrap(), 1);
+        }
     });
 }
 

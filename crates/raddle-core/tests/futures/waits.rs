@@ -139,6 +139,29 @@ fn what_is_put_off_does_not_wait_for_who_put_it_off() {
     });
 }
 
+/// What is put off may wait for what the thread does after its own wait.
+#[test]
+fn what_is_put_off_may_wait_for_who_put_it_off() {
+    in_time("what waits for who put it off", || {
+        let (go, gone) = Promise::<()>::new();
+        let (sender, end) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            deep(32, move || {
+                let ((first, put_off), (later, awaited)) = (Promise::new(), Promise::<u32>::new());
+                drop(put_off.map(move |()| {
+                    go.set(());
+                    sender.send(awaited.wait().unwrap()).unwrap();
+                }));
+                first.set(());
+                gone.wait().unwrap();
+                later.set(1);
+            });
+        });
+        assert_eq!(end.recv().unwrap(), 1);
+        waiting.join().unwrap();
+    });
+}
+
 /// Continuations with large frames: it is the stack that counts, not the calls.
 #[test]
 fn completions_nested_in_large_frames() {

@@ -1,0 +1,267 @@
+//! Shared futures: what their consumers see of each other, and graphs of them.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use raddle_core::{FailureKind, Future, Pool, Promise, Shared, collect, spawn};
+
+use crate::support::{in_time, kind};
+
+// --- consumers among themselves ---
+
+#[test]
+fn a_continuation_that_waits_for_the_same_shared_future() {
+    in_time("the same", || {
+        let (promise, future) = Promise::<u32>::new();
+        let shared = future.shared();
+        let again = shared.clone();
+        let sum = shared.map(move |n| {
+            assert!(again.is_done());
+            n + again.wait().unwrap()
+        });
+        promise.set(1);
+        assert_eq!(sum.wait().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_continuation_that_waits_for_a_later_consumer() {
+    in_time("a sibling", || {
+        let (promise, future) = Promise::<u32>::new();
+        let shared = future.shared();
+        let one = shared.future();
+        let (two, three) = (shared.map(|n| n + 1), shared.map(|n| n + 2));
+        let sum = one.map(move |n| n + two.wait().unwrap() + three.wait().unwrap());
+        promise.set(1);
+        assert_eq!(sum.wait().unwrap(), 6);
+    });
+}
+
+#[test]
+fn a_thread_that_wants_the_result_while_a_consumer_is_told() {
+    in_time("another thread", || {
+        let (promise, future) = Promise::<u32>::new();
+        let shared = future.shared();
+        let (sender, got) = mpsc::channel();
+        let (start, started) = mpsc::channel();
+        drop(shared.map(move |_| {
+            start.send(()).unwrap();
+            assert_eq!(got.recv().unwrap(), 1);
+        }));
+        let other = thread::spawn(move || {
+            started.recv().unwrap();
+            sender.send(shared.wait().unwrap()).unwrap();
+        });
+        promise.set(1);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn consumers_are_told_in_their_order() {
+    let (promise, future) = Promise::<u32>::new();
+    let shared = future.shared();
+    let (sender, order) = mpsc::channel();
+    for n in 0..100_u32 {
+        let sender = sender.clone();
+        drop(shared.map(move |_| sender.send(n).unwrap()));
+    }
+    promise.set(1);
+    assert_eq!(order.try_iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+}
+
+// --- clones ---
+
+static CURIOUS: OnceLock<Shared<Curious>> = OnceLock::new();
+
+/// Looks at the shared future while it is cloned for that, and has itself cloned once more.
+struct Curious {
+    deep: Cell<bool>,
+}
+
+impl Clone for Curious {
+    fn clone(&self) -> Curious {
+        if let (Some(shared), false) = (CURIOUS.get(), self.deep.replace(true)) {
+            assert!(shared.is_done());
+            assert!(shared.future().wait().is_ok());
+            self.deep.set(false);
+        }
+        Curious { deep: Cell::new(false) }
+    }
+}
+
+#[test]
+fn a_clone_that_looks_at_what_it_is_cloned_for() {
+    in_time("a clone that looks", || {
+        let shared = Future::ready(Curious { deep: Cell::new(false) }).shared();
+        assert!(CURIOUS.set(shared.clone()).is_ok());
+        assert!(shared.wait().is_ok());
+    });
+}
+
+/// Counts its clones, as something that is not `Sync` may do.
+struct Counts(Cell<u32>);
+
+impl Clone for Counts {
+    fn clone(&self) -> Counts {
+        let count = self.0.get() + 1;
+        thread::yield_now();
+        self.0.set(count);
+        Counts(Cell::new(count))
+    }
+}
+
+#[test]
+fn clones_of_what_is_not_sync_are_made_one_at_a_time() {
+    const THREADS: u32 = 4;
+    const EACH: u32 = 200;
+    let shared = Future::ready(Counts(Cell::new(0))).shared();
+    let start = Barrier::new(THREADS as usize);
+    thread::scope(|s| {
+        for _ in 0..THREADS {
+            s.spawn(|| {
+                start.wait();
+                (0..EACH).for_each(|_| drop(shared.future()));
+            });
+        }
+    });
+    assert_eq!(shared.wait().unwrap().0.get(), THREADS * EACH + 1);
+}
+
+// --- graphs ---
+
+/// More ways lead up from the last one than there are atoms.
+#[test]
+fn a_memoised_recursion() {
+    fn fibonacci(n: usize, source: Future<u64>) -> Shared<u64> {
+        let first = source.shared();
+        let mut all = vec![first.clone(), first];
+        for i in 2..=n {
+            let both = all[i - 1].future().zip_with(all[i - 2].future(), u64::wrapping_add);
+            all.push(both.shared());
+        }
+        all.remove(n)
+    }
+    in_time("a memoised recursion", || {
+        for wait in [true, false] {
+            let (promise, source) = Promise::new();
+            let top = fibonacci(1_000, source);
+            let future = top.future();
+            assert!(future.map(|n| n).wait_timeout(Duration::ZERO).is_err());
+            let future = top.future();
+            future.interrupt("stop");
+            assert_eq!(promise.interrupted().unwrap().to_string(), "stop");
+            let (outer, linked) = Promise::new();
+            let linked = linked.map(|n: u64| n);
+            outer.link(future);
+            drop(top);
+            if wait {
+                let waiting = thread::spawn(move || linked.wait().unwrap());
+                promise.set(1);
+                assert_ne!(waiting.join().unwrap(), 0);
+            } else {
+                linked.kill();
+                drop(linked);
+                assert!(promise.is_abandoned() || promise.interrupted().is_some());
+            }
+        }
+        let pool = Pool::new(1).unwrap();
+        let top = pool.run(|_| fibonacci(60, spawn(|| 1)).wait().unwrap());
+        assert_eq!(top, 2_504_730_781_961);
+    });
+}
+
+type Knot = fn(Future<()>, Arc<OnceLock<Shared<u32>>>) -> Future<u32>;
+
+/// Futures that become one that waits for them.
+const KNOTS: &[(&str, Knot)] = &[
+    ("flat_map", |f, own| f.flat_map(move |()| own.get().unwrap().future())),
+    ("flat_map, map", |f, own| {
+        f.flat_map(move |()| own.get().unwrap().map(|n| n + 1)).map(|n| n + 1)
+    }),
+    ("flat_map of a collect", |f, own| {
+        f.flat_map(move |()| collect([own.get().unwrap().future()])).map(|all| all[0])
+    }),
+    ("a shared one of it", |f, own| {
+        let shared = f.flat_map(move |()| own.get().unwrap().future()).shared();
+        shared.zip_with(&shared)
+    }),
+    ("flat_map to a flat_map", |f, own| {
+        f.flat_map(move |()| {
+            let delay = Future::delay(Duration::from_millis(1)).masked();
+            delay.flat_map(move |()| own.get().unwrap().future())
+        })
+    }),
+    ("a promise that is linked later", |f, own| {
+        let (promise, future) = Promise::new();
+        let made = future.map(|n| n);
+        drop(f.map(move |()| promise.link(own.get().unwrap().future())));
+        made
+    }),
+    ("a promise that is linked before", |f, own| {
+        let (promise, future) = Promise::new();
+        let made = future.map(|n| n);
+        promise.link(f.flat_map(move |()| own.get().unwrap().future()));
+        made
+    }),
+];
+
+trait ZipWith {
+    fn zip_with(&self, other: &Shared<u32>) -> Future<u32>;
+}
+
+impl ZipWith for Shared<u32> {
+    fn zip_with(&self, other: &Shared<u32>) -> Future<u32> {
+        self.future().zip_with(other.future(), |a, b| a + b)
+    }
+}
+
+#[test]
+fn a_future_that_waits_for_itself_through_a_shared_one_is_a_cycle() {
+    for (name, knot) in KNOTS {
+        in_time(name, move || {
+            for (early, late) in [(false, false), (true, false), (false, true)] {
+                let (promise, future) = Promise::<()>::new();
+                let place = Arc::new(OnceLock::new());
+                let shared = knot(future, Arc::clone(&place)).shared();
+                place.set(shared.clone()).ok().unwrap();
+                if early {
+                    shared.future().interrupt("stop");
+                }
+                promise.set(());
+                if late {
+                    shared.future().interrupt("stop");
+                }
+                assert_eq!(kind(shared.wait()), FailureKind::Cycle, "{name}");
+            }
+        });
+    }
+}
+
+/// Ways that meet are no cycle.
+#[test]
+fn futures_that_become_shared_ones_that_do_not_wait_for_them() {
+    let (promise, source) = Promise::<u32>::new();
+    let source = source.shared();
+    let (go, gone) = Promise::<()>::new();
+    let gone = gone.shared();
+    let mut last = source.clone();
+    for _ in 0..20 {
+        let (one, other) = (last.clone(), last.clone());
+        let both = gone.flat_map(move |()| one.future().zip_with(other.future(), |a, b| a.max(b)));
+        last = both.map(|n| n + 1).shared();
+    }
+    let seen = Arc::new(AtomicBool::new(false));
+    let sees = Arc::clone(&seen);
+    let last = last.map(move |n| {
+        sees.store(true, Ordering::SeqCst);
+        n
+    });
+    go.set(());
+    assert!(!seen.load(Ordering::SeqCst));
+    promise.set(1);
+    assert_eq!(last.wait().unwrap(), 21);
+}
