@@ -23,6 +23,10 @@ fn main() -> ExitCode {
             print!("{}", usage());
             ExitCode::SUCCESS
         }
+        ["soak", "--minutes", minutes] => match minutes.parse::<f64>() {
+            Ok(_) => ended(steps::soak_for(minutes)),
+            Err(_) => refuse(&format!("'{minutes}' is no number of minutes")),
+        },
         [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
 fn usage() -> String {
     let mut text = String::from(
         "usage: cargo xtask ci [--no-test]   every step marked *, in this order\n       \
+                cargo xtask soak --minutes N\n       \
                 cargo xtask STEP             one of:\n\n",
     );
     for (mark, steps) in [("*", CI), (" ", EXTRA)] {
@@ -48,6 +53,11 @@ fn usage() -> String {
 fn refuse(why: &str) -> ExitCode {
     eprint!("xtask: {why}\n\n{}", usage());
     ExitCode::from(2)
+}
+
+fn ended(outcome: Outcome) -> ExitCode {
+    println!("{outcome}");
+    if outcome == Outcome::Passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs every step, also after one has failed: the more is known the better.

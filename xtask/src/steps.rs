@@ -33,6 +33,7 @@ impl fmt::Display for Outcome {
 /// What `ci` runs.
 pub(crate) const CI: &[Step] = &[
     Step { name: "test", what: "unit, integration and documentation tests", run: test },
+    Step { name: "programs", what: "20,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
@@ -46,6 +47,7 @@ pub(crate) const CI: &[Step] = &[
 pub(crate) const EXTRA: &[Step] = &[
     Step { name: "asan", what: "tests under AddressSanitizer (nightly)", run: sanitize::asan },
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
+    Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
 ];
 
 /// The crates with models, and with `unsafe`.
@@ -53,6 +55,28 @@ pub(crate) const CONCURRENT: &[&str] = &["raddle-sync", "raddle-lock", "raddle-c
 
 fn test() -> Outcome {
     outcome(cargo().args(["test", "--workspace"]))
+}
+
+fn programs() -> Outcome {
+    outcome(random_programs().args(["--seeds", "0..20000"]))
+}
+
+fn soak() -> Outcome {
+    soak_for("60")
+}
+
+/// Programs of other seeds each time, for so many minutes; several at once, so that threads are put off anywhere.
+pub(crate) fn soak_for(minutes: &str) -> Outcome {
+    let mut command = random_programs();
+    command.args(["--random", "--minutes", minutes, "--limit-seconds", "20"]);
+    outcome(command.args(["--oversubscribe", "6", "--failures", "100"]))
+}
+
+/// The program of `crates/raddle/tests/programs`, to which options may be added.
+fn random_programs() -> Command {
+    let mut command = cargo();
+    command.args(["test", "--release", "-p", "raddle", "--test", "programs", "--"]);
+    command
 }
 
 fn fmt() -> Outcome {
