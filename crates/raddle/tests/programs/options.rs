@@ -93,7 +93,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo test -p raddle --test programs -- [OPTION]..
 
   --seeds A..B          the programs of these seeds (by default 0..600)
-  --seed N              one program
+  --seed N              one program, in all settings that are not said
   --random              seeds from somewhere else each time
   --minutes N           as many programs as there is time for, from --seeds or --random on
   --threads N           threads of a pool at most, and of the global one; by default 1, 2 and 4 in turn

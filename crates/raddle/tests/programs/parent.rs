@@ -41,14 +41,14 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let settings = settings(options);
     let turns = (2 * settings.len() as u64).max(options.processes as u64);
     let batch = count.div_ceil(turns).clamp(1, BATCH);
-    let state = Mutex::new((options.seeds.start, 0_usize, Vec::<Failure>::new(), 0_u64));
+    let state = Mutex::new((options.seeds.start, 0_usize, Vec::<Failure>::new()));
     let time_is_up = || {
         let limit = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
         limit.is_some_and(|limit| start.elapsed() >= limit)
     };
     let next = || {
         let mut state = state.lock().unwrap();
-        let (seed, turn, failures, _) = &mut *state;
+        let (seed, turn, failures) = &mut *state;
         let over = match options.minutes {
             Some(_) => time_is_up(),
             None => *seed >= options.seeds.end,
@@ -60,8 +60,12 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         if options.minutes.is_none() {
             end = end.min(options.seeds.end);
         }
-        let seeds = std::mem::replace(seed, end)..end;
         *turn += 1;
+        let seeds = *seed..end;
+        // One alone is run in each setting.
+        if count > 1 || *turn == settings.len() {
+            *seed = end;
+        }
         Some((seeds, settings[(*turn - 1) % settings.len()]))
     };
     thread::scope(|scope| {
@@ -76,7 +80,6 @@ pub(crate) fn run(options: &Options) -> ExitCode {
                             tell(options, &failure);
                             state.2.push(failure);
                         }
-                        state.3 = state.3.max(done);
                         if state.2.len() >= options.failures || time_is_up() {
                             break;
                         }
@@ -85,7 +88,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
             });
         }
     });
-    let (seed, _, failures, _) = state.into_inner().unwrap();
+    let (seed, _, failures) = state.into_inner().unwrap();
     let ran = seed - options.seeds.start;
     println!(
         "{ran} programs in {:.1} s, {} failures",
