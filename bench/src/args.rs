@@ -53,6 +53,11 @@ pub(crate) struct Args {
     /// Measure one row of `future` in this process: RUNTIME/OPERATION
     #[arg(long, hide = true, value_parser = subject)]
     pub(crate) row: Option<Subject>,
+
+    /// Measure regions of forte in this process: MICROSECONDS/MODE/SAMPLES/STEPS
+    #[arg(long, hide = true, value_parser = region)]
+    pub(crate) region: Option<tables::regions::Spec>,
+
     /// Write a picture of the simulated ramp-up to this file, and measure nothing else
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<std::path::PathBuf>,
@@ -114,6 +119,10 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 fn subject(text: &str) -> Result<Subject, String> {
     Subject::parse(text).ok_or_else(|| "no such runtime, or no such operation there".into())
+}
+
+fn region(text: &str) -> Result<tables::regions::Spec, String> {
+    tables::regions::Spec::parse(text).ok_or_else(|| "not a region".into())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

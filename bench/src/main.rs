@@ -47,6 +47,9 @@ fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     if let Some(subject) = args.row {
         return Ok(serde_json::to_writer(out, &subject.measure(&settings))?);
     }
+    if let Some(region) = args.region {
+        return Ok(serde_json::to_writer(out, &region.measure())?);
+    }
     let machine = Machine::read();
     if !args.json {
         writeln!(out, "{machine}\n")?;

@@ -54,6 +54,29 @@ pub(crate) fn rayon_pool(threads: usize) -> rayon::ThreadPool {
     pool
 }
 
+/// forte's pools are for ever, and its heartbeat goes on without work: only in a process of its own. (To take its
+/// threads away hangs, in the version that we have.)
+pub(crate) struct FortePool(());
+
+impl FortePool {
+    /// The caller counts among the threads.
+    pub(crate) fn new(threads: usize) -> FortePool {
+        FORTE.resize_to(threads - 1);
+        let pool = FortePool(());
+        pool.run(|w| {
+            work::forte::fib(w, 20);
+            work::forte::spread(w, width(threads), WARM)
+        });
+        pool
+    }
+
+    pub(crate) fn run<R>(&self, f: impl FnOnce(&forte::Worker) -> R) -> R {
+        FORTE.with_worker(f)
+    }
+}
+
+static FORTE: forte::ThreadPool = forte::ThreadPool::new();
+
 pub(crate) fn tokio_pool(threads: usize) -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)

@@ -265,6 +265,21 @@ macro_rules! workloads {
                 $join(c, move |_| half(1), move |_| half(2))
             }
 
+            /// The leaves with these numbers, each of so many steps: the sum of what they compute.
+            pub(crate) fn leaves(c: $context, range: std::ops::Range<u64>, steps: u32) -> u64 {
+                let (start, end) = (range.start, range.end);
+                if end - start <= 1 {
+                    return range.map(|n| leaf_of(n, steps)).fold(0, u64::wrapping_add);
+                }
+                let mid = start + (end - start) / 2;
+                let (x, y) = $join(
+                    c,
+                    move |c| leaves(c, start..mid, steps),
+                    move |c| leaves(c, mid..end, steps),
+                );
+                x.wrapping_add(y)
+            }
+
             /// Spins in `width` leaves that others may take, so that they are awake.
             pub(crate) fn spread(c: $context, width: u32, time: Duration) -> u32 {
                 if width <= 1 {
@@ -299,6 +314,11 @@ macro_rules! workloads {
     };
 }
 
+/// So many steps of arithmetic, each of which needs the last.
+pub(crate) fn leaf_of(number: u64, steps: u32) -> u64 {
+    (0..steps).fold(number, |x, _| splitmix(x))
+}
+
 fn merge_here<'a>(mut left: &'a [u64], mut right: &'a [u64], to: &mut [u64]) {
     for slot in to {
         let from = match (left.first(), right.first()) {
@@ -326,6 +346,10 @@ workloads! {
 workloads! {
     /// `chili::Scope::join`.
     chili, &mut ::chili::Scope<'_>, fork::chili_join, fork::chili
+}
+workloads! {
+    /// `forte::Worker::join`.
+    forte, &::forte::Worker, fork::forte, fork::forte
 }
 workloads! {
     /// `rayon::join`.
@@ -390,6 +414,17 @@ mod fork {
     {
         let (b, a) = c.join(b, a);
         (a, b)
+    }
+
+    #[inline(always)]
+    pub(super) fn forte<A, B, RA, RB>(c: &::forte::Worker, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&::forte::Worker) -> RA + Send,
+        B: FnOnce(&::forte::Worker) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        c.join(a, b)
     }
 
     #[inline(always)]

@@ -9,10 +9,13 @@ mod join;
 mod leaf;
 mod local;
 mod lock;
+mod nested;
 mod oversubscribed;
+pub(crate) mod regions;
 mod scaling;
 pub(crate) mod simulate;
 mod spawn;
+mod tasks;
 mod trace;
 mod wake;
 
@@ -24,6 +27,9 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("tasks", tasks::table),
+    ("nested", nested::table),
+    ("regions", regions::table),
     ("local", local::table),
     ("future", future::table),
     ("lock", lock::table),
