@@ -206,7 +206,9 @@ impl Generator {
     }
 
     fn wait(&mut self, strand: Strand, value: Value) {
-        let awaits = self.sim.running[strand].form == Form::Async && self.rng.chance(80);
+        // What awaits interrupts when it is dropped: not what others count on.
+        let drops = self.sim.running[strand].frail && !self.sim.program.values[value].frail;
+        let awaits = self.sim.running[strand].form == Form::Async && self.rng.chance(80) && !drops;
         let how = if awaits {
             How::Await
         } else if self.features.has(Choice::Timeout) && self.rng.chance(10) {
