@@ -72,7 +72,6 @@ fn a_wait_at_any_depth_of_completions() {
 
 /// Two threads, of which the one waits for a fork or scope, the other for what the first has put off.
 #[test]
-#[ignore = "the pool is to flush before it waits for forks and scopes"]
 fn a_wait_for_a_fork_at_any_depth_of_completions() {
     for depth in [1, 31, 32, 33] {
         for forks in [true, false] {

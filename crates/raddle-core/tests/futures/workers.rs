@@ -138,7 +138,6 @@ const LEFT_TO_OTHERS: &[(&str, Wait)] = &[
 ];
 
 #[test]
-#[ignore = "a wait is to give its place to another thread"]
 fn waits_that_are_left_to_others() {
     for (name, wait) in LEFT_TO_OTHERS {
         in_time(name, move || {
