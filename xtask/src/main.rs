@@ -1,8 +1,10 @@
 //! `cargo xtask ci`: the one front door to raddle's checks, and what CI runs.
 //!
 //! Each step is also a command of its own, `cargo xtask loom` say. The checks that need a tool beyond
-//! the Rust toolchain, `asan` and `valgrind`, are commands only.
+//! the Rust toolchain, `asan`, `valgrind`, `miri` and `arm`, are commands only.
 
+mod arm;
+mod miri;
 mod page;
 mod sanitize;
 mod steps;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
             Ok(_) => ended(steps::soak_for(minutes)),
             Err(_) => refuse(&format!("'{minutes}' is no number of minutes")),
         },
+        ["miri", "--quick"] => run(&[&steps::MIRI_QUICK]),
         [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -47,6 +50,7 @@ fn usage() -> String {
             text += &format!("  {mark} {:<9} {}\n", step.name, step.what);
         }
     }
+    text += "\nmiri --quick: fewer tests, one seed\n";
     text
 }
 

@@ -80,7 +80,7 @@ fn executable(message: &str) -> Option<&str> {
 }
 
 /// True if the command can be run and succeeds; its output is dropped.
-fn works(command: &mut Command) -> bool {
+pub(crate) fn works(command: &mut Command) -> bool {
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }

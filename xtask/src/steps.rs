@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{page, sanitize};
+use crate::{arm, miri, page, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,7 +48,16 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "asan", what: "tests under AddressSanitizer (nightly)", run: sanitize::asan },
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
+    Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
+    Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
 ];
+
+/// `miri --quick`
+pub(crate) const MIRI_QUICK: Step = Step {
+    name: "miri",
+    what: "fewer tests under Miri, with one seed (nightly)",
+    run: miri::quick,
+};
 
 /// The crates with models, and with `unsafe`.
 pub(crate) const CONCURRENT: &[&str] = &["raddle-sync", "raddle-lock", "raddle-core"];

@@ -7,6 +7,8 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
+    thread,
+    time::Duration,
 };
 
 use crate::{
@@ -16,6 +18,8 @@ use crate::{
     report::{Budget, Limit},
     tables::count,
 };
+
+const REST: Duration = Duration::from_millis(5);
 
 /// Who spawns whom.
 #[derive(Clone, Copy)]
@@ -127,18 +131,21 @@ fn samples(case: Case, run: impl Fn(Option<&'static AtomicU64>)) -> Vec<f64> {
     COUNT.store(0, Ordering::Relaxed);
     run(Some(&COUNT));
     assert_eq!(COUNT.load(Ordering::Relaxed), case.tasks(), "tasks were lost");
-    let sample = |_| {
-        let before = machine::cpu_time();
-        let (time, ()) = peers::timed(|| run(None));
-        let time = match case.clock {
-            Clock::Wall => time.as_nanos() as f64,
-            Clock::Processor => machine::cpu_time()
-                .zip(before)
-                .map_or(f64::NAN, |(after, before)| 1e6 * (after - before)),
-        };
-        time / case.tasks() as f64
-    };
-    (0..case.runs).map(sample).collect()
+    let per_task = |nanos: f64| nanos / case.tasks() as f64;
+    match case.clock {
+        Clock::Wall => (0..case.runs)
+            .map(|_| per_task(peers::timed(|| run(None)).0.as_nanos() as f64))
+            .collect(),
+        Clock::Processor => {
+            // The system adds the time of a thread up when that stops, or every few milliseconds: so all runs
+            // together, and a rest after them.
+            let before = machine::cpu_time();
+            (0..case.runs).for_each(|_| run(None));
+            thread::sleep(REST);
+            let time = machine::cpu_time().zip(before).map(|(after, before)| after - before);
+            vec![per_task(1e6 * time.unwrap_or(f64::NAN) / case.runs as f64)]
+        }
+    }
 }
 
 /// What a task does.

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn strands_beyond_the_ids_lock_fat_and_know_what_they_hold() {
     let mut foreign: Vec<_> = std::iter::from_fn(|| {
         let guard = strand::enter_foreign();

@@ -7,10 +7,17 @@ use raddle_lock::{Mutex, ObjectHeader, stats};
 
 /// Ten million with `RADDLE_LOCK_MANY=10000000`.
 fn many() -> usize {
-    std::env::var("RADDLE_LOCK_MANY").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)
+    std::env::var("RADDLE_LOCK_MANY").ok().and_then(|n| n.parse().ok()).unwrap_or(if cfg!(miri) {
+        10
+    } else {
+        2_000
+    })
 }
 
 fn resident_bytes() -> Option<usize> {
+    if cfg!(miri) {
+        return None; // That would be Miri's own memory.
+    }
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4096)
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn sixteen_threads_lose_no_increment() {
-    const THREADS: usize = 16;
-    const ROUNDS: usize = 20_000;
+    const THREADS: usize = if cfg!(miri) { 4 } else { 16 };
+    const ROUNDS: usize = if cfg!(miri) { 30 } else { 20_000 };
     // Two counters that a broken lock would let drift apart.
     let counters = Arc::new(Mutex::new((0, 0)));
     let threads: Vec<_> = (0..THREADS)
@@ -40,17 +40,18 @@ fn sixteen_threads_lose_no_increment() {
 
 #[test]
 fn through_lock_api_too() {
+    const ROUNDS: usize = if cfg!(miri) { 30 } else { 5_000 };
     let counter = Arc::new(lock_api::Mutex::<RawThinLock, _>::new(0));
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let counter = Arc::clone(&counter);
-            thread::spawn(move || (0..5_000).for_each(|_| *counter.lock() += 1))
+            thread::spawn(move || (0..ROUNDS).for_each(|_| *counter.lock() += 1))
         })
         .collect();
     for thread in threads {
         thread.join().unwrap();
     }
-    assert_eq!(*counter.lock(), 20_000);
+    assert_eq!(*counter.lock(), 4 * ROUNDS);
     let guard = counter.lock();
     assert!(counter.is_locked());
     assert!(counter.try_lock_for(Duration::from_millis(1)).is_none());

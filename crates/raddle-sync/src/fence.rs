@@ -113,7 +113,9 @@ mod real {
 
     #[cold]
     fn decide() -> u8 {
-        let portable = std::env::var_os("RADDLE_FENCE").is_some_and(|v| v == "portable");
+        // Miri has no such barrier; with real fences it sees what they order.
+        let portable =
+            cfg!(miri) || std::env::var_os("RADDLE_FENCE").is_some_and(|v| v == "portable");
         let mode = if !portable && barrier::register() { PROCESS_WIDE } else { PORTABLE };
         match MODE.compare_exchange(UNDECIDED, mode, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => mode,

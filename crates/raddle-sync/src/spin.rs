@@ -40,7 +40,8 @@ impl Backoff {
     pub fn spin(&mut self) {
         if self.step < SPIN_STEPS {
             // Under a model every pause is a branch of the search, and one says as much as many.
-            let pauses = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 1 << self.step };
+            let pauses =
+                if cfg!(any(miri, raddle_loom, raddle_shuttle)) { 1 } else { 1 << self.step };
             for _ in 0..pauses {
                 hint::spin_loop();
             }

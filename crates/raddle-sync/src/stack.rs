@@ -97,6 +97,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no stack in one piece")]
     fn what_is_left_shrinks_by_what_is_used() {
         let size = 1 << 20;
         let thread = std::thread::Builder::new().stack_size(size).spawn(|| {

@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn ids_of_ended_threads_are_used_again() {
         // More threads than ids would take far too long; that ids stay small shows the same.
-        let largest = (0..500)
+        let largest = (0..if cfg!(miri) { 20 } else { 500 })
             .map(|_| thread::spawn(|| current().unwrap().get()).join().unwrap())
             .max()
             .unwrap();
@@ -458,7 +458,7 @@ mod tests {
         assert!(with_local(Local::irregular) > 0, "what it held may turn up on this thread");
         // SAFETY: this thread holds nothing that it did not take under its name.
         with_local(|local| unsafe { local.remove_irregular() });
-        for _ in 0..200 {
+        for _ in 0..if cfg!(miri) { 10 } else { 200 } {
             let id = thread::spawn(current).join().unwrap();
             assert!(id != retired && id != retired_too, "{id:?} was retired");
         }

@@ -6,6 +6,8 @@ use raddle_sync::atomic::{AtomicU32, Ordering, fence as full_fence};
 use raddle_sync::{fence, spin::Backoff, thread};
 use std::sync::Arc;
 
+const ROUNDS: u32 = if cfg!(miri) { 100 } else { 20_000 };
+
 /// One round's two words, each on a cache line of its own so that the store has to wait for it.
 #[repr(align(128))]
 #[derive(Default)]
@@ -60,11 +62,11 @@ fn light_and_heavy_see_each_other() {
         return; // No process-wide barrier here; the portable form is the next test.
     }
     assert!(fence::process_wide());
-    assert_eq!(misses(20_000, fence::light, fence::heavy), 0);
+    assert_eq!(misses(ROUNDS, fence::light, fence::heavy), 0);
 }
 
 #[test]
 fn a_full_fence_and_heavy_see_each_other() {
     fence::init();
-    assert_eq!(misses(20_000, || full_fence(Ordering::SeqCst), fence::heavy), 0);
+    assert_eq!(misses(ROUNDS, || full_fence(Ordering::SeqCst), fence::heavy), 0);
 }
