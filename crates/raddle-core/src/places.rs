@@ -285,6 +285,17 @@ impl Bits {
         None
     }
 
+    /// Takes a worker out (S2), the next one below `from` that is there, then from the highest on.
+    pub(crate) fn take_below(&self, from: usize) -> Option<usize> {
+        let workers = self.0.len() * 64;
+        let from = from.min(workers);
+        (0..from).rev().chain((from..workers).rev()).find(|&worker| {
+            // ORD: a hint; `take` decides.
+            let (word, bit) = self.bit(worker);
+            word.load(Ordering::Relaxed) & bit != 0 && self.take(worker)
+        })
+    }
+
     pub(crate) fn has(&self, worker: usize) -> bool {
         let (word, bit) = self.bit(worker);
         // ORD: Acquire pairs with whoever took the bit.

@@ -336,6 +336,17 @@ impl Injector {
         Some(batch)
     }
 
+    /// Takes the newest task.
+    pub(crate) fn take_newest(&self) -> Option<Task> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut list = self.list.lock();
+        let task = list.last?;
+        self.unlink(&mut list, task);
+        Some(task)
+    }
+
     /// Takes this task out if it is still here.
     ///
     /// # Safety

@@ -49,6 +49,10 @@ impl Region {
             shared.places.hosts.set(self.index);
         }
         shared.stats.given.add();
+        if self.ring.has_work() && shared.is_crowded() {
+            // Where others can take the newest of them.
+            shared.inject_again(std::iter::from_fn(|| self.ring.steal()));
+        }
         shared.give_place(self, Waker::Idle);
         if self.owned.hosts.get() {
             shared.unstrand();

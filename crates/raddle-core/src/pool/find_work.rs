@@ -68,8 +68,18 @@ impl Region {
         }
         self.open_mail()
             .or_else(|| self.ring.pop().map(Work::Task))
-            .or_else(|| self.grab())
+            .or_else(|| if self.shared().is_crowded() { self.alternate() } else { self.grab() })
             .or_else(|| self.steal(eager))
+    }
+
+    /// One task, by turns the newest and the oldest. Where many threads wait already, what is left to do had better let
+    /// some of them go on than wait, too: that may be at either end.
+    fn alternate(&self) -> Option<Work> {
+        let injector = &self.shared().injector;
+        if self.owned.tick.get() % 2 == 0 {
+            return injector.take_newest().map(Work::Task);
+        }
+        injector.take::<1>()?.into_iter().next().map(Work::Task)
     }
 
     /// What a wait may take on: see `wait`. Anything, if it was `claimed` for that.

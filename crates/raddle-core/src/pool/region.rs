@@ -263,7 +263,7 @@ fn layout() -> Layout {
 }
 
 /// `SIZE` bytes of zeroes at a multiple of `SIZE`, committed on first touch.
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 fn map_zeroed() -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -292,13 +292,13 @@ fn map_zeroed() -> io::Result<NonNull<u8>> {
 /// # Safety
 ///
 /// Once, with nobody using the memory.
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 unsafe fn unmap(base: NonNull<u8>) {
     // SAFETY: the whole of a mapping of `map_zeroed` (contract).
     unsafe { libc::munmap(base.as_ptr().cast(), SIZE) };
 }
 
-#[cfg(not(unix))]
+#[cfg(not(all(unix, not(miri))))]
 fn map_zeroed() -> io::Result<NonNull<u8>> {
     // SAFETY: the size is not zero.
     let base = unsafe { std::alloc::alloc_zeroed(layout()) };
@@ -310,7 +310,7 @@ fn map_zeroed() -> io::Result<NonNull<u8>> {
 /// # Safety
 ///
 /// Once, with nobody using the memory.
-#[cfg(not(unix))]
+#[cfg(not(all(unix, not(miri))))]
 unsafe fn unmap(base: NonNull<u8>) {
     // SAFETY: allocated with this layout.
     unsafe { std::alloc::dealloc(base.as_ptr(), layout()) };

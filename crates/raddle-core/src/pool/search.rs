@@ -131,9 +131,11 @@ impl Region {
             shared.give_number(number);
         }
         self.owned.hold.set(Hold::None);
+        self.elsewhere.lie_down();
         shared.places.parked.set(self.index);
         let look = shared.places.give(searching);
         if shared.look(look) && self.wake_up() || self.has_mail() && self.wake_for_mail() {
+            self.elsewhere.release();
             return Slept::Searching;
         }
         if shared.places.has_stranded() {

@@ -82,6 +82,8 @@ pub(crate) struct Shared {
     /// Of threads that have been started, to be waited for at the end.
     handles: Mutex<Vec<thread::JoinHandle<()>>>,
     refusal: Refusal,
+    /// Below this worker the next host is looked for.
+    next_host: AtomicUsize,
     /// The threads go once there is nothing left to do.
     terminating: AtomicBool,
     /// There is nothing left to do.
@@ -134,6 +136,7 @@ impl Shared {
             regions: Regions::new(workers),
             handles: Mutex::default(),
             refusal: Refusal::default(),
+            next_host: AtomicUsize::new(usize::MAX),
             terminating: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             oversubscribed: threads > processors,
@@ -248,6 +251,12 @@ impl Shared {
     /// How many threads there are at the moment.
     pub(crate) fn present(&self) -> usize {
         self.threads() + self.config.spares - self.places.vacant.len()
+    }
+
+    /// Whether so many threads wait that there may soon be none to take their places.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let spares = self.config.spares;
+        spares > 0 && self.places.vacant.len() < spares - spares / 4
     }
 
     // --- places ---
@@ -365,8 +374,14 @@ impl Shared {
     }
 
     /// Has a thread that waits take something on, with a claimed place. False: there is none.
+    ///
+    /// Each time another one, and threads of the pool last: what is taken on may wait for what lies beneath, and that is
+    /// more often found on stacks that have been there for long, or have taken on much.
     fn wake_host(&self, waker: Waker) -> bool {
-        let Some(worker) = self.places.hosts.take_lowest() else { return false };
+        // ORD: a hint.
+        let from = self.next_host.load(Ordering::Relaxed);
+        let Some(worker) = self.places.hosts.take_below(from) else { return false };
+        self.next_host.store(worker, Ordering::Relaxed);
         if self.config.waits == Waits::Substitute {
             self.stats.host();
         }

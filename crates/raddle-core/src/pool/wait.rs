@@ -172,6 +172,7 @@ impl Region {
             return false;
         }
         let may_host = at.is_some() && !goal.is_alone() && self.has_room();
+        self.elsewhere.lie_down();
         self.owned.hosts.set(may_host);
         self.lane.note(EventKind::Park, 0, NOTHING);
         match goal {

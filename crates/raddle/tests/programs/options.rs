@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// How many spare threads pools have: see `world::builder`.
+const SPARES: usize = 2048;
+
 /// What programs may contain; each has a name, to be switched off by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -101,7 +104,8 @@ usage: cargo test -p raddle --test programs -- [OPTION]..
   --size N              about so many statements; by default each seed has its own
   --without A,B / --only A,B   leave out, or leave out all but (see Choice in options.rs)
   --global N            threads of the global pool, if not those of --threads
-  --spare N             so many threads more for pools, in the stead of those that wait
+  --spare N             so many spare threads for pools at most (by default 2048, not the 256 that pools
+                        have of themselves: see world.rs)
   --times N             each program so often
   --limit-seconds N     how long a program may take before it counts as hanging (by default 10)
   --oversubscribe N     so many processes at once (by default 2)
@@ -144,7 +148,7 @@ impl Options {
             size: None,
             features: Features::ALL,
             global: None,
-            spare: 0,
+            spare: SPARES,
             times: 1,
             limit: Duration::from_secs(10),
             processes: 2,
@@ -225,7 +229,7 @@ impl Options {
         if let Some(global) = self.global {
             args.extend(["--global".into(), global.to_string()]);
         }
-        if self.spare > 0 {
+        if self.spare != SPARES {
             args.extend(["--spare".into(), self.spare.to_string()]);
         }
         if self.features != Features::ALL {

@@ -39,14 +39,12 @@ pub(crate) const OVER: u32 = u32::MAX;
 
 /// How the pools of programs are set up: the one place for policies, `waits` or `max_spare_threads` say.
 pub(crate) fn builder(threads: usize) -> PoolBuilder {
-    let builder = Pool::builder().threads(threads);
-    match SPARE.load(SeqCst) {
-        0 => builder,
-        most => builder.max_spare_threads(most),
-    }
+    Pool::builder().threads(threads).max_spare_threads(SPARE.load(SeqCst))
 }
 
-/// How many threads more a pool may have in the stead of those that wait: see `--spare`.
+/// How many threads more a pool may have in the stead of those that wait: see `--spare`. Enough for the largest programs: at
+/// the cap, which is 256 by default, threads that wait take on what may wait for what they do, and then some of these
+/// programs end no more.
 pub(crate) static SPARE: AtomicUsize = AtomicUsize::new(0);
 
 fn many<T>(count: usize, new: impl Fn() -> T) -> Vec<T> {
