@@ -31,7 +31,7 @@ unsafe impl Sync for Monitor {}
 /// Has so many threads do so many rounds each.
 pub(crate) fn mix(threads: usize, rounds: usize) {
     let (threads, rounds) =
-        if cfg!(miri) { (threads.min(3), rounds / 200) } else { (threads, rounds) };
+        if cfg!(miri) { (threads.min(3), rounds / 400) } else { (threads, rounds) };
     let shared = Arc::new(Shared::default());
     let handles: Vec<_> = (0..threads)
         .map(|n| {
