@@ -38,6 +38,8 @@ pub(crate) mod tracing;
 use std::cell::Cell;
 use std::ptr;
 
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) use self::follow::on_activation;
 pub(crate) use self::follow::{Baggage, Entered, Trail};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::follow::{Follow, follow};

@@ -21,6 +21,7 @@ use raddle_sync::fence::light;
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
+use crate::local;
 use crate::places::{Bits, Look, Places};
 use crate::pool::builder::{ThreadHooks, Waits};
 use crate::pool::gate::GateHandle;
@@ -112,8 +113,9 @@ const ID_BLOCK: u64 = 1 << 12;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+        local::on_activation(super::heed_followers);
         #[cfg(feature = "tracing")]
-        crate::local::tracing::listen();
+        local::tracing::listen();
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
         let workers = threads + guests + config.spares;
