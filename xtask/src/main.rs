@@ -4,6 +4,7 @@
 //! the Rust toolchain, `asan` and `valgrind`, are commands only.
 
 mod page;
+mod rooms;
 mod sanitize;
 mod steps;
 
