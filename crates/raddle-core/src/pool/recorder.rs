@@ -72,7 +72,7 @@ pub(crate) struct Lane {
     tasks: AtomicBool,
 }
 
-/// Pools that record: so that who enters a pool need not read the clock before he knows which it is.
+/// Pools that record: so that whoever enters a pool need not read the clock before it knows which it is.
 static RECORDING: AtomicUsize = AtomicUsize::new(0);
 
 /// A time stamp now, if anybody records.

@@ -178,7 +178,7 @@ impl Shared {
 
     // --- threads ---
 
-    /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, whom the
+    /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, which the
     /// caller has counted (P2).
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
         let me = self.me.upgrade().ok_or_else(|| io::Error::other("the pool has gone"))?;
