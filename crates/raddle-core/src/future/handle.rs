@@ -24,11 +24,11 @@ use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
 /// when they are dropped.)
 ///
 /// ```
-/// use raddle_core::{Future, spawn};
+/// use raddle::{Future, spawn};
 ///
 /// let sum = spawn(|| 6 * 7).map(|n| n + 1).flat_map(|n| spawn(move || n * 2));
 /// assert_eq!(sum.wait()?, 86);
-/// # Ok::<(), raddle_core::Failure>(())
+/// # Ok::<(), raddle::Failure>(())
 /// ```
 #[must_use = "dropping a future drops its value; what produces it goes on all the same"]
 pub struct Future<T>(pub(crate) Repr<T>);
@@ -143,7 +143,7 @@ impl<T> Future<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let Ok(result) = Future::ready(7).wait_timeout(Duration::ZERO) else { unreachable!() };
     /// assert_eq!(result.unwrap(), 7);
@@ -187,7 +187,7 @@ impl<T> Future<T> {
     /// operation that made this future is not run any more, unless it is running.
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Future, Killed, Promise};
+    /// use raddle::{FailureKind, Future, Killed, Promise};
     ///
     /// assert_eq!(Future::ready(1).kill(), Killed::TooLate);
     ///
@@ -210,7 +210,7 @@ impl<T> Future<T> {
     /// Costs nothing.
     ///
     /// ```
-    /// use raddle_core::Promise;
+    /// use raddle::Promise;
     ///
     /// let (promise, future) = Promise::<()>::new();
     /// future.masked().interrupt("stop");

@@ -76,7 +76,7 @@ static HEED: OnceLock<fn()> = OnceLock::new();
 ///
 /// ```
 /// use std::cell::Cell;
-/// use raddle_core::{Follow, follow, spawn};
+/// use raddle::{Follow, follow, spawn};
 ///
 /// thread_local! { static REQUEST: Cell<u32> = const { Cell::new(0) }; }
 ///

@@ -257,7 +257,7 @@ impl Capture for Context {
 /// are not in it. What else follows tasks ([`follow`](crate::follow())) is.
 ///
 /// ```
-/// use raddle_core::{Snapshot, scope_local};
+/// use raddle::{Snapshot, scope_local};
 ///
 /// scope_local! { static USER: String; }
 ///
