@@ -6,6 +6,7 @@
 mod arm;
 mod miri;
 mod page;
+mod rooms;
 mod sanitize;
 mod steps;
 

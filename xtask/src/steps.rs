@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, miri, page, sanitize};
+use crate::{arm, miri, page, rooms, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,6 +36,11 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "programs", what: "20,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
+    Step {
+        name: "rooms",
+        what: "arrows run down, atomics by the seam, files short",
+        run: rooms::rooms,
+    },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
     Step { name: "loom", what: "small models, explored systematically", run: loom },
     Step { name: "shuttle", what: "larger models, at random", run: shuttle },

@@ -195,7 +195,7 @@ impl<'a> Machine<'a> {
         if !self.workers[me].asked {
             return 0;
         }
-        // What is forked from a stolen job is its owner's to help with, if he sleeps meanwhile.
+        // What is forked from a stolen job is its owner's to help with, if it sleeps meanwhile.
         let served = self.workers[me].stack.iter().rev().find_map(|item| match item {
             Item::Base { owner, .. } => Some(*owner),
             _ => None,

@@ -99,7 +99,7 @@ pub(crate) struct Slot {
     /// `PENDING` unless the job was stolen; outside the job so that setting it never touches the
     /// frame that the owner then leaves.
     pub(crate) done: AtomicU32,
-    /// Who stole the job, and at which depth of his stack it runs: see [`Thief`].
+    /// Who stole the job, and at which depth of the thief's stack it runs: see [`Thief`].
     pub(crate) thief: AtomicU32,
 }
 
@@ -466,7 +466,7 @@ impl ForkStack {
         self.limit.store(ATTENTION, Ordering::Relaxed);
     }
 
-    /// Makes the private jobs public without the owner, all of them: he is busy for long, and the
+    /// Makes the private jobs public without the owner, all of them: it is busy for long, and the
     /// fence is dear. False: somebody else is at it, or the owner moved, or there is nothing.
     pub(crate) fn escalate(&self) -> bool {
         // ORD: Acquire/Release only so that one escalation follows another.

@@ -33,14 +33,14 @@ impl Worker {
     /// given.
     ///
     /// ```
-    /// fn fib(worker: &raddle_core::Worker, n: u32) -> u64 {
+    /// fn fib(worker: &raddle::Worker, n: u32) -> u64 {
     ///     if n < 2 {
     ///         return n.into();
     ///     }
     ///     let (a, b) = worker.join(|w| fib(w, n - 1), |w| fib(w, n - 2));
     ///     a + b
     /// }
-    /// assert_eq!(raddle_core::Pool::global().run(|worker| fib(worker, 20)), 6765);
+    /// assert_eq!(raddle::Pool::global().run(|worker| fib(worker, 20)), 6765);
     /// ```
     #[doc(alias = "fork")]
     #[inline(always)]
@@ -87,7 +87,7 @@ impl Worker {
 /// As [`Worker::join`]; and from outside, if the global pool cannot be built.
 ///
 /// ```
-/// let (a, b) = raddle_core::join(|| 1 + 1, || 2 + 2);
+/// let (a, b) = raddle::join(|| 1 + 1, || 2 + 2);
 /// assert_eq!((a, b), (2, 4));
 /// ```
 #[inline]

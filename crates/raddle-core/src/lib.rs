@@ -2,21 +2,22 @@
 //!
 //! Most programs use this through the crate `raddle`, which has the tutorial.
 //!
-//! Bottom up, arrows pointing down only:
+//! Each floor names those beneath it; `cargo xtask rooms` has the arrows that run up all the same.
 //!
 //! ```text
-//!   join  scope  spawn        what users call
-//!     \     |    /  \
-//!       pool         future   workers and guests; a value that will be there
-//!         |             |
-//!       sleep           |     who searches, who sleeps
-//!      /  |  \          |
-//!  deque queue latch  state  claim    one protocol each, model-checked
-//!      \  |
-//!       job   local            what is run, and its context
+//!   join  scope  trace      spawn        what users call
+//!         \     |           /    |
+//!          \    |      future    |        a value that will be there
+//!           \   |     /          |
+//!              pool                       workers, guests, spare threads; what waits run
+//!               |
+//!             local                       the context of the running code
+//!               |
+//!    deque  queue  latch  places          one protocol each, model-checked
+//!    claim  running  record  job
 //! ```
 //!
-//! Under `--cfg raddle_loom` and `--cfg raddle_shuttle` the crate is the bottom row and `future`, together with
+//! Under `--cfg raddle_loom` and `--cfg raddle_shuttle` the crate is the protocols, `local` and `future`, together with
 //! the models that check them.
 
 #![cfg_attr(

@@ -36,13 +36,13 @@
 //!   searcher already; one that takes its own bit back is nobody's.
 //! - **S3** A producer in its slow path lowers `limit`, runs a SeqCst fence, then loads the counts;
 //!   a sleeper changes the counts, runs a SeqCst fence, then raises `limit`. So a raise that is
-//!   overwritten belongs to a sleeper whom the producer sees, and asks for again.
+//!   overwritten belongs to a sleeper that the producer sees, and asks for again.
 //! - **S4** Places that nobody can be found for are *stranded*: neither idle nor held, so that no producer asks in vain.
 //!   Stranding adds to `stranded`, then looks for bits; a worker sets its bit, then looks at `stranded`
 //!   (both SeqCst). So one of them puts the places back.
 //!
 //! A worker that finds the searchers' cap reached goes to sleep without a search of its own: the
-//! searchers look for it.
+//! searchers look for it. `places.md` has the argument in full, and what was measured.
 //!
 //! The division into places and threads is that of Go's scheduler (its P and M); compensation for threads that
 //! wait is the JDK's `ManagedBlocker`.

@@ -58,7 +58,7 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// ```
 /// let mut parts = vec![0_u64; 8];
-/// raddle_core::scope(|s| {
+/// raddle::scope(|s| {
 ///     for (i, part) in parts.iter_mut().enumerate() {
 ///         s.spawn(move |_| *part = (i as u64).pow(2));
 ///     }
@@ -69,7 +69,7 @@ impl fmt::Debug for Scope<'_> {
 /// What a task borrows must outlive the scope:
 ///
 /// ```compile_fail
-/// raddle_core::scope(|s| {
+/// raddle::scope(|s| {
 ///     let local = 1;
 ///     s.spawn(|_| println!("{local}"));
 /// });

@@ -2,14 +2,14 @@
 //! `raddle-trace`.
 //!
 //! ```
-//! use raddle_core::{Pool, trace::TraceLevel};
+//! use raddle::{Pool, trace::TraceLevel};
 //!
 //! let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
 //! pool.run(|worker| worker.join(|_| 1, |_| 2));
 //! let trace = pool.trace();
 //! assert_eq!(trace.phases().len(), 1);
 //! println!("{}", trace.summary());
-//! # Ok::<(), raddle_core::PoolBuildError>(())
+//! # Ok::<(), raddle::PoolBuildError>(())
 //! ```
 
 pub use raddle_trace::{Trace, TraceLevel};

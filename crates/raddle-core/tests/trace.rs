@@ -209,7 +209,7 @@ fn a_full_ring_keeps_the_newest_or_the_oldest_and_counts_the_rest() {
 #[test]
 fn sleeping_workers_are_parked_and_woken_ones_are_told_by_whom() {
     let pool = pool(TraceLevel::Phase);
-    // The one that sleeps may be the one that sits out for the guest, and then nobody is woken.
+    // The guest may have the place of the one that sleeps, and then nobody is woken.
     for round in 0.. {
         assert!(round < 10_000, "nobody has ever been woken");
         // Until a worker sleeps, and has been seen to.

@@ -143,7 +143,7 @@ impl Local {
         self.taken.get().wrapping_sub(self.let_go.get())
     }
 
-    /// A count that whoever locks keeps as he likes, with this promise: while it is zero, everything
+    /// A count that whoever locks keeps as it likes, with this promise: while it is zero, everything
     /// this thread holds was taken by the strand that runs now. It is at least one on a foreign
     /// strand, and on a thread on which a foreign strand was abandoned.
     #[inline(always)]

@@ -60,7 +60,7 @@ fn main() {
         scope(|s| s.spawn(|_| println!("a scope's task: {}", outgoing())));
         (spawn(outgoing), answered.map(|()| outgoing()))
     };
-    // Whoever runs them, and whatever he is about.
+    // Whoever runs them, and whatever else it is about.
     let _grace = request("grace", 8).attach();
     promise.set(());
     let task = task.wait().expect("it does not fail");

@@ -1,6 +1,6 @@
 //! Three stages for each text, a future for each stage: a stage is spawned before its input is there
 //! and waits for it. Waiting inside the pool starves nobody: the waiting thread runs the stage it
-//! waits for, or other work.
+//! waits for, or has another thread work in its place.
 //!
 //! `cargo run --release -p raddle --example pipeline_of_futures`
 

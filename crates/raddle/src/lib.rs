@@ -9,6 +9,8 @@
 //! | several futures, all or the first of them | [`collect`](fn@collect), [`first`], [`select`] |
 //! | a value that all tasks of a request see | [`scope_local!`] |
 //! | a number of threads, stacks or hooks of your own | [`Pool::builder`] |
+//! | a call that blocks outside of raddle | [`blocking`] |
+//! | something to be called on every thread of a pool | [`broadcast`](fn@broadcast) |
 //! | a lock that takes four bytes | [`lock::Mutex`] |
 //!
 //! Nothing has to be set up: from outside of a pool all of these use [`Pool::global`], which is built
@@ -107,8 +109,7 @@
 //! - A closure that returns a `Result` makes a `Future<Result<T, E>>`, whose `wait()` gives a result in
 //!   a result: `future.wait()??` in a function that fails with [`Failure`], into which every error
 //!   converts.
-//! - Waiting inside of a pool starves nobody: a worker that waits runs the task itself if it has not
-//!   started, and other work if it has. A task that waits for itself fails with
+//! - Waiting inside of a pool starves nobody: see [below](#waiting). A task that waits for itself fails with
 //!   [`FailureKind::Cycle`].
 //! - [`Future::kill`] fails the future at once. A task that has not started never does; one that runs can
 //!   ask [`killed`] now and then.
@@ -185,17 +186,46 @@
 //! ```
 //!
 //! - **The caller takes part.** [`Pool::run`] calls its closure on the calling thread, at once, as a
-//!   *guest* whose forks the pool's threads steal; so do [`join`] and [`scope`] from outside. While a
-//!   guest works, one thread of the pool sits out: `threads` bounds how many work at once, the guest
-//!   included. On a pool of one thread a guest works alone.
-//! - There are places for as many guests as the pool has threads, and for 64 at most. Who finds none
-//!   free hands its closure to the pool and blocks.
+//!   *guest* whose forks the pool's threads steal; so do [`join`] and [`scope`] from outside. `threads` is the number of
+//!   *places*: so many threads work at once, guests included. On a pool of one thread a guest works alone.
+//! - If no place is free, or others wait for one, the closure is queued for the pool and its caller blocks.
 //! - **Idle threads leave** after [`keep_alive`](PoolBuilder::keep_alive), 30 seconds unless you say
 //!   otherwise, and are started again when there is work. Until then they sleep and use no processor time.
 //! - **Hooks** are called round every spawned future, on the thread that runs it, not round forks and
-//!   tasks of a scope: a call would cost more than most of those do.
+//!   tasks of a scope: a call would cost more than most of those do. Others are called when a thread of the pool
+//!   starts and leaves: [`on_thread_start`](PoolBuilder::on_thread_start).
 //! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
 //!   many as the machine has processors for this program.
+//!
+//! # Waiting
+//!
+//! A thread of a pool that waits runs what it waits for, on top of its own stack, and nothing else: of a [`join`] what was
+//! forked from the half that another thread has, of a [`scope`] its tasks, of a future its task and those upstream of it that
+//! nobody has started. If there is nothing of the kind it blocks, and another thread works in its place, a spare one if need
+//! be. So a program that would end with a thread for each task ends on a pool of one thread:
+//!
+//! ```
+//! use raddle::{Pool, Promise};
+//!
+//! let pool = Pool::new(1)?;
+//! let (promise, future) = Promise::new();
+//! let waits = pool.spawn(move || future.wait());
+//! drop(pool.spawn(move || promise.set(7)));
+//! assert_eq!(waits.wait()??, 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - So it is with [locks](lock) and conditions. What blocks elsewhere, in a system call, a channel or a lock of `std`, keeps
+//!   its place, unless it is called by way of [`blocking`].
+//! - A wait that is over goes on at once, for the rest of its task as one thread more than there are places if need be.
+//! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256 at most, or
+//!   [`max_spare_threads`](PoolBuilder::max_spare_threads). **If more threads are blocked at once** than that, or the system refuses
+//!   threads, those that wait take on unrelated work; then a task that lands on the stack of what it waits for
+//!   fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
+//! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads.
+//! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind
+//!   [`within`](Future::within), [`interrupt_after`](Future::interrupt_after), [`first`] or [`select`] run that.
+//! - A process that was forked has none of the threads of its parent's pools. To use one there panics, and says why.
 //!
 //! # Context that follows tasks
 //!
@@ -270,15 +300,16 @@
 //! | `ThreadPoolBuilder` | [`Pool::builder`], [`Pool::new`] | 0 threads is an error; for the default say nothing |
 //! | `build_global` | `RADDLE_NUM_THREADS` | there is no call for it |
 //! | `ThreadPool::install` | [`Pool::run`] | stays on the calling thread, and gives a [`Worker`] |
-//! | `pool.join(a, b)` | `pool.run(\|w\| w.join(a, b))` | `a` and `b` are given a worker |
-//! | `pool.scope(f)` | `pool.run(\|_\| scope(f))` | |
+//! | `pool.join(a, b)`, `pool.scope(f)` | [`Pool::join`], [`Pool::scope`] | |
 //! | `pool.spawn(f)` | [`Pool::spawn`] | returns a [`Future`] |
 //! | `panic_handler` | [`Failure`], [`PoolBuilder::after_finish`] | |
-//! | `start_handler`, `exit_handler` | none | `before_start` and `after_finish` are for tasks, not for threads |
-//! | `current_num_threads` | [`Pool::num_threads`], [`Worker::num_threads`] | |
-//! | `current_thread_index` | [`Worker::index`] | guests have one too |
+//! | `start_handler`, `exit_handler` | [`PoolBuilder::on_thread_start`], [`PoolBuilder::on_thread_exit`] | spare threads call them too, guests do not |
+//! | `current_num_threads` | [`current_num_threads`], [`Pool::num_threads`] | |
+//! | `current_thread_index` | [`current_worker_index`] | the place's: it may change when a task waits, and guests have one too |
+//! | `broadcast`, `yield_now` | [`broadcast`](fn@broadcast), [`yield_now`] | |
+//! | waiting threads take on any work | [`Waits::Host`] | by default they run what they wait for, and give their place away |
 //! | `RAYON_NUM_THREADS` | `RADDLE_NUM_THREADS` | |
-//! | `spawn_fifo`, `scope_fifo`, `broadcast`, `yield_now` | none | |
+//! | `spawn_fifo`, `scope_fifo` | none | |
 //! | `par_iter` and all parallel iterators | none | |
 
 #![forbid(unsafe_code)]

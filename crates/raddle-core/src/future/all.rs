@@ -17,7 +17,7 @@ use crate::future::watch::{Watch, Watched};
 /// dropped. One allocation for each future that is not done, and a few more; none but the vector's if all are done.
 ///
 /// ```
-/// use raddle_core::{collect, spawn};
+/// use raddle::{collect, spawn};
 ///
 /// let squares = collect((0..4_u64).map(|n| spawn(move || n * n)));
 /// assert_eq!(squares.wait().unwrap(), [0, 1, 4, 9]);
@@ -34,7 +34,7 @@ pub fn collect<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) 
 /// As [`collect`], without the values.
 ///
 /// ```
-/// use raddle_core::{join_all, spawn};
+/// use raddle::{join_all, spawn};
 ///
 /// let () = join_all([spawn(|| 1), spawn(|| 2)]).wait().unwrap();
 /// ```
@@ -48,7 +48,7 @@ pub fn join_all<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>)
 /// Otherwise as [`collect`].
 ///
 /// ```
-/// use raddle_core::{Future, collect_results};
+/// use raddle::{Future, collect_results};
 ///
 /// let results = collect_results([Future::ready(1), Future::failed(std::fmt::Error)]);
 /// let good = results.wait().unwrap().into_iter().filter(Result::is_ok).count();
@@ -67,7 +67,7 @@ pub fn collect_results<T: Send + 'static>(
 /// A panic of `f` makes the future fail.
 ///
 /// ```
-/// use raddle_core::{spawn, traverse};
+/// use raddle::{spawn, traverse};
 ///
 /// let lengths = traverse(["warp", "and", "weft"], |word| spawn(move || word.len()));
 /// assert_eq!(lengths.wait().unwrap(), [4, 3, 4]);
@@ -87,7 +87,7 @@ pub fn traverse<A, T: Send + 'static>(
 /// Folds the values in the order of the futures, when all are there; or fails with the first failure, at once.
 ///
 /// ```
-/// use raddle_core::{fold, spawn};
+/// use raddle::{fold, spawn};
 ///
 /// let sum = fold((1..=4_u64).map(|n| spawn(move || n)), 0, |sum, n| sum + n);
 /// assert_eq!(sum.wait().unwrap(), 10);
@@ -269,7 +269,7 @@ impl<T: Send + 'static> Future<T> {
     /// Interrupts go to both.
     ///
     /// ```
-    /// use raddle_core::spawn;
+    /// use raddle::spawn;
     ///
     /// assert_eq!(spawn(|| 1).zip(spawn(|| "two")).wait().unwrap(), (1, "two"));
     /// ```
@@ -294,7 +294,7 @@ impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the values of both; or the first failure, at once.
     ///
     /// ```
-    /// use raddle_core::spawn;
+    /// use raddle::spawn;
     ///
     /// assert_eq!(spawn(|| 1).zip_with(spawn(|| 2), |a, b| a + b).wait().unwrap(), 3);
     /// ```

@@ -125,7 +125,7 @@ impl<T: Send + 'static> Future<T> {
     /// future, and one for each poll.
     ///
     /// ```
-    /// use raddle_core::{Future, spawn};
+    /// use raddle::{Future, spawn};
     ///
     /// let future = Future::from_async(async {
     ///     let word = spawn(|| "warp").await.unwrap();

@@ -109,7 +109,7 @@ impl<T: Send + 'static> Future<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use raddle_core::{FailureKind, Future};
+    /// use raddle::{FailureKind, Future};
     ///
     /// let late = Future::<u32>::never().within(Duration::from_millis(1));
     /// assert_eq!(late.wait().unwrap_err().kind(), FailureKind::TimedOut);
@@ -125,7 +125,7 @@ impl<T: Send + 'static> Future<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use raddle_core::{FailureKind, Promise};
+    /// use raddle::{FailureKind, Promise};
     ///
     /// let (promise, future) = Promise::<u32>::new();
     /// let late = future.interrupt_after(Duration::from_millis(1)).wait().unwrap_err();
@@ -155,7 +155,7 @@ impl<T: Send + 'static> Future<T> {
     /// the value is let go.
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Promise};
+    /// use raddle::{FailureKind, Promise};
     ///
     /// let (promise, future) = Promise::<u32>::new();
     /// let future = future.interruptible();

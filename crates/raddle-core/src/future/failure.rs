@@ -39,7 +39,7 @@ pub enum FailureKind {
 /// boxed error.
 ///
 /// ```
-/// use raddle_core::{FailureKind, spawn};
+/// use raddle::{FailureKind, spawn};
 ///
 /// let failure = spawn(|| -> u32 { panic!("out of wool") }).wait().unwrap_err();
 /// assert_eq!(failure.kind(), FailureKind::Panicked);
@@ -185,7 +185,7 @@ impl Failure {
     /// A failure of the kind `Error` that says just this.
     ///
     /// ```
-    /// let failure = raddle_core::Failure::message("the loom is broken");
+    /// let failure = raddle::Failure::message("the loom is broken");
     /// assert_eq!(failure.to_string(), "the loom is broken");
     /// ```
     pub fn message(text: impl Into<Cow<'static, str>>) -> Failure {
@@ -206,7 +206,7 @@ impl Failure {
     /// something else, or has clones, which share it.
     ///
     /// ```
-    /// use raddle_core::{Failure, FailureKind};
+    /// use raddle::{Failure, FailureKind};
     ///
     /// let failure = Failure::from("12a".parse::<u8>().unwrap_err());
     /// assert_eq!(failure.kind(), FailureKind::Error);

@@ -24,11 +24,11 @@ use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
 /// when they are dropped.)
 ///
 /// ```
-/// use raddle_core::{Future, spawn};
+/// use raddle::{Future, spawn};
 ///
 /// let sum = spawn(|| 6 * 7).map(|n| n + 1).flat_map(|n| spawn(move || n * 2));
 /// assert_eq!(sum.wait()?, 86);
-/// # Ok::<(), raddle_core::Failure>(())
+/// # Ok::<(), raddle::Failure>(())
 /// ```
 #[must_use = "dropping a future drops its value; what produces it goes on all the same"]
 pub struct Future<T>(pub(crate) Repr<T>);
@@ -112,13 +112,14 @@ impl<T> Future<T> {
     ///
     /// Tasks behind the future that have not been started are run by the waiting thread, if it is of their
     /// pool or may come in as a guest (for which the pool must not have been given a stack size of its
-    /// own). So waiting within a pool for what the pool has to do does not starve it; see also
-    /// [`PoolBuilder::compensate`](crate::PoolBuilder::compensate). What is behind a time limit or a race is left to other
-    /// threads, as it may be over sooner than the task.
+    /// own). If there is nothing of the kind, a thread of a pool gives its place to another one until the future is done: see
+    /// [`PoolBuilder::max_spare_threads`](crate::PoolBuilder::max_spare_threads). What is behind a time limit or a race is left
+    /// to other threads, as it may be over sooner than the task.
     ///
     /// # Errors
     ///
-    /// The future's failure; `Cycle` if this very thread is running the task that is waited for.
+    /// The future's failure; `Cycle` if this very thread is running the task that is waited for. (Without spare threads left, that
+    /// may be because the thread took on this wait while it waited: see [`Waits`](crate::Waits).)
     #[doc(alias = "touch")]
     #[doc(alias = "get")]
     #[doc(alias = "join")]
@@ -142,7 +143,7 @@ impl<T> Future<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let Ok(result) = Future::ready(7).wait_timeout(Duration::ZERO) else { unreachable!() };
     /// assert_eq!(result.unwrap(), 7);
@@ -186,7 +187,7 @@ impl<T> Future<T> {
     /// operation that made this future is not run any more, unless it is running.
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Future, Killed, Promise};
+    /// use raddle::{FailureKind, Future, Killed, Promise};
     ///
     /// assert_eq!(Future::ready(1).kill(), Killed::TooLate);
     ///
@@ -209,7 +210,7 @@ impl<T> Future<T> {
     /// Costs nothing.
     ///
     /// ```
-    /// use raddle_core::Promise;
+    /// use raddle::Promise;
     ///
     /// let (promise, future) = Promise::<()>::new();
     /// future.masked().interrupt("stop");
@@ -282,7 +283,7 @@ impl<T> Pending<T> {
             return Err(Failure::killed());
         }
         let node = ManuallyDrop::new(self).node;
-        // SAFETY: done, so the slot is full and the consumer's (F1), who is used up.
+        // SAFETY: done, so the slot is full and the consumer's (F1), which is used up.
         let result = unsafe { node.take(outcome) };
         // SAFETY: the slot is empty, and there is nothing downstream.
         unsafe { node.free::<T>() };

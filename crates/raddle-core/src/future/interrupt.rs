@@ -14,7 +14,7 @@ use crate::panics::discard;
 /// [`Interrupted`](FailureKind::Interrupted), or the failure that it was made from.
 ///
 /// ```
-/// use raddle_core::{Failure, FailureKind, Interrupt};
+/// use raddle::{Failure, FailureKind, Interrupt};
 ///
 /// let interrupt = Interrupt::from("the user closed the window");
 /// let failure = Failure::from(interrupt);

@@ -20,7 +20,7 @@ impl<T: Send + 'static> Future<T> {
     /// arrived there runs at once, as always. A task of the pool, and a few allocations more.
     ///
     /// ```
-    /// use raddle_core::{Pool, Promise};
+    /// use raddle::{Pool, Promise};
     ///
     /// let pool = Pool::builder().threads(1).thread_name(|_| "weaver".into()).build()?;
     /// let (promise, future) = Promise::new();

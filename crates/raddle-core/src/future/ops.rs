@@ -13,7 +13,7 @@ impl<T> Future<T> {
     /// A future that is done, with this value. Costs nothing.
     ///
     /// ```
-    /// assert!(raddle_core::Future::ready(3).is_done());
+    /// assert!(raddle::Future::ready(3).is_done());
     /// ```
     #[doc(alias = "value")]
     #[doc(alias = "successful")]
@@ -26,7 +26,7 @@ impl<T> Future<T> {
     /// A future that is done, without a value.
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Future};
+    /// use raddle::{FailureKind, Future};
     ///
     /// let future = Future::<u32>::failed(std::fmt::Error);
     /// assert_eq!(future.wait().unwrap_err().kind(), FailureKind::Error);
@@ -45,7 +45,7 @@ impl<T> Future<T> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// assert!(Future::<u32>::never().wait_timeout(Duration::from_millis(1)).is_err());
     /// ```
@@ -56,7 +56,7 @@ impl<T> Future<T> {
     /// A future that is done, with this result.
     ///
     /// ```
-    /// let future = raddle_core::Future::from_result("7".parse::<u32>());
+    /// let future = raddle::Future::from_result("7".parse::<u32>());
     /// assert_eq!(future.wait().unwrap(), 7);
     /// ```
     #[doc(alias = "const")]
@@ -70,7 +70,7 @@ impl<T> Future<T> {
     /// [`spawn`](crate::spawn()).
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Future};
+    /// use raddle::{FailureKind, Future};
     ///
     /// let future = Future::run(|| "x".parse::<u32>().unwrap());
     /// assert_eq!(future.wait().unwrap_err().kind(), FailureKind::Panicked);
@@ -103,7 +103,7 @@ impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the value.
     ///
     /// ```
-    /// assert_eq!(raddle_core::Future::ready(20).map(|n| n + 1).wait().unwrap(), 21);
+    /// assert_eq!(raddle::Future::ready(20).map(|n| n + 1).wait().unwrap(), 21);
     /// ```
     #[doc(alias = "thenApply")]
     #[doc(alias = "then")]
@@ -116,7 +116,7 @@ impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the value, if it can: an error makes the future fail.
     ///
     /// ```
-    /// let future = raddle_core::Future::ready("12").and_then(|text| text.parse::<u32>());
+    /// let future = raddle::Future::ready("12").and_then(|text| text.parse::<u32>());
     /// assert_eq!(future.wait().unwrap(), 12);
     /// ```
     #[doc(alias = "mapTry")]
@@ -136,7 +136,7 @@ impl<T: Send + 'static> Future<T> {
     /// before. A recursion in tail position takes constant memory and stack:
     ///
     /// ```
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// fn countdown(n: u32) -> Future<u32> {
     ///     if n == 0 { Future::ready(0) } else { Future::ready(n - 1).flat_map(countdown) }
@@ -157,7 +157,7 @@ impl<T: Send + 'static> Future<T> {
     /// The value if `keep` says so, otherwise the failure `Empty`.
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Future};
+    /// use raddle::{FailureKind, Future};
     ///
     /// let even = |n: &u32| n % 2 == 0;
     /// assert_eq!(Future::ready(2).filter(even).wait().unwrap(), 2);
@@ -172,7 +172,7 @@ impl<T: Send + 'static> Future<T> {
     /// When it is done, without the value.
     ///
     /// ```
-    /// let (): () = raddle_core::Future::ready(3).unit().wait().unwrap();
+    /// let (): () = raddle::Future::ready(3).unit().wait().unwrap();
     /// ```
     #[doc(alias = "voided")]
     #[doc(alias = "void")]
@@ -185,7 +185,7 @@ impl<T: Send + 'static> Future<T> {
     /// The future that `f` makes of the result, whichever it is.
     ///
     /// ```
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let future = Future::<u32>::failed(std::fmt::Error);
     /// let text = future.transform(|result| Future::ready(result.map_or_else(|e| e.to_string(), |n| n.to_string())));
@@ -206,7 +206,7 @@ impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the result, whichever it is.
     ///
     /// ```
-    /// let future = raddle_core::Future::ready(1).map_result(|result| result.map(|n| n + 1));
+    /// let future = raddle::Future::ready(1).map_result(|result| result.map(|n| n + 1));
     /// assert_eq!(future.wait().unwrap(), 2);
     /// ```
     #[doc(alias = "biMap")]
@@ -222,7 +222,7 @@ impl<T: Send + 'static> Future<T> {
     /// The value, or what `f` makes of the failure.
     ///
     /// ```
-    /// use raddle_core::{Failure, Future};
+    /// use raddle::{Failure, Future};
     ///
     /// let future = Future::<u32>::failed(std::fmt::Error).recover(|_| Ok(0));
     /// assert_eq!(future.wait().unwrap(), 0);
@@ -242,7 +242,7 @@ impl<T: Send + 'static> Future<T> {
     /// The value, or the future that `f` makes of the failure.
     ///
     /// ```
-    /// use raddle_core::{Future, spawn};
+    /// use raddle::{Future, spawn};
     ///
     /// let future = Future::<u32>::failed(std::fmt::Error).rescue(|_| spawn(|| 1));
     /// assert_eq!(future.wait().unwrap(), 1);
@@ -260,7 +260,7 @@ impl<T: Send + 'static> Future<T> {
     /// Interrupts go to this future until it has failed, then to the fallback.
     ///
     /// ```
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let future = Future::failed(std::fmt::Error).or(Future::ready(1));
     /// assert_eq!(future.wait().unwrap(), 1);
@@ -275,7 +275,7 @@ impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the failure; a value stays.
     ///
     /// ```
-    /// use raddle_core::{Failure, Future};
+    /// use raddle::{Failure, Future};
     ///
     /// let future = Future::<u32>::failed(std::fmt::Error);
     /// let future = future.map_failure(|f| Failure::message(format!("while weaving: {f}")));
@@ -290,7 +290,7 @@ impl<T: Send + 'static> Future<T> {
     /// The result as a value: this never fails.
     ///
     /// ```
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let result = Future::<u32>::failed(std::fmt::Error).lift().wait().unwrap();
     /// assert!(result.is_err());
@@ -306,7 +306,7 @@ impl<T: Send + 'static> Future<T> {
     /// Calls `f` with the value, for its effect; the result stays.
     ///
     /// ```
-    /// let future = raddle_core::Future::ready(3).on_success(|n| println!("{n}"));
+    /// let future = raddle::Future::ready(3).on_success(|n| println!("{n}"));
     /// assert_eq!(future.wait().unwrap(), 3);
     /// ```
     #[doc(alias = "foreach")]
@@ -319,7 +319,7 @@ impl<T: Send + 'static> Future<T> {
     /// Calls `f` with the failure, for its effect; the result stays.
     ///
     /// ```
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let future = Future::<u32>::failed(std::fmt::Error).on_failure(|failure| println!("{failure}"));
     /// assert!(future.wait().is_err());
@@ -332,7 +332,7 @@ impl<T: Send + 'static> Future<T> {
     /// Calls `f` with the result, for its effect; the result stays.
     ///
     /// ```
-    /// let future = raddle_core::Future::ready(3).on_complete(|result| println!("{result:?}"));
+    /// let future = raddle::Future::ready(3).on_complete(|result| println!("{result:?}"));
     /// assert_eq!(future.wait().unwrap(), 3);
     /// ```
     #[doc(alias = "respond")]
@@ -346,7 +346,7 @@ impl<T: Send + 'static> Future<T> {
     /// Calls `f` when the future is done, whichever way; the result stays.
     ///
     /// ```
-    /// let future = raddle_core::Future::ready(3).ensure(|| println!("done"));
+    /// let future = raddle::Future::ready(3).ensure(|| println!("done"));
     /// assert_eq!(future.wait().unwrap(), 3);
     /// ```
     #[doc(alias = "finally")]
@@ -360,7 +360,7 @@ impl<T: Send + 'static> Future<Future<T>> {
     /// The inner future.
     ///
     /// ```
-    /// use raddle_core::{Future, spawn};
+    /// use raddle::{Future, spawn};
     ///
     /// assert_eq!(Future::ready(spawn(|| 1)).flatten().wait().unwrap(), 1);
     /// ```
@@ -375,7 +375,7 @@ impl<T: Send + 'static, E: Into<Failure> + Send + 'static> Future<Result<T, E>> 
     /// The inner result: an error makes the future fail. The opposite of [`lift`](Future::lift).
     ///
     /// ```
-    /// use raddle_core::spawn;
+    /// use raddle::spawn;
     ///
     /// assert!(spawn(|| "x".parse::<u32>()).lower().wait().is_err());
     /// ```

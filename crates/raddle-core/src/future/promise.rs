@@ -27,7 +27,7 @@ use crate::future::walk;
 /// read-modify-write, or none if a continuation is attached.
 ///
 /// ```
-/// use raddle_core::Promise;
+/// use raddle::Promise;
 ///
 /// let (promise, future) = Promise::new();
 /// let answer = future.map(|n: u32| n * 2);
@@ -39,7 +39,7 @@ use crate::future::walk;
 /// was promised:
 ///
 /// ```compile_fail
-/// use raddle_core::Promise;
+/// use raddle::Promise;
 ///
 /// type Any = for<'a> fn(&'a str);
 /// type Static = fn(&'static str);
@@ -79,7 +79,7 @@ impl<T: Send + 'static> Promise<T> {
     ///
     /// ```
     /// use std::sync::mpsc;
-    /// use raddle_core::Promise;
+    /// use raddle::Promise;
     ///
     /// let (stop, stopped) = mpsc::channel();
     /// let (promise, future) = Promise::<u32>::with_interrupt(move |why| stop.send(why).unwrap());
@@ -120,7 +120,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Completes the future with a failure: any error, a [`Failure`] or an [`Interrupt`].
     ///
     /// ```
-    /// use raddle_core::{FailureKind, Promise};
+    /// use raddle::{FailureKind, Promise};
     ///
     /// let (promise, future) = Promise::<u32>::new();
     /// promise.fail(std::io::Error::other("no yarn"));
@@ -136,7 +136,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Completes the future with a value or a failure.
     ///
     /// ```
-    /// use raddle_core::Promise;
+    /// use raddle::Promise;
     ///
     /// let (promise, future) = Promise::new();
     /// promise.complete("12".parse::<u32>().map_err(Into::into));
@@ -158,7 +158,7 @@ impl<T: Send + 'static> Promise<T> {
     /// If the other future waits for this very promise, both fail with [`Cycle`](FailureKind::Cycle).
     ///
     /// ```
-    /// use raddle_core::Promise;
+    /// use raddle::Promise;
     ///
     /// let ((outer, future), (inner, source)) = (Promise::new(), Promise::new());
     /// outer.link(source.map(|n: u32| n + 1));
@@ -177,7 +177,7 @@ impl<T: Send + 'static> Promise<T> {
     /// The latest interrupt that has come from the future or one made of it.
     ///
     /// ```
-    /// use raddle_core::Promise;
+    /// use raddle::Promise;
     ///
     /// let (promise, future) = Promise::<()>::new();
     /// assert!(promise.interrupted().is_none());

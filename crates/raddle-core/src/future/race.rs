@@ -22,7 +22,7 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 /// [`Empty`](FailureKind::Empty). One allocation for each future, and a few more; none if one is done.
 ///
 /// ```
-/// use raddle_core::{Future, first, spawn};
+/// use raddle::{Future, first, spawn};
 ///
 /// assert_eq!(first([Future::never(), spawn(|| 2)]).wait().unwrap(), 2);
 /// assert!(first(Vec::<Future<u32>>::new()).wait().is_err());
@@ -39,7 +39,7 @@ pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) ->
 /// Otherwise as [`first`].
 ///
 /// ```
-/// use raddle_core::{Promise, select};
+/// use raddle::{Promise, select};
 ///
 /// let ((one, a), (two, b)) = (Promise::new(), Promise::new());
 /// let race = select([a, b]);
@@ -187,7 +187,7 @@ impl<T: Send + 'static> Inputs for Race<T> {
 /// Waits as [`Future::wait`] does. Of an empty list the result is the failure `Empty`, and the index 0.
 ///
 /// ```
-/// use raddle_core::{spawn, wait_any};
+/// use raddle::{spawn, wait_any};
 ///
 /// let mut futures: Vec<_> = (0..3).map(|n| spawn(move || n * 10)).collect();
 /// let mut sum = 0;
@@ -212,7 +212,7 @@ pub fn wait_any<T: Send + 'static>(futures: &mut Vec<Future<T>>) -> (usize, Resu
 /// Waits as [`Future::wait`] does.
 ///
 /// ```
-/// use raddle_core::{spawn, wait_all};
+/// use raddle::{spawn, wait_all};
 ///
 /// let results = wait_all(vec![spawn(|| 1), spawn(|| 2)]);
 /// assert_eq!(results.into_iter().map(Result::unwrap).sum::<i32>(), 3);
@@ -228,7 +228,7 @@ pub fn wait_all<T>(futures: Vec<Future<T>>) -> Vec<Result<T, Failure>> {
 /// Waits as [`Future::wait`] does. One allocation for each future that is not done.
 ///
 /// ```
-/// use raddle_core::{Promise, as_completed};
+/// use raddle::{Promise, as_completed};
 ///
 /// let ((one, a), (two, b)) = (Promise::new(), Promise::new());
 /// two.set("weft");

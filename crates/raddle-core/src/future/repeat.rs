@@ -12,7 +12,7 @@ use crate::future::handle::{Future, Now};
 ///
 /// ```
 /// use std::ops::ControlFlow;
-/// use raddle_core::{Future, tail_loop};
+/// use raddle::{Future, tail_loop};
 ///
 /// let sum = tail_loop((0_u64, 0_u64), |(n, sum)| Future::ready(match n {
 ///     1_000 => ControlFlow::Break(sum),
@@ -65,7 +65,7 @@ where
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering};
-/// use raddle_core::{spawn, while_do};
+/// use raddle::{spawn, while_do};
 ///
 /// let count = Arc::new(AtomicU32::new(0));
 /// let (seen, counted) = (Arc::clone(&count), Arc::clone(&count));
@@ -98,7 +98,7 @@ pub fn while_do<T: Send + 'static>(
 /// Otherwise as [`tail_loop`].
 ///
 /// ```
-/// use raddle_core::{Future, times};
+/// use raddle::{Future, times};
 ///
 /// let mut turns = 0;
 /// let (sender, receiver) = std::sync::mpsc::channel();
@@ -128,7 +128,7 @@ pub fn times<T: Send + 'static>(
 /// Otherwise as [`tail_loop`].
 ///
 /// ```
-/// use raddle_core::{spawn, traverse_sequentially};
+/// use raddle::{spawn, traverse_sequentially};
 ///
 /// let lengths = traverse_sequentially(["warp", "and"], |word| spawn(move || word.len()));
 /// assert_eq!(lengths.wait().unwrap(), [4, 3]);

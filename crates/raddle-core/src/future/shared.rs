@@ -24,7 +24,7 @@ use crate::future::watch::{Watch, Watched};
 /// source, which all share.
 ///
 /// ```
-/// use raddle_core::spawn;
+/// use raddle::spawn;
 ///
 /// let shared = spawn(|| 20).shared();
 /// let (a, b) = (shared.future().map(|n| n + 1), shared.map(|n| n + 2));

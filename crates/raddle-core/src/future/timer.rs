@@ -143,7 +143,7 @@ impl Future<()> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let start = Instant::now();
     /// Future::delay(Duration::from_millis(2)).wait().unwrap();
@@ -209,7 +209,7 @@ impl<T: Send + 'static> Future<T> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use raddle_core::Future;
+    /// use raddle::Future;
     ///
     /// let start = Instant::now();
     /// assert_eq!(Future::ready(1).delayed(Duration::from_millis(2)).wait().unwrap(), 1);

@@ -12,7 +12,7 @@ use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 use crate::future::walk;
 
-/// Who is told that one of the futures that he watches is done.
+/// Whoever is told that one of the futures that it watches is done.
 pub(crate) trait Watch: Send + Sync + 'static {
     /// Called once for each, on the thread that completed it, holding nothing. May be late: the future may
     /// have been taken away meanwhile.
@@ -22,7 +22,7 @@ pub(crate) trait Watch: Send + Sync + 'static {
 /// A future, and the promise to be told when it is done.
 pub(crate) struct Watched<T>(Pending<T>);
 
-/// What is attached. Freed by who tells it, or by who detaches it.
+/// What is attached. Freed by whoever tells it, or by whoever detaches it.
 #[repr(C)]
 struct Part {
     head: Head,
@@ -33,11 +33,11 @@ struct Part {
 impl Part {
     const VTABLE: &'static VTable = &VTable {
         slot: offset_of!(Part, index),
-        free: |_| unreachable!("is freed by who tells or detaches it"),
+        free: |_| unreachable!("is freed by whoever tells or detaches it"),
         step: |node, _| node::never(node),
         wake: |node| {
             // A combination may be what the next one watches.
-            // SAFETY: F2: told once, by who found it.
+            // SAFETY: F2: told once, by whoever found it.
             unsafe { walk::tell(NodeRef::headed(node), Part::tell) };
         },
         visit: None,

@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //!
-//! - **B1** The header lies right below the value, and lives as long as there are shares. Who holds a share may
+//! - **B1** The header lies right below the value, and lives as long as there are shares. Whoever holds a share may
 //!   make another.
 
 use std::marker::PhantomData;
@@ -120,7 +120,7 @@ pub(crate) unsafe fn retain(value: NonNull<()>) {
     let header = unsafe { header_of(value) };
     // SAFETY: B1.
     let shares = unsafe { &(*header.as_ptr()).shares };
-    // ORD: as in `Arc`: who has a share passes it on by other means.
+    // ORD: as in `Arc`: whoever has a share passes it on by other means.
     shares.fetch_add(1, Ordering::Relaxed);
 }
 

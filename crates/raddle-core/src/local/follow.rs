@@ -10,7 +10,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+use raddle_sync::atomic::{AtomicBool, Ordering};
 
 use crate::panics::discard;
 
@@ -58,7 +60,12 @@ impl<F: Follow> Erased for F {
 const MOST: usize = 8;
 
 static FOLLOWERS: [OnceLock<Box<dyn Erased>>; MOST] = [const { OnceLock::new() }; MOST];
+/// In models nothing follows tasks.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// See [`on_activation`].
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+static HEED: OnceLock<fn()> = OnceLock::new();
 
 /// Has some state of threads follow all tasks that are made from now on, in all pools, until the program ends.
 ///
@@ -69,7 +76,7 @@ static ACTIVE: AtomicBool = AtomicBool::new(false);
 ///
 /// ```
 /// use std::cell::Cell;
-/// use raddle_core::{Follow, follow, spawn};
+/// use raddle::{Follow, follow, spawn};
 ///
 /// thread_local! { static REQUEST: Cell<u32> = const { Cell::new(0) }; }
 ///
@@ -125,18 +132,32 @@ fn call<R>(f: impl FnOnce() -> R) -> Option<R> {
     result
 }
 
+/// `heed` is called on each thread from which something is made to follow tasks, for the forks that it has. Pools say
+/// so before they have threads.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) fn on_activation(heed: fn()) {
+    let _ = HEED.set(heed);
+}
+
 /// From now on tasks are asked what they take along.
 pub(crate) fn activate() {
-    // ORD: who does not know that this was called before need not know it yet.
-    ACTIVE.store(true, Ordering::Relaxed);
     #[cfg(not(any(raddle_loom, raddle_shuttle)))]
-    crate::pool::heed_followers();
+    {
+        // ORD: whoever does not know that this was called before need not know it yet.
+        ACTIVE.store(true, Ordering::Relaxed);
+        if let Some(heed) = HEED.get() {
+            heed();
+        }
+    }
 }
 
 /// Whether anything follows tasks.
 #[inline(always)]
 pub(crate) fn active() -> bool {
-    ACTIVE.load(Ordering::Relaxed)
+    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    return ACTIVE.load(Ordering::Relaxed);
+    #[cfg(any(raddle_loom, raddle_shuttle))]
+    false
 }
 
 fn followers() -> impl Iterator<Item = &'static dyn Erased> {

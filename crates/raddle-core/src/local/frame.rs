@@ -45,7 +45,7 @@ pub(crate) struct ColdSlot {
 const UNBOUND: ColdSlot = ColdSlot { value: ptr::null(), owned: false };
 /// Some cold slot is owned.
 const COLD_OWNED: u16 = 1 << HOT;
-/// Who made the frame holds the snapshot for it.
+/// Whoever made the frame holds the snapshot for it.
 const LENT: u16 = COLD_OWNED << 1;
 /// How many shares a frame takes at a time, at most.
 const BATCH: u8 = 32;

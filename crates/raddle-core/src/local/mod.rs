@@ -21,7 +21,7 @@
 //! - **X1** While a word is the context of a thread, or of a fork or scope that has not ended, its frame
 //!   lives: it is on the stack of a function that has not returned, or in a snapshot that is held.
 //! - **X2** A slot of a frame points to a value of its key's type, or is null. It lives as long as the frame: it
-//!   is borrowed by who bound it, or shared by who holds the frame.
+//!   is borrowed by whoever bound it, or shared by whoever holds the frame.
 //! - **X3** The context is changed back before what it pointed to goes. So no code of the user's, `Drop`
 //!   included, runs while the context points to what is being dropped.
 
@@ -38,6 +38,8 @@ pub(crate) mod tracing;
 use std::cell::Cell;
 use std::ptr;
 
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) use self::follow::on_activation;
 pub(crate) use self::follow::{Baggage, Entered, Trail};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::follow::{Follow, follow};

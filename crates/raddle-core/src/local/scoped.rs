@@ -11,7 +11,7 @@ use crate::local::{self, Place, Restore, Thread};
 /// Declares scope locals.
 ///
 /// ```
-/// raddle_core::scope_local! {
+/// raddle::scope_local! {
 ///     /// Who asked.
 ///     pub static USER: String;
 ///     static DEPTH: u32;
@@ -39,7 +39,7 @@ macro_rules! scope_local {
 /// costs the same however deep bindings nest.
 ///
 /// ```
-/// use raddle_core::{join, scope_local, spawn};
+/// use raddle::{join, scope_local, spawn};
 ///
 /// scope_local! { static USER: String; }
 ///
@@ -54,7 +54,7 @@ macro_rules! scope_local {
 /// comes out, this would keep a string that is gone:
 ///
 /// ```compile_fail
-/// use raddle_core::{ScopeLocal, scope_local};
+/// use raddle::{ScopeLocal, scope_local};
 /// type TakesAny = for<'a> fn(&'a str);
 /// type TakesStatic = fn(&'static str);
 ///
@@ -67,7 +67,7 @@ macro_rules! scope_local {
 /// Nor may a type come out that was not put in:
 ///
 /// ```compile_fail
-/// use raddle_core::{ScopeLocal, scope_local};
+/// use raddle::{ScopeLocal, scope_local};
 /// scope_local! { static SINK: fn(&'static str); }
 /// let widened: &'static ScopeLocal<for<'a> fn(&'a str)> = &SINK;
 /// ```
@@ -149,7 +149,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// The value need not live longer than the call, and nothing is allocated:
     ///
     /// ```
-    /// use raddle_core::{join, scope_local};
+    /// use raddle::{join, scope_local};
     ///
     /// scope_local! { static WORDS: Vec<String>; }
     ///
@@ -163,7 +163,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// What is borrowed cannot leave the call, neither by what [`with`](ScopeLocal::with) returns
     ///
     /// ```compile_fail
-    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle::scope_local! { static WORD: String; }
     /// let word = String::from("warp");
     /// let escaped: &String = WORD.bind_ref(&word).run(|| WORD.with(|w| w));
     /// ```
@@ -171,7 +171,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// nor by what it stores elsewhere
     ///
     /// ```compile_fail,E0521
-    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle::scope_local! { static WORD: String; }
     /// let mut escaped: Option<&String> = None;
     /// WORD.try_with(|w| escaped = Some(w));
     /// ```
@@ -179,36 +179,36 @@ impl<T: 'static> ScopeLocal<T> {
     /// nor with a spawned task
     ///
     /// ```compile_fail,E0521
-    /// raddle_core::scope_local! { static WORD: String; }
-    /// WORD.with(|w| raddle_core::spawn(move || w.len()));
+    /// raddle::scope_local! { static WORD: String; }
+    /// WORD.with(|w| raddle::spawn(move || w.len()));
     /// ```
     ///
     /// nor with a continuation
     ///
     /// ```compile_fail,E0521
-    /// raddle_core::scope_local! { static WORD: String; }
-    /// let (_promise, future) = raddle_core::Promise::<()>::new();
+    /// raddle::scope_local! { static WORD: String; }
+    /// let (_promise, future) = raddle::Promise::<()>::new();
     /// WORD.with(|w| future.map(move |()| w.len()));
     /// ```
     ///
     /// nor with a thread
     ///
     /// ```compile_fail,E0521
-    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle::scope_local! { static WORD: String; }
     /// WORD.with(|w| std::thread::spawn(move || w.len()));
     /// ```
     ///
     /// nor with a task of a scope that is wider than the call.
     ///
     /// ```compile_fail,E0521
-    /// raddle_core::scope_local! { static WORD: String; }
-    /// raddle_core::scope(|s| WORD.with(|w| s.spawn(move |_| println!("{w}"))));
+    /// raddle::scope_local! { static WORD: String; }
+    /// raddle::scope(|s| WORD.with(|w| s.spawn(move |_| println!("{w}"))));
     /// ```
     ///
     /// Nor can the value go, move or change while it is bound:
     ///
     /// ```compile_fail,E0597
-    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle::scope_local! { static WORD: String; }
     /// let bindings = {
     ///     let word = String::from("warp");
     ///     WORD.bind_ref(&word)
@@ -217,13 +217,13 @@ impl<T: 'static> ScopeLocal<T> {
     /// ```
     ///
     /// ```compile_fail,E0505
-    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle::scope_local! { static WORD: String; }
     /// let word = String::from("warp");
     /// WORD.bind_ref(&word).run(|| drop(word));
     /// ```
     ///
     /// ```compile_fail,E0502
-    /// raddle_core::scope_local! { static WORD: String; }
+    /// raddle::scope_local! { static WORD: String; }
     /// let mut word = String::from("warp");
     /// WORD.bind_ref(&word).run(|| word.push('s'));
     /// ```
@@ -231,7 +231,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// Forks on other threads read it, so it must be `Sync`:
     ///
     /// ```compile_fail,E0277
-    /// raddle_core::scope_local! { static COUNT: std::cell::Cell<u32>; }
+    /// raddle::scope_local! { static COUNT: std::cell::Cell<u32>; }
     /// COUNT.bind_ref(&std::cell::Cell::new(1)).run(|| ());
     /// ```
     #[inline]
@@ -248,7 +248,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// One allocation, for the value, which is dropped when the last task that inherited it is done.
     ///
     /// ```
-    /// raddle_core::scope_local! { static USER: String; static ATTEMPT: u32; }
+    /// raddle::scope_local! { static USER: String; static ATTEMPT: u32; }
     ///
     /// let text = USER.bind("ada".into()).bind_also(&ATTEMPT, 2).run(|| {
     ///     format!("{} {}", USER.get().unwrap(), ATTEMPT.get().unwrap())
@@ -259,12 +259,12 @@ impl<T: 'static> ScopeLocal<T> {
     /// Tasks on other threads share it, and the last of them drops it, so it must be `Sync` and `Send`:
     ///
     /// ```compile_fail,E0277
-    /// raddle_core::scope_local! { static COUNT: std::cell::Cell<u32>; }
+    /// raddle::scope_local! { static COUNT: std::cell::Cell<u32>; }
     /// COUNT.bind(std::cell::Cell::new(1)).run(|| ());
     /// ```
     ///
     /// ```compile_fail,E0277
-    /// raddle_core::scope_local! { static GUARD: std::sync::MutexGuard<'static, u32>; }
+    /// raddle::scope_local! { static GUARD: std::sync::MutexGuard<'static, u32>; }
     /// static LOCK: std::sync::Mutex<u32> = std::sync::Mutex::new(1);
     /// GUARD.bind(LOCK.lock().unwrap()).run(|| ());
     /// ```
@@ -273,7 +273,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// for those.
     ///
     /// ```compile_fail,E0597
-    /// raddle_core::scope_local! { static WORD: &'static str; }
+    /// raddle::scope_local! { static WORD: &'static str; }
     /// let word = String::from("warp");
     /// WORD.bind(&word).run(|| ());
     /// ```

@@ -156,7 +156,7 @@ impl Context {
     pub(crate) unsafe fn add_shares(inner: NonNull<Inner>, count: usize) {
         // SAFETY: contract.
         let shares = unsafe { &(*inner.as_ptr()).shares };
-        // ORD: as in `Arc`: who has a share passes it on by other means.
+        // ORD: as in `Arc`: whoever has a share passes it on by other means.
         shares.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -172,7 +172,7 @@ impl Context {
         }
         // SAFETY: contract.
         let shares = unsafe { &(*inner.as_ptr()).shares };
-        // ORD: Acquire pairs with the Release of the shares that have gone. Who has all of them can be joined
+        // ORD: Acquire pairs with the Release of the shares that have gone. Whoever has all of them can be joined
         // by nobody.
         if shares.load(Ordering::Acquire) == count
             || shares.fetch_sub(count, Ordering::AcqRel) == count
@@ -257,7 +257,7 @@ impl Capture for Context {
 /// are not in it. What else follows tasks ([`follow`](crate::follow())) is.
 ///
 /// ```
-/// use raddle_core::{Snapshot, scope_local};
+/// use raddle::{Snapshot, scope_local};
 ///
 /// scope_local! { static USER: String; }
 ///

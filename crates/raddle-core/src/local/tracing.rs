@@ -4,8 +4,8 @@
 //! hears of it.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use raddle_sync::atomic::{AtomicBool, Ordering};
 use tracing_core::callsite::{self, Callsite, Identifier};
 use tracing_core::dispatcher::{self, DefaultGuard, Dispatch};
 use tracing_core::field::FieldSet;

@@ -89,7 +89,7 @@ impl Region {
 /// Costs two read-modify-writes, and a wake if there is work for another thread. Outside of pools it just calls `f`.
 ///
 /// ```
-/// use raddle_core::{Pool, blocking};
+/// use raddle::{Pool, blocking};
 /// use std::sync::mpsc;
 ///
 /// let pool = Pool::new(1)?;

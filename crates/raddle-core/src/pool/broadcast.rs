@@ -63,9 +63,9 @@ impl Pool {
     /// If `f` does, after all calls are over.
     ///
     /// ```
-    /// let pool = raddle_core::Pool::new(3)?;
+    /// let pool = raddle::Pool::new(3)?;
     /// assert_eq!(pool.broadcast(|thread| thread.index() * 10), [0, 10, 20]);
-    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn broadcast<F, R>(&self, f: F) -> Vec<R>
     where

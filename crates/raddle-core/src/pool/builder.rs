@@ -107,7 +107,7 @@ impl fmt::Debug for ThreadHooks {
 ///
 /// ```
 /// use std::time::Duration;
-/// use raddle_core::Pool;
+/// use raddle::Pool;
 ///
 /// let pool = Pool::builder()
 ///     .threads(2)
@@ -116,7 +116,7 @@ impl fmt::Debug for ThreadHooks {
 ///     .keep_alive(Duration::from_secs(5))
 ///     .build()?;
 /// assert_eq!(pool.num_threads(), 2);
-/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// # Ok::<(), raddle::PoolBuildError>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
@@ -187,11 +187,11 @@ impl PoolBuilder {
     /// [`Waits::Substitute`]; [`Waits::Host`] is for programs that were written for rayon's rules.
     ///
     /// ```
-    /// use raddle_core::{Pool, Waits};
+    /// use raddle::{Pool, Waits};
     ///
     /// let pool = Pool::builder().threads(1).waits(Waits::Host).build()?;
     /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
-    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn waits(mut self, waits: Waits) -> Self {
         self.waits = waits;
@@ -207,7 +207,7 @@ impl PoolBuilder {
     /// their stacks have room; [`Pool::stats`] counts that, and standard error has a line about it, once.
     ///
     /// ```
-    /// use raddle_core::{Pool, Promise};
+    /// use raddle::{Pool, Promise};
     ///
     /// let pool = Pool::builder().threads(1).max_spare_threads(1).build()?;
     /// let (promise, future) = Promise::new();

@@ -52,12 +52,12 @@ impl Pool {
     /// The pool that this thread works in; none outside of pools.
     ///
     /// ```
-    /// use raddle_core::Pool;
+    /// use raddle::Pool;
     ///
     /// let pool = Pool::new(3)?;
     /// assert_eq!(pool.run(|_| Pool::current().map(|pool| pool.num_threads())), Some(3));
     /// assert!(Pool::current().is_none());
-    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn current() -> Option<CurrentPool> {
         CurrentPool::of(Worker::here()?.shared())
@@ -67,9 +67,9 @@ impl Pool {
 /// How many threads the pool has that this thread works in; outside of pools, the global pool.
 ///
 /// ```
-/// let pool = raddle_core::Pool::new(3)?;
-/// assert_eq!(pool.run(|_| raddle_core::current_num_threads()), 3);
-/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// let pool = raddle::Pool::new(3)?;
+/// assert_eq!(pool.run(|_| raddle::current_num_threads()), 3);
+/// # Ok::<(), raddle::PoolBuildError>(())
 /// ```
 pub fn current_num_threads() -> usize {
     match Worker::here() {
@@ -85,10 +85,10 @@ pub fn current_num_threads() -> usize {
 /// ended while all places were taken: for the rest of its task it works without one.
 ///
 /// ```
-/// let pool = raddle_core::Pool::new(2)?;
-/// assert!(pool.run(|_| raddle_core::current_worker_index()).is_some_and(|index| index < 2));
-/// assert_eq!(raddle_core::current_worker_index(), None);
-/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// let pool = raddle::Pool::new(2)?;
+/// assert!(pool.run(|_| raddle::current_worker_index()).is_some_and(|index| index < 2));
+/// assert_eq!(raddle::current_worker_index(), None);
+/// # Ok::<(), raddle::PoolBuildError>(())
 /// ```
 #[doc(alias = "current_thread_index")]
 pub fn current_worker_index() -> Option<usize> {
@@ -105,7 +105,7 @@ const YIELD: Duration = Duration::from_micros(100);
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
-/// use raddle_core::{Pool, spawn, yield_now};
+/// use raddle::{Pool, spawn, yield_now};
 ///
 /// static DONE: AtomicBool = AtomicBool::new(false);
 ///

@@ -75,7 +75,7 @@ impl Region {
     #[cold]
     #[inline(never)]
     pub(crate) fn regained(&self, slot: &Slot) -> bool {
-        // Who waits for this very job is no searcher, and helps all the same.
+        // Whoever waits for this very job is no searcher, and helps all the same.
         let wanted = self.shared().places.counts().interested() || self.is_awaited();
         let popped = self.fork.pop_slow(slot, wanted);
         self.stay_attentive();

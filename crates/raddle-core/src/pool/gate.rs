@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! - **G1** `shared` points to the pool while the gate is open; closing waits until no guest is
-//!   inside. So who has entered may use the pool until he leaves.
+//!   inside. So whoever has entered may use the pool until it leaves.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use crate::pool::shared::Shared;
 use crate::queue::Task;
-use crate::spawn::Running;
+use crate::spawn::running::Running;
 
 /// Kills what is queued and what runs. No code of the user's runs while a task that may not be killed is in no queue, nor
 /// under a lock.

@@ -77,12 +77,12 @@ use crate::spawn;
 /// panics or does nothing, respectively.
 ///
 /// ```
-/// use raddle_core::Pool;
+/// use raddle::Pool;
 ///
 /// let pool = Pool::new(2)?;
 /// let (a, b) = pool.run(|worker| worker.join(|_| 1, |_| 2));
 /// assert_eq!(a + b, 3);
-/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// # Ok::<(), raddle::PoolBuildError>(())
 /// ```
 #[derive(Debug)]
 pub struct Pool {
@@ -152,7 +152,7 @@ impl Pool {
     /// If `f` does.
     ///
     /// ```
-    /// use raddle_core::Pool;
+    /// use raddle::Pool;
     ///
     /// let text = String::from("warp and weft");
     /// let (vowels, length) = Pool::global().run(|worker| {

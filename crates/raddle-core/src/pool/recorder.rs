@@ -72,7 +72,7 @@ pub(crate) struct Lane {
     tasks: AtomicBool,
 }
 
-/// Pools that record: so that who enters a pool need not read the clock before he knows which it is.
+/// Pools that record: so that whoever enters a pool need not read the clock before it knows which it is.
 static RECORDING: AtomicUsize = AtomicUsize::new(0);
 
 /// A time stamp now, if anybody records.
@@ -388,7 +388,7 @@ pub(crate) fn begin_region(region: &Region, tsc: u64) -> Option<(Subject, u32)> 
 /// does next to nothing.
 ///
 /// ```
-/// use raddle_core::{Pool, trace, trace::TraceLevel};
+/// use raddle::{Pool, trace, trace::TraceLevel};
 ///
 /// let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build()?;
 /// {
@@ -399,7 +399,7 @@ pub(crate) fn begin_region(region: &Region, tsc: u64) -> Option<(Subject, u32)> 
 /// let phases = pool.trace().phases();
 /// let names: Vec<_> = phases.iter().map(|region| region.name.as_deref()).collect();
 /// assert_eq!(names, [Some("twins"), None, Some("inside")]);
-/// # Ok::<(), raddle_core::PoolBuildError>(())
+/// # Ok::<(), raddle::PoolBuildError>(())
 /// ```
 pub fn region(name: &'static str) -> RegionGuard {
     // ORD: a hint.

@@ -29,7 +29,7 @@ use crate::pool::recorder::Lane;
 use crate::pool::shared::Shared;
 use crate::pool::worker::Worker;
 use crate::queue::{Injector, Ring};
-use crate::spawn::Running;
+use crate::spawn::running::Running;
 
 /// Bytes of a region: address space, of which only the pages in use are memory.
 pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();

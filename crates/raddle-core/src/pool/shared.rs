@@ -21,6 +21,7 @@ use raddle_sync::fence::light;
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
+use crate::local;
 use crate::places::{Bits, Look, Places};
 use crate::pool::builder::{ThreadHooks, Waits};
 use crate::pool::gate::GateHandle;
@@ -116,8 +117,9 @@ const ID_BLOCK: u64 = 1 << 12;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+        local::on_activation(super::heed_followers);
         #[cfg(feature = "tracing")]
-        crate::local::tracing::listen();
+        local::tracing::listen();
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
         let workers = threads + guests + config.spares;
@@ -182,7 +184,7 @@ impl Shared {
 
     // --- threads ---
 
-    /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, whom the
+    /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, which the
     /// caller has counted (P2).
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
         let me = self.me.upgrade().ok_or_else(|| io::Error::other("the pool has gone"))?;

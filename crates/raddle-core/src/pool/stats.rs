@@ -74,10 +74,10 @@ impl Pool {
     /// What the pool has counted about waits so far.
     ///
     /// ```
-    /// let pool = raddle_core::Pool::new(2)?;
+    /// let pool = raddle::Pool::new(2)?;
     /// pool.run(|worker| worker.join(|_| (), |_| ()));
     /// assert_eq!(pool.stats().hosted, 0);
-    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn stats(&self) -> PoolStats {
         let stats = &self.shared().stats;

@@ -27,7 +27,7 @@ thread_local! {
 /// further out all the same works or panics.
 ///
 /// ```
-/// use raddle_core::{Pool, Worker};
+/// use raddle::{Pool, Worker};
 ///
 /// fn sum(worker: &Worker, numbers: &[u64]) -> u64 {
 ///     if numbers.len() <= 1024 {
@@ -46,9 +46,9 @@ thread_local! {
 /// It does not cross threads:
 ///
 /// ```compile_fail
-/// # use raddle_core::Pool;
+/// # use raddle::Pool;
 /// Pool::global().run(|worker| {
-///     raddle_core::join(|| worker.index(), || ());
+///     raddle::join(|| worker.index(), || ());
 /// });
 /// ```
 #[repr(transparent)]
@@ -251,12 +251,12 @@ impl Worker {
     /// given none, get at theirs and its cheap [`join`](Worker::join).
     ///
     /// ```
-    /// use raddle_core::{Worker, spawn};
+    /// use raddle::{Worker, spawn};
     ///
     /// let sum = spawn(|| Worker::with(|worker| worker.join(|_| 1, |_| 2)).map(|(a, b)| a + b));
     /// assert_eq!(sum.wait()?, Some(3));
     /// assert!(Worker::with(|_| ()).is_none());
-    /// # Ok::<(), raddle_core::Failure>(())
+    /// # Ok::<(), raddle::Failure>(())
     /// ```
     pub fn with<R>(f: impl FnOnce(&Worker) -> R) -> Option<R> {
         Worker::current().map(f)
@@ -266,9 +266,9 @@ impl Worker {
     /// guests, then spare threads. See also [`current_worker_index`](crate::current_worker_index).
     ///
     /// ```
-    /// let pool = raddle_core::Pool::new(2)?;
+    /// let pool = raddle::Pool::new(2)?;
     /// assert!(pool.run(|worker| worker.index()) >= 2); // the caller is a guest
-    /// # Ok::<(), raddle_core::PoolBuildError>(())
+    /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn index(&self) -> usize {
         self.region().index

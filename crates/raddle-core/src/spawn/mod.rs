@@ -8,10 +8,10 @@ pub(crate) mod running;
 mod task;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub(crate) use self::hooks::Hooks;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::hooks::{Outcome, TaskId};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub(crate) use self::task::{Pinned, spawn_in, task_of};
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub use self::task::{interrupted, killed, spawn};
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-pub(crate) use self::{hooks::Hooks, running::Running};

@@ -28,7 +28,7 @@ use crate::spawn::running::Running;
 /// A panic of `f` becomes the future's failure.
 ///
 /// ```
-/// let futures: Vec<_> = (0..4_u64).map(|i| raddle_core::spawn(move || i * i)).collect();
+/// let futures: Vec<_> = (0..4_u64).map(|i| raddle::spawn(move || i * i)).collect();
 /// let squares: u64 = futures.into_iter().map(|f| f.wait().unwrap()).sum();
 /// assert_eq!(squares, 14);
 /// ```
@@ -51,7 +51,7 @@ where
 /// they run. Outside of spawned tasks it is false.
 ///
 /// ```
-/// use raddle_core::{killed, spawn};
+/// use raddle::{killed, spawn};
 ///
 /// let future = spawn(|| while !killed() { std::hint::spin_loop() });
 /// future.kill();
@@ -67,7 +67,7 @@ pub fn killed() -> bool {
 /// Asked from where [`killed`] can be. A task that was interrupted before it started does not run.
 ///
 /// ```
-/// use raddle_core::{interrupted, spawn};
+/// use raddle::{interrupted, spawn};
 ///
 /// let (started, wait) = std::sync::mpsc::channel();
 /// let future = spawn(move || {
