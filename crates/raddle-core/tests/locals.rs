@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use raddle_core::{
     FailureKind, Future, Pool, Promise, ScopeLocal, Snapshot, join, scope, scope_local, spawn,
@@ -219,27 +220,28 @@ fn whoever_waits_keeps_his_bindings_to_himself() {
 #[test]
 fn queued_calls_run_in_their_callers_context() {
     let pool = Pool::new(1).unwrap();
-    let (promise, future) = Promise::new();
-    let (inside, entered) = mpsc::channel();
-    thread::scope(|threads| {
-        let pool = &pool;
-        // Has the only place for guests until the other call is over.
-        threads.spawn(move || {
-            pool.run(|_| {
-                inside.send(()).unwrap();
-                future.wait().unwrap();
-            })
+    // Has the only place, for longer each time until the other call has come meanwhile and was queued.
+    for hold in 1.. {
+        let (inside, entered) = mpsc::channel();
+        let seen = thread::scope(|threads| {
+            let pool = &pool;
+            threads.spawn(move || {
+                pool.run(|_| {
+                    inside.send(()).unwrap();
+                    thread::sleep(Duration::from_millis(hold));
+                })
+            });
+            entered.recv().unwrap();
+            let text = String::from("ada");
+            NAME.bind_ref(&text)
+                .bind_also(&NUMBER, 8)
+                .run(|| pool.run(|_| (thread::current().id(), NUMBER.get(), name())))
         });
-        entered.recv().unwrap();
-        let text = String::from("ada");
-        let seen = NAME
-            .bind_ref(&text)
-            .bind_also(&NUMBER, 8)
-            .run(|| pool.run(|_| (thread::current().id(), NUMBER.get(), name())));
-        promise.set(());
-        assert_ne!(seen.0, thread::current().id());
         assert_eq!((seen.1, seen.2), (Some(8), Some("ada".to_string())));
-    });
+        if seen.0 != thread::current().id() {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::sync::Once;
 
+use raddle_sync::atomic::Ordering;
 use raddle_sync::parker::{self, Hooks};
 
 use crate::future::timer;
@@ -56,6 +57,9 @@ impl Region {
 
     fn regain(&self) {
         let shared = self.shared();
+        if shared.is_guest(self.index) {
+            shared.guests.fetch_add(1, Ordering::Relaxed);
+        }
         if self.owned.hosts.take() && !shared.places.hosts.take(self.index) {
             // The place was claimed for us (S2).
             self.owned.hold.set(Hold::Claimed);

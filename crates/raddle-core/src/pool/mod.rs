@@ -266,6 +266,8 @@ fn end(shared: &Shared) {
     shared.terminate();
     // What no thread was there to run: the system may have refused the last one.
     let Ok(region) = shared.regions.make(shared.first_guest(), shared) else { return };
+    shared.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
+    shared.places.take();
     region.guest_arrives(0);
     {
         let _current = region.base().enter();

@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) injector: Injector,
     /// Calls from outside that are in the injector: later guests wait behind them.
     pub(crate) calls: AtomicUsize,
+    /// Guests that work: those that wait have given their places away.
+    pub(crate) guests: AtomicUsize,
     /// Tasks queued by threads that are no workers here (P3).
     queued_outside: AtomicUsize,
     pub(crate) gate: GateHandle,
@@ -124,6 +126,7 @@ impl Shared {
             numbers: Bits::new(threads),
             injector: Injector::new(),
             calls: AtomicUsize::new(0),
+            guests: AtomicUsize::new(0),
             queued_outside: AtomicUsize::new(0),
             gate: GateHandle::new(guests),
             recorder: Recorder::new(config.trace, workers),
@@ -254,27 +257,34 @@ impl Shared {
         if let Some(number) = region.owned.number.take() {
             self.give_number(number);
         }
+        if self.is_guest(region.index) {
+            self.guests.fetch_sub(1, Ordering::Relaxed);
+        }
         let look = self.places.give(false);
         if self.look(look) {
             self.wake_one(waker);
         }
     }
 
-    /// Takes a place for a guest, if one is free, or a searcher holds it. A `helper` does without where no further thread is
-    /// to be had: all that there are may wait for what it does.
+    /// Takes a place for a guest: under the gate's lock. If none is free, nor held by a searcher, then the next thread that has
+    /// finished its task gives its own; but no more guests work at a time than there are places. A `helper` comes in also
+    /// where no further thread is to be had: all that there are may wait for what it does.
     pub(crate) fn place_for_guest(&self, helper: bool) -> bool {
         self.retry();
-        // Places that no thread can be found for will do for a guest.
-        self.places.try_take()
-            || self.places.unstrand() && {
-                let taken = self.places.try_take();
+        // ORD: guests are counted under the gate's lock, but for those that block meanwhile.
+        let fits = self.guests.load(Ordering::Relaxed) < self.threads()
+            || helper && self.places.vacant.len() == 0;
+        if fits && !self.places.try_take() {
+            // Places that no thread can be found for will do for a guest.
+            if self.places.unstrand() {
                 self.wake_if_needed(Waker::Idle);
-                taken
             }
-            || helper && self.places.vacant.len() == 0 && {
-                self.places.take();
-                true
-            }
+            self.places.take();
+        }
+        if fits {
+            self.guests.fetch_add(1, Ordering::Relaxed);
+        }
+        fits
     }
 
     /// Looks for work, as the change of the counts asks. True: there is some.
