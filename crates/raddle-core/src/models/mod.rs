@@ -36,6 +36,8 @@ mod latch;
 #[cfg(raddle_shuttle)]
 mod mix;
 #[cfg(raddle_loom)]
+mod places;
+#[cfg(raddle_loom)]
 mod queue;
 #[cfg(raddle_loom)]
 mod record;
