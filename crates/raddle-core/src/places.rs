@@ -38,8 +38,9 @@
 //!   a sleeper changes the counts, runs a SeqCst fence, then raises `limit`. So a raise that is
 //!   overwritten belongs to a sleeper that the producer sees, and asks for again.
 //! - **S4** Places that nobody can be found for are *stranded*: neither idle nor held, so that no producer asks in vain.
-//!   Stranding adds to `stranded`, then looks for bits; a worker sets its bit, then looks at `stranded`
-//!   (both SeqCst). So one of them puts the places back.
+//!   Stranding adds to `stranded`, then looks for bits, of `vacant` too unless the system refuses threads; a worker
+//!   sets its bit, a thread that leaves as well, then looks at `stranded` (a SeqCst fence between). So one of them puts the
+//!   places back; where the system has refused a thread, whoever next brings work.
 //!
 //! A worker that finds the searchers' cap reached goes to sleep without a search of its own: the
 //! searchers look for it. `places.md` has the argument in full, and what was measured.
@@ -95,6 +96,37 @@ pub(crate) enum Look {
     Far,
 }
 
+/// The workers of a pool, as the steps of the protocol need them.
+pub(crate) trait Crew {
+    /// Whether there is work that is to be seen without a fence.
+    fn sees_work(&self) -> bool;
+    /// Steps 2 to 4, but for the claim. True: there is work.
+    fn look_around(&self) -> bool;
+    /// Gives a parked worker that was claimed its token.
+    fn rouse(&self, worker: usize);
+    /// Whether a thread may be started, if there is memory for one.
+    fn may_start(&self) -> bool;
+    /// Starts a thread for a claimed place. False: there is no memory for one, or now none may be started.
+    fn start(&self) -> bool;
+    /// Gives a host that was claimed its token.
+    fn rouse_host(&self, worker: usize);
+    /// Whether a host comes before a thread that is to be started.
+    fn prefers_hosts(&self) -> bool {
+        false
+    }
+}
+
+/// With what a thread goes on that had blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resumed {
+    /// A place that was free.
+    Place,
+    /// One more than there are: somebody is in debt.
+    Surplus,
+    /// A place that was claimed for it as a host: it counts as a searcher.
+    Claimed,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -105,6 +137,8 @@ pub(crate) struct Places {
     pub(crate) parked: Bits,
     pub(crate) vacant: Bits,
     pub(crate) hosts: Bits,
+    /// Below this worker the next host is looked for.
+    next_host: AtomicUsize,
 }
 
 impl Places {
@@ -117,6 +151,7 @@ impl Places {
             parked: Bits::new(workers),
             vacant: Bits::new(workers),
             hosts: Bits::new(workers),
+            next_host: AtomicUsize::new(workers),
         }
     }
 
@@ -203,7 +238,7 @@ impl Places {
 
     /// Nobody was found for a claimed place: strands it, and all that are free. False: somebody has come meanwhile, and
     /// the caller still has its claim.
-    pub(crate) fn strand(&self) -> bool {
+    fn strand(&self, crew: &impl Crew) -> bool {
         let free = AtomicUsize::new(0);
         let _ = self.try_change(|counts| {
             let idle = counts.idle().max(0) as u64;
@@ -214,7 +249,7 @@ impl Places {
         // ORD: S4.
         self.stranded.fetch_add(free.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let found = self.parked.any() || self.hosts.any();
+        let found = self.parked.any() || self.hosts.any() || crew.may_start() && self.vacant.any();
         if found { !(self.unstrand() && self.claim()) } else { true }
     }
 
@@ -236,6 +271,125 @@ impl Places {
     pub(crate) fn has_stranded(&self) -> bool {
         // ORD: a hint.
         self.stranded.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// The steps of the protocol, by the threads of a pool.
+impl Places {
+    /// After work was made visible and a fence: finds somebody for it if nobody searches.
+    #[inline]
+    pub(crate) fn wake_if_needed(&self, crew: &impl Crew) {
+        if self.counts().need_wake() {
+            self.wake_one(crew);
+        }
+    }
+
+    /// Sees that somebody uses a free place, if there is one.
+    #[cold]
+    pub(crate) fn wake_one(&self, crew: &impl Crew) {
+        if self.claim() {
+            self.find_taker(crew);
+        }
+    }
+
+    /// Finds somebody for a place that the caller has claimed.
+    fn find_taker(&self, crew: &impl Crew) {
+        loop {
+            if let Some(worker) = self.parked.take_lowest() {
+                return crew.rouse(worker);
+            }
+            if crew.prefers_hosts() && self.wake_host(crew) {
+                return;
+            }
+            if crew.start() || self.wake_host(crew) || self.strand(crew) {
+                return;
+            }
+        }
+    }
+
+    /// Has a host take something on, each time another one, and threads of the pool last: what is taken on may wait for what
+    /// lies beneath, and that is more often found on stacks that have been there for long, or have taken on much.
+    fn wake_host(&self, crew: &impl Crew) -> bool {
+        // ORD: a hint.
+        let host = self.hosts.take_below(self.next_host.load(Ordering::Relaxed));
+        host.is_some_and(|worker| {
+            // ORD: a hint.
+            self.next_host.store(worker, Ordering::Relaxed);
+            crew.rouse_host(worker);
+            true
+        })
+    }
+
+    /// Looks for work, as the change of the counts asks. True: there is some.
+    fn look(&self, crew: &impl Crew, look: Look) -> bool {
+        match look {
+            Look::No => false,
+            Look::Near => crew.sees_work(),
+            Look::Far => crew.look_around(),
+        }
+    }
+
+    /// A holder gives its place back for good, or until it is no longer blocked.
+    pub(crate) fn release(&self, crew: &impl Crew) {
+        let look = self.give(false);
+        if self.look(crew, look) {
+            self.wake_one(crew);
+        }
+    }
+
+    /// Somebody has come who could use a place: those that nobody was found for are free again.
+    pub(crate) fn recall(&self, crew: &impl Crew) {
+        // ORD: S4, between the bit that the caller may have set and the load in `unstrand`.
+        fence(Ordering::SeqCst);
+        if self.unstrand() && crew.look_around() {
+            self.wake_one(crew);
+        }
+    }
+
+    /// A holder gives its place back to sleep; `searching` says whether it counts as a searcher. True: there is work, and
+    /// it goes on as a searcher. False: it is to call `recall`, and then sleeps until its bit of `parked` is cleared.
+    pub(crate) fn fall_asleep(&self, crew: &impl Crew, worker: usize, searching: bool) -> bool {
+        self.parked.set(worker);
+        let look = self.give(searching);
+        if !self.look(crew, look) {
+            return false;
+        }
+        // Whoever has claimed this worker has a token for it, which makes for one sleep less.
+        let awake = !self.parked.take(worker) || self.claim();
+        if !awake {
+            // Others have taken the free places.
+            self.parked.set(worker);
+        }
+        awake
+    }
+
+    /// A thread that has taken its own bit out of `parked` is no more: its memory may have another.
+    pub(crate) fn leave(&self, crew: &impl Crew, worker: usize) {
+        self.vacant.set(worker);
+        // Whoever had a place for this thread, and found it neither parked nor gone, has stranded it.
+        self.recall(crew);
+    }
+
+    /// A holder is about to block; as a host it may be claimed meanwhile.
+    pub(crate) fn block(&self, crew: &impl Crew, worker: usize, hosts: bool) {
+        if hosts {
+            self.hosts.set(worker);
+        }
+        self.release(crew);
+        if hosts {
+            self.recall(crew);
+        }
+    }
+
+    /// A thread that had blocked goes on.
+    pub(crate) fn resume(&self, worker: usize, hosts: bool) -> Resumed {
+        if hosts && !self.hosts.take(worker) {
+            Resumed::Claimed // S2
+        } else if self.take() {
+            Resumed::Place
+        } else {
+            Resumed::Surplus
+        }
     }
 }
 

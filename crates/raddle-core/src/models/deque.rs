@@ -1,99 +1,262 @@
-//! Models of the fork stack: an owner in `Worker::join`, against thieves.
+//! Models of the fork stack: an owner that forks as `Worker::join` does, against thieves.
 //!
-//! Two threads: explored with at most four preemptions; three threads: with two. Throughout, one
-//! worker counts as searching, so that the owner shares when it is asked.
+//! Two threads: explored with at most four preemptions; three threads: with two. Throughout, somebody is
+//! interested, so that the owner shares when it is asked.
 
 use std::sync::Arc;
 
+use raddle_sync::cell::UnsafeCell;
+use raddle_sync::parker::Parker;
 use raddle_sync::thread;
 
-use crate::models::rig::Rig;
-use crate::models::{Tally, check};
+use crate::deque::{ForkStack, Popped, Slot, Steal};
+use crate::job::{ForkHeader, ForkJob, RunOn};
+use crate::latch;
+use crate::models::{Tally, check, parker};
 
-const OWNER: usize = 0;
-const THIEF: usize = 1;
+/// A fork whose run is to be counted.
+type Job = ForkJob<Tally, u32>;
+
+/// What a thief calls.
+unsafe fn run_job(header: *const ForkHeader, _: RunOn) {
+    // SAFETY: all forks of these models are such jobs.
+    let job = unsafe { &*header.cast::<Job>() };
+    // SAFETY: J1: the caller has stolen it.
+    unsafe { job.run_stolen(run) };
+}
+
+fn run(ran: Tally) -> u32 {
+    ran.add();
+    7
+}
+
+/// An owner's stack.
+struct Stack {
+    fork: ForkStack,
+    slots: Box<[Slot]>,
+    /// What is done to the fork of a slot that is pushed on an open stack, before it is published.
+    loaded: Box<[UnsafeCell<bool>]>,
+    parker: &'static Parker,
+    /// Forks at this slot and above are pushed on an open stack.
+    open_from: usize,
+    /// Every fork is recorded, or may be.
+    recorded: bool,
+}
+
+// SAFETY: `loaded` is the owner's, or the thief's.
+unsafe impl Sync for Stack {}
+// SAFETY: as above.
+unsafe impl Send for Stack {}
+
+impl Stack {
+    fn new() -> Stack {
+        let slots: Box<[Slot]> = (0..4).map(|_| Slot::new()).collect();
+        Stack {
+            // SAFETY: the slots live as long as the stack, on the heap.
+            fork: unsafe { ForkStack::new(slots.as_ptr(), slots.len(), 0) },
+            loaded: slots.iter().map(|_| UnsafeCell::new(false)).collect(),
+            slots,
+            parker: parker(),
+            open_from: usize::MAX,
+            recorded: false,
+        }
+    }
+
+    /// As while every fork is recorded; or, if not `from_the_start`, as soon as somebody says so.
+    fn recorded(mut self, from_the_start: bool) -> Stack {
+        self.recorded = true;
+        self.fork.set_recorded(from_the_start);
+        self
+    }
+
+    /// Forks at this slot and above are to be pushed on an open stack.
+    fn open_from(self, slot: usize) -> Stack {
+        Stack { open_from: slot, ..self }
+    }
+
+    /// As where there is no process-wide fence.
+    fn portable(mut self) -> Stack {
+        self.fork.make_portable();
+        self
+    }
+
+    // --- the owner ---
+
+    /// Forks a job at slot `at`, calls `first`, and takes the job back or waits for its thief.
+    fn join(&self, at: usize, ran: &Tally, first: impl FnOnce()) {
+        self.join_while(true, at, ran, first);
+    }
+
+    /// As `join`; somebody is `interested`, or not.
+    fn join_while(&self, interested: bool, at: usize, ran: &Tally, first: impl FnOnce()) {
+        let slot = &self.slots[at];
+        let job = Job::new(ran.clone(), 0, run_job);
+        if self.fork.push(slot, job.header()) {
+            self.pushed(slot);
+        }
+        first();
+        let result = if self.fork.pop(slot) || self.popped(interested, slot) {
+            // SAFETY: J1: the pop gave it back.
+            run(unsafe { job.take_closure() })
+        } else {
+            self.await_thief(interested, slot);
+            // SAFETY: J2: the thief is done.
+            unsafe { job.take_result() }.expect("the job does not panic")
+        };
+        assert_eq!(result, 7);
+    }
+
+    fn pushed(&self, slot: &Slot) {
+        if self.fork.is_open() {
+            // SAFETY: not published.
+            self.loaded[self.fork.index_of(slot)].with_mut(|loaded| unsafe { *loaded = true });
+        }
+        if !self.recorded || self.fork.must_settle(slot) {
+            self.fork.publish(slot);
+        }
+    }
+
+    fn popped(&self, interested: bool, slot: &Slot) -> bool {
+        if self.recorded && !self.fork.must_settle(slot) {
+            return true;
+        }
+        let popped = self.fork.pop_slow(slot, interested);
+        self.stay_attentive(interested);
+        popped == Popped::Owned
+    }
+
+    fn stay_attentive(&self, interested: bool) {
+        if interested && !self.fork.has_public() {
+            self.fork.request();
+        }
+    }
+
+    fn await_thief(&self, interested: bool, slot: &Slot) {
+        slot.mark_waiting();
+        while !latch::is_set(&slot.done) {
+            if latch::prepare_sleep(&slot.done) {
+                self.parker.park();
+            }
+        }
+        self.fork.reset(slot);
+        self.stay_attentive(interested);
+    }
+
+    // --- thieves ---
+
+    /// Runs one public job. False: there is none, or two races were lost: two thieves that try for ever
+    /// keep a model from its end.
+    fn steal(&self) -> bool {
+        for _ in 0..2 {
+            match self.fork.steal() {
+                Steal::Job(job, index) => {
+                    self.run_stolen(job, index);
+                    return true;
+                }
+                Steal::Retry => {}
+                Steal::Private | Steal::Empty => return false,
+            }
+        }
+        false
+    }
+
+    /// As `steal`, but takes what is private as well, by the heavy fence.
+    fn dislodge(&self) -> bool {
+        self.steal() || (self.fork.escalate() && self.steal())
+    }
+
+    fn run_stolen(&self, job: *mut ForkHeader, index: usize) {
+        // SAFETY: stolen.
+        let loaded = self.loaded[index].with(|loaded| unsafe { *loaded });
+        assert!(loaded || index < self.open_from, "was seen to before it was stolen");
+        // SAFETY: I5: the job stays until `done` is set.
+        let run = unsafe { &*job }.run;
+        // SAFETY: J1: the job is ours.
+        unsafe { run(job, std::ptr::null()) };
+        latch::set_word(&self.fork.slot(index).done, self.parker);
+    }
+}
 
 /// What the owner's thread does, against what each thief does.
-fn race(preemptions: usize, owner: fn(&Rig, &Tally), forks: u32, thieves: &'static [fn(&Rig)]) {
-    race_on(preemptions, || Rig::new(2), owner, forks, thieves);
+fn race(preemptions: usize, owner: fn(&Stack, &Tally), forks: u32, thieves: &'static [fn(&Stack)]) {
+    race_on(preemptions, || Stack::new(), owner, forks, thieves);
 }
 
 fn race_on(
     preemptions: usize,
-    rig: fn() -> Rig,
-    owner: fn(&Rig, &Tally),
+    stack: fn() -> Stack,
+    owner: fn(&Stack, &Tally),
     forks: u32,
-    thieves: &'static [fn(&Rig)],
+    thieves: &'static [fn(&Stack)],
 ) {
     check(preemptions, move || {
-        let rig = Arc::new(rig());
+        let stack = Arc::new(stack());
         // Nobody is interested in this one, so that the next are private.
-        rig.join(OWNER, 0, &Tally::default(), || {});
-        rig.sleep.add_searcher();
+        stack.join_while(false, 0, &Tally::default(), || {});
         let ran = Tally::default();
         let thieves: Vec<_> = thieves
             .iter()
             .map(|&thief| {
-                let rig = Arc::clone(&rig);
-                thread::spawn(move || thief(&rig))
+                let stack = Arc::clone(&stack);
+                thread::spawn(move || thief(&stack))
             })
             .collect();
-        owner(&rig, &ran);
+        owner(&stack, &ran);
         for thief in thieves {
             thief.join().unwrap();
         }
         assert_eq!(ran.count(), forks, "each job ran once");
-        assert!(!rig.has_work());
+        assert!(!stack.fork.has_work());
     });
 }
 
 // --- owners ---
 
-fn one(rig: &Rig, ran: &Tally) {
-    rig.join(OWNER, 0, ran, || {});
+fn one(stack: &Stack, ran: &Tally) {
+    stack.join(0, ran, || {});
 }
 
-fn two_nested(rig: &Rig, ran: &Tally) {
-    rig.join(OWNER, 0, ran, || rig.join(OWNER, 1, ran, || {}));
+fn two_nested(stack: &Stack, ran: &Tally) {
+    stack.join(0, ran, || stack.join(1, ran, || {}));
 }
 
 /// The slot of the first fork is used again.
-fn one_after_another(rig: &Rig, ran: &Tally) {
-    one(rig, ran);
-    one(rig, ran);
+fn one_after_another(stack: &Stack, ran: &Tally) {
+    one(stack, ran);
+    one(stack, ran);
 }
 
 /// The upper slot is used twice while the lower is taken.
-fn again_above(rig: &Rig, ran: &Tally) {
-    rig.join(OWNER, 0, ran, || {
-        rig.join(OWNER, 1, ran, || {});
-        rig.join(OWNER, 1, ran, || {});
+fn again_above(stack: &Stack, ran: &Tally) {
+    stack.join(0, ran, || {
+        stack.join(1, ran, || {});
+        stack.join(1, ran, || {});
     });
 }
 
 // --- thieves ---
 
-fn steals(rig: &Rig) {
-    rig.steal(THIEF, OWNER);
+fn steals(stack: &Stack) {
+    stack.steal();
 }
 
-fn steals_twice(rig: &Rig) {
-    rig.steal(THIEF, OWNER);
-    rig.steal(THIEF, OWNER);
+fn steals_twice(stack: &Stack) {
+    stack.steal();
+    stack.steal();
 }
 
-fn asks_and_steals(rig: &Rig) {
-    rig.regions[OWNER].fork.request();
-    rig.steal(THIEF, OWNER);
+fn asks_and_steals(stack: &Stack) {
+    stack.fork.request();
+    stack.steal();
 }
 
-fn escalates(rig: &Rig) {
-    rig.dislodge(THIEF, OWNER);
+fn escalates(stack: &Stack) {
+    stack.dislodge();
 }
 
-fn escalates_and_steals_twice(rig: &Rig) {
-    rig.dislodge(THIEF, OWNER);
-    rig.steal(THIEF, OWNER);
+fn escalates_and_steals_twice(stack: &Stack) {
+    stack.dislodge();
+    stack.steal();
 }
 
 // --- two threads ---
@@ -157,21 +320,21 @@ fn two_escalations_against_nested_pops() {
 
 // --- with a stack that stays open ---
 
-fn open_from(slot: usize) -> Rig {
-    Rig::new(2).open_from(slot)
+fn open_from(slot: usize) -> Stack {
+    Stack::new().open_from(slot)
 }
 
 /// All forks are seen to before a thief has them.
-fn opens_and_forks(rig: &Rig, ran: &Tally) {
-    rig.stay_open(OWNER, 0);
-    two_nested(rig, ran);
+fn opens_and_forks(stack: &Stack, ran: &Tally) {
+    stack.fork.stay_open(&stack.slots[0]);
+    two_nested(stack, ran);
 }
 
 /// The lower one need not be, and may be under way to a thief.
-fn opens_within_a_fork(rig: &Rig, ran: &Tally) {
-    rig.join(OWNER, 0, ran, || {
-        rig.stay_open(OWNER, 1);
-        rig.join(OWNER, 1, ran, || {});
+fn opens_within_a_fork(stack: &Stack, ran: &Tally) {
+    stack.join(0, ran, || {
+        stack.fork.stay_open(&stack.slots[1]);
+        stack.join(1, ran, || {});
     });
 }
 
@@ -192,8 +355,8 @@ fn a_stack_that_opens_against_an_escalation() {
 
 // --- without a process-wide fence ---
 
-fn portable() -> Rig {
-    Rig::new(2).portable()
+fn portable() -> Stack {
+    Stack::new().portable()
 }
 
 #[test]
@@ -213,18 +376,18 @@ fn portable_two_thieves_against_a_pop() {
 
 // --- while every fork is recorded ---
 
-fn recorded() -> Rig {
-    Rig::new(2).recorded(true)
+fn recorded() -> Stack {
+    Stack::new().recorded(true)
 }
 
-fn not_yet_recorded() -> Rig {
-    Rig::new(2).recorded(false)
+fn not_yet_recorded() -> Stack {
+    Stack::new().recorded(false)
 }
 
-fn switches_and_steals(rig: &Rig) {
-    rig.regions[OWNER].fork.set_recorded(true);
-    rig.regions[OWNER].fork.request();
-    rig.steal(THIEF, OWNER);
+fn switches_and_steals(stack: &Stack) {
+    stack.fork.set_recorded(true);
+    stack.fork.request();
+    stack.steal();
 }
 
 #[test]

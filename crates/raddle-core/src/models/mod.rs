@@ -6,18 +6,17 @@
 //! | file      | what races                                                               |
 //! |-----------|--------------------------------------------------------------------------|
 //! | `deque`   | an owner's forks against thieves that steal, ask and escalate               |
-//! | `sleep`   | producers against workers that go to sleep, wake and hand on                |
-//! | `wait`    | a victim that sleeps apart against its thief; an owner that runs its own forks |
+//! | `places`  | producers against holders that sleep, block, host, leave, and resume          |
 //! | `latch`   | the setter against the waiter, and against the end of the latch             |
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
 //! | `future`  | promises, futures, interrupts and what moves them                          |
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
-//! | `mix`     | all of it, three threads and more (shuttle)                              |
+//! | `mix`     | one task among many parties (shuttle)                                    |
 //!
-//! `rig` and `task` hold what the models share: the parts of the pool and of a task that join the
-//! protocols together, line by line as in `pool` and `spawn::task`, without what needs a clock.
+//! `task` holds what models of tasks share: the parts of a task that join the protocols together, line by line as in
+//! `spawn::task`.
 //!
 //! # What the models cannot say
 //!
@@ -37,23 +36,23 @@ mod latch;
 #[cfg(raddle_shuttle)]
 mod mix;
 #[cfg(raddle_loom)]
+mod places;
+#[cfg(raddle_loom)]
 mod queue;
 #[cfg(raddle_loom)]
 mod record;
-mod rig;
 #[cfg(raddle_loom)]
 mod running;
-#[cfg(raddle_loom)]
-mod sleep;
 mod task;
-#[cfg(raddle_loom)]
-mod wait;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
+
+use crate::job::{TaskHeader, TaskVTable};
+use crate::queue::Task;
 
 /// Explores a model with so many preemptions at most.
 #[cfg(raddle_loom)]
@@ -102,6 +101,17 @@ impl Memory {
         self.freed.add();
         assert_eq!(self.freed.count(), 1, "freed twice");
     }
+}
+
+/// Tasks that only lie about in queues, leaked.
+fn idle_tasks<const N: usize>() -> [Task; N] {
+    const IDLE: &TaskVTable = &TaskVTable {
+        run: |_, _| unreachable!("not run"),
+        kill: None,
+        is_void: |_| false,
+        bury: |_| (),
+    };
+    std::array::from_fn(|_| Task::from(Box::leak(Box::new(TaskHeader::new(IDLE)))))
 }
 
 /// A parker of a model's thread. Leaked, as parkers are immortal.

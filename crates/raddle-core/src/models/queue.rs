@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use raddle_sync::thread;
 
-use crate::models::check;
-use crate::models::rig::{Rig, idle_tasks};
-use crate::queue::{Injector, Ring, Task};
+use crate::models::{check, idle_tasks};
+use crate::queue::{Injector, NOBODY, Ring, Tag, Task};
 
 /// The tasks of a model, and what each thread got of them.
 struct Got(Vec<Task>);
@@ -54,13 +53,13 @@ fn ring<const N: usize>(
 }
 
 fn pushes_and_pops_one(ring: &Ring, [a]: [Task; 1]) -> Got {
-    ring.push(a).unwrap();
+    ring.push(a, NOBODY);
     ring.pop().into_iter().collect()
 }
 
 fn pushes_two_and_pops_one(ring: &Ring, [a, b]: [Task; 2]) -> Got {
-    ring.push(a).unwrap();
-    ring.push(b).unwrap();
+    ring.push(a, NOBODY);
+    ring.push(b, NOBODY);
     ring.pop().into_iter().collect()
 }
 
@@ -89,10 +88,10 @@ fn a_slot_used_again_against_a_steal() {
     ring(
         4,
         |ring, [a, b, c]: [Task; 3]| {
-            ring.push(a).unwrap();
-            ring.push(b).unwrap();
+            ring.push(a, NOBODY);
+            ring.push(b, NOBODY);
             let first = ring.pop();
-            ring.push(c).unwrap();
+            ring.push(c, NOBODY);
             first.into_iter().chain(ring.pop()).collect()
         },
         1,
@@ -100,18 +99,108 @@ fn a_slot_used_again_against_a_steal() {
     );
 }
 
-/// What does not fit comes back to the owner.
+/// The third task does not fit, and the ring moves to a larger buffer.
+fn pushes_three(ring: &Ring, [a, b, c]: [Task; 3]) -> Got {
+    ring.push(a, NOBODY);
+    ring.push(b, NOBODY);
+    ring.push(c, NOBODY);
+    Got(Vec::new())
+}
+
 #[test]
-fn a_full_ring_against_a_steal() {
+fn a_ring_that_grows_against_two_steals() {
+    ring(4, pushes_three, 1, 2);
+}
+
+#[test]
+fn a_ring_that_grows_against_two_thieves() {
+    ring(3, pushes_three, 2, 1);
+}
+
+/// A thief that has an old buffer in hand, whose slot was used before and is used again in the new one.
+#[test]
+fn a_ring_that_has_gone_round_and_grows_against_two_steals() {
     ring(
-        4,
-        |ring, [a, b, c]: [Task; 3]| {
-            ring.push(a).unwrap();
-            ring.push(b).unwrap();
-            ring.push(c).err().into_iter().collect()
+        3,
+        |ring, [a, b, c, d]: [Task; 4]| {
+            ring.push(a, NOBODY);
+            let first = ring.pop();
+            ring.push(b, NOBODY);
+            ring.push(c, NOBODY);
+            ring.push(d, NOBODY);
+            first.into_iter().chain(ring.pop()).collect()
         },
         1,
         2,
+    );
+}
+
+// --- tags ---
+
+const MINE: Tag = 8;
+
+/// A wait's own task is taken by whoever waits, and nobody else's with it.
+fn tagged(owner: fn(&Ring, [Task; 3]) -> Got, tries: usize) {
+    check(3, move || {
+        let ring = Arc::new(Ring::new());
+        let tasks = idle_tasks::<3>();
+        let mine = Got(vec![tasks[1]]);
+        let thief = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mine = mine;
+                let stolen = (0..tries).filter_map(|_| ring.steal_tagged(MINE)).collect::<Got>();
+                assert!(stolen.0.iter().all(|task| mine.0.contains(task)), "only what is tagged");
+                stolen
+            })
+        };
+        let mut got = vec![owner(&ring, tasks)];
+        got.push(thief.join().unwrap());
+        got.push(std::iter::from_fn(|| ring.pop()).collect());
+        assert_each_once(&tasks, got);
+    });
+}
+
+#[test]
+fn a_tagged_steal_against_pops_and_growth() {
+    tagged(
+        |ring, [a, b, c]| {
+            ring.push(a, NOBODY);
+            let first = ring.pop();
+            ring.push(b, MINE);
+            ring.push(c, NOBODY);
+            first.into_iter().chain(ring.pop()).collect()
+        },
+        1,
+    );
+}
+
+#[test]
+fn a_tagged_steal_against_growth() {
+    tagged(
+        |ring, [a, b, c]| {
+            ring.push(b, MINE);
+            ring.push(a, NOBODY);
+            ring.push(c, NOBODY);
+            Got(Vec::new())
+        },
+        2,
+    );
+}
+
+#[test]
+fn a_tagged_pop_against_a_tagged_steal() {
+    tagged(
+        |ring, [a, b, c]| {
+            ring.push(b, MINE);
+            ring.push(a, NOBODY);
+            assert_eq!(ring.pop_tagged(MINE), Err(true), "another's lies on top");
+            let other = ring.pop();
+            let mine = ring.pop_tagged(MINE);
+            ring.push(c, NOBODY);
+            other.into_iter().chain(mine).collect()
+        },
+        1,
     );
 }
 
@@ -120,8 +209,8 @@ fn a_pop_of_one_particular_task_against_a_steal() {
     ring(
         4,
         |ring, [a, b]: [Task; 2]| {
-            ring.push(a).unwrap();
-            ring.push(b).unwrap();
+            ring.push(a, NOBODY);
+            ring.push(b, NOBODY);
             let newest = ring.pop_if(b).then_some(b);
             // The other may be the newest now, or gone; its slot is stale then.
             let other = ring.pop_if(a).then_some(a);
@@ -130,31 +219,6 @@ fn a_pop_of_one_particular_task_against_a_steal() {
         1,
         2,
     );
-}
-
-/// The older half moves to the injector.
-#[test]
-fn an_overflow_against_a_steal_and_a_grab() {
-    check(3, || {
-        let rig = Arc::new(Rig::new(1));
-        let tasks = idle_tasks::<3>();
-        let thief = {
-            let rig = Arc::clone(&rig);
-            thread::spawn(move || {
-                let stolen = rig.regions[0].ring.steal();
-                let batch = rig.injector.take::<2>();
-                let taken = batch.into_iter().flat_map(|batch| batch.into_iter());
-                stolen.into_iter().chain(taken).collect::<Got>()
-            })
-        };
-        for task in tasks {
-            rig.push_task(0, task);
-        }
-        let mut got = vec![thief.join().unwrap()];
-        got.push(std::iter::from_fn(|| rig.regions[0].ring.pop()).collect());
-        got.push(drain(&rig.injector));
-        assert_each_once(&tasks, got);
-    });
 }
 
 // --- the injector ---

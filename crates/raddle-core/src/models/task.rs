@@ -106,7 +106,8 @@ impl Task {
     pub(super) fn new(record: &Record) -> Arc<Task> {
         const TABLE: &TaskVTable = &TaskVTable {
             run: |_, _| unreachable!("by `run` below"),
-            kill: |_| unreachable!("by `kill_all` below"),
+            kill: Some(|_| unreachable!("by `kill_all` below")),
+            is_void: |_| unreachable!("asked by pools only"),
             bury: |_| unreachable!("by `kill_all` below"),
         };
         Arc::new(Task {

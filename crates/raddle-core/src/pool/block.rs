@@ -10,6 +10,7 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::parker::{self, Hooks};
 
 use crate::future::timer;
+use crate::places::Resumed;
 use crate::pool::region::{Hold, Region};
 use crate::pool::shared::Waker;
 use crate::pool::worker::Worker;
@@ -45,18 +46,13 @@ impl Region {
         self.owned.hold.set(Hold::Given);
         // Nobody else can publish what lies here without a heavy fence.
         self.open_forks();
-        if self.owned.hosts.get() {
-            shared.places.hosts.set(self.index);
-        }
         shared.stats.given.add();
         if self.ring.has_work() && shared.is_crowded() {
             // Where others can take the newest of them.
             shared.inject_again(std::iter::from_fn(|| self.ring.steal()));
         }
-        shared.give_place(self, Waker::Idle);
-        if self.owned.hosts.get() {
-            shared.unstrand();
-        }
+        shared.sign_off(self);
+        shared.places.block(&shared.crew(Waker::Idle), self.index, self.owned.hosts.get());
     }
 
     fn regain(&self) {
@@ -64,13 +60,10 @@ impl Region {
         if shared.is_guest(self.index) {
             shared.guests.fetch_add(1, Ordering::Relaxed);
         }
-        if self.owned.hosts.take() && !shared.places.hosts.take(self.index) {
-            // The place was claimed for us (S2).
-            self.owned.hold.set(Hold::Claimed);
-            return;
-        }
-        self.owned.hold.set(Hold::Place);
-        if !shared.places.take() {
+        let resumed = shared.places.resume(self.index, self.owned.hosts.take());
+        let claimed = resumed == Resumed::Claimed;
+        self.owned.hold.set(if claimed { Hold::Claimed } else { Hold::Place });
+        if resumed == Resumed::Surplus {
             shared.stats.surplus.add();
         }
     }

@@ -59,7 +59,9 @@ impl Region {
         }
         Worker::vacate(self);
         if self.owned.hold.replace(Hold::None) == Hold::Place {
-            self.shared().give_place(self, Waker::Idle);
+            let shared = self.shared();
+            shared.sign_off(self);
+            shared.places.release(&shared.crew(Waker::Idle));
         }
     }
 
@@ -132,15 +134,14 @@ impl Region {
         }
         self.owned.hold.set(Hold::None);
         self.elsewhere.lie_down();
-        shared.places.parked.set(self.index);
-        let look = shared.places.give(searching);
-        if shared.look(look) && self.wake_up() || self.has_mail() && self.wake_for_mail() {
+        let crew = shared.crew(Waker::Idle);
+        let awake = shared.places.fall_asleep(&crew, self.index, searching);
+        if awake || self.has_mail() && self.wake_for_mail() {
+            self.owned.hold.set(Hold::Place);
             self.elsewhere.release();
             return Slept::Searching;
         }
-        if shared.places.has_stranded() {
-            shared.unstrand();
-        }
+        shared.places.recall(&crew);
         shared.end_if_done();
         self.lane.note(EventKind::Park, 0, NOTHING);
         let slept = loop {
@@ -164,26 +165,12 @@ impl Region {
         slept
     }
 
-    /// There is work: does not sleep after all. False: others have taken the free places.
-    fn wake_up(&self) -> bool {
-        let places = &self.shared().places;
-        // Whoever has claimed this worker has a token for it, which makes for one sleep less.
-        let awake = !places.parked.take(self.index) || places.claim();
-        if awake {
-            self.owned.hold.set(Hold::Place);
-        } else {
-            places.parked.set(self.index);
-        }
-        awake
-    }
-
     /// There is mail, which only this thread may open.
     fn wake_for_mail(&self) -> bool {
         let places = &self.shared().places;
         if places.parked.take(self.index) {
             places.take_searching();
         }
-        self.owned.hold.set(Hold::Place);
         true
     }
 }

@@ -5,7 +5,7 @@
 //! - **P1** `Shared` outlives every thread of the pool and every guest: threads hold an `Arc` of it,
 //!   and the pool's drop waits for guests.
 //! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
-//!   whoever took the bit out of `vacant`, which the thread sets as its last act. So a worker that was claimed
+//!   whoever took the bit out of `vacant`, which the thread sets when it is through with its memory. So a worker that was claimed
 //!   is either woken or started anew, and no memory has two threads.
 //! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
 //!   run or is found to be void. So if the sum of `settled`, added up first, equals that of `queued`, there was
@@ -22,7 +22,7 @@ use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
 use crate::local;
-use crate::places::{Bits, Look, Places};
+use crate::places::{Bits, Crew, Look, Places};
 use crate::pool::builder::{ThreadHooks, Waits};
 use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
@@ -83,8 +83,6 @@ pub(crate) struct Shared {
     /// Of threads that have been started, to be waited for at the end.
     handles: Mutex<Vec<thread::JoinHandle<()>>>,
     refusal: Refusal,
-    /// Below this worker the next host is looked for.
-    next_host: AtomicUsize,
     /// The threads go once there is nothing left to do.
     terminating: AtomicBool,
     /// There is nothing left to do.
@@ -138,7 +136,6 @@ impl Shared {
             regions: Regions::new(workers),
             handles: Mutex::default(),
             refusal: Refusal::default(),
-            next_host: AtomicUsize::new(usize::MAX),
             terminating: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             oversubscribed: threads > processors,
@@ -197,7 +194,7 @@ impl Shared {
         let mut handles = self.handles.lock();
         let handle = builder.spawn(move || {
             me.regions[worker].main();
-            me.places.vacant.set(worker);
+            me.places.leave(&me.crew(Waker::Idle), worker);
         })?;
         handles.retain(|handle| !handle.is_finished());
         handles.push(handle);
@@ -263,17 +260,13 @@ impl Shared {
 
     // --- places ---
 
-    /// Gives the place of a worker back that blocks, or leaves.
-    pub(crate) fn give_place(&self, region: &Region, waker: Waker) {
+    /// A worker is about to give its place back, since it blocks, or leaves.
+    pub(crate) fn sign_off(&self, region: &Region) {
         if let Some(number) = region.owned.number.take() {
             self.give_number(number);
         }
         if self.is_guest(region.index) {
             self.guests.fetch_sub(1, Ordering::Relaxed);
-        }
-        let look = self.places.give(false);
-        if self.look(look) {
-            self.wake_one(waker);
         }
     }
 
@@ -298,15 +291,6 @@ impl Shared {
         fits
     }
 
-    /// Looks for work, as the change of the counts asks. True: there is some.
-    pub(crate) fn look(&self, look: Look) -> bool {
-        match look {
-            Look::No => false,
-            Look::Near => self.visible_work() > 0,
-            Look::Far => self.look_around(),
-        }
-    }
-
     /// A worker gives its place away, and with it the number.
     pub(crate) fn give_number(&self, number: usize) {
         self.numbers.set(number);
@@ -324,41 +308,32 @@ impl Shared {
 
     // --- wake-ups ---
 
+    /// The crew, to be woken by such a thread.
+    pub(crate) fn crew(&self, waker: Waker) -> WokenBy<'_> {
+        WokenBy { shared: self, waker }
+    }
+
     /// After work was made visible and a fence: wakes a sleeper if nobody searches.
     #[inline]
     pub(crate) fn wake_if_needed(&self, waker: Waker) {
-        if self.places.counts().need_wake() {
-            self.wake_one(waker);
-        }
+        self.places.wake_if_needed(&self.crew(waker));
     }
 
     /// Sees that somebody uses a free place, if there is one.
     #[cold]
     pub(crate) fn wake_one(&self, waker: Waker) {
-        if self.places.claim() {
-            self.find_taker(waker);
-        }
+        self.places.wake_one(&self.crew(waker));
     }
 
-    /// Finds somebody for a place that the caller has claimed.
-    fn find_taker(&self, waker: Waker) {
-        loop {
-            if let Some(worker) = self.places.parked.take_lowest() {
-                return self.note_wake_of(worker, || self.rouse(worker, waker));
-            }
-            if self.config.waits == Waits::Host && self.wake_host(waker) {
-                return;
-            }
-            if self.start_one() || self.wake_host(waker) || self.places.strand() {
-                return;
-            }
-        }
+    /// Whether a thread may be asked for.
+    fn may_start(&self) -> bool {
+        // ORD: hints.
+        !self.ended() && self.now() >= self.refusal.until.load(Ordering::Relaxed)
     }
 
     /// Starts a thread for a claimed place. False: there is none to be had.
     fn start_one(&self) -> bool {
-        // ORD: hints.
-        if self.ended() || self.now() < self.refusal.until.load(Ordering::Relaxed) {
+        if !self.may_start() {
             return false;
         }
         let Some(worker) = self.places.vacant.take_lowest() else { return false };
@@ -375,37 +350,11 @@ impl Shared {
         true
     }
 
-    /// Has a thread that waits take something on, with a claimed place. False: there is none.
-    ///
-    /// Each time another one, and threads of the pool last: what is taken on may wait for what lies beneath, and that is
-    /// more often found on stacks that have been there for long, or have taken on much.
-    fn wake_host(&self, waker: Waker) -> bool {
-        // ORD: a hint.
-        let from = self.next_host.load(Ordering::Relaxed);
-        let Some(worker) = self.places.hosts.take_below(from) else { return false };
-        self.next_host.store(worker, Ordering::Relaxed);
-        if self.config.waits == Waits::Substitute {
-            self.stats.host();
-        }
-        self.note_wake_of(worker, || match self.is_guest(worker) {
-            true => self.regions[worker].parker().unpark(),
-            false => self.rouse(worker, waker),
-        });
-        true
-    }
-
-    /// Somebody has come who could use a place: those that nobody was found for are free again.
-    pub(crate) fn unstrand(&self) {
-        if self.places.unstrand() && self.look_around() {
-            self.wake_one(Waker::Idle);
-        }
-    }
-
-    /// As `unstrand`, if the system may be asked for threads again.
+    /// Places that nobody was found for are free again, if the system may be asked for threads again.
     pub(crate) fn retry(&self) {
         // ORD: hints.
         if self.places.has_stranded() && self.now() >= self.refusal.until.load(Ordering::Relaxed) {
-            self.unstrand();
+            self.places.recall(&self.crew(Waker::Idle));
         }
     }
 
@@ -586,6 +535,50 @@ impl Shared {
             // A worker's loop does not panic; if it did, its message is out already.
             let _ = handle.join();
         }
+    }
+}
+
+/// The pool's workers as `places` knows them, woken by such a thread.
+pub(crate) struct WokenBy<'a> {
+    shared: &'a Shared,
+    waker: Waker,
+}
+
+impl Crew for WokenBy<'_> {
+    fn sees_work(&self) -> bool {
+        self.shared.visible_work() > 0
+    }
+
+    fn look_around(&self) -> bool {
+        self.shared.look_around()
+    }
+
+    fn rouse(&self, worker: usize) {
+        let shared = self.shared;
+        shared.note_wake_of(worker, || shared.rouse(worker, self.waker));
+    }
+
+    fn may_start(&self) -> bool {
+        self.shared.may_start()
+    }
+
+    fn start(&self) -> bool {
+        self.shared.start_one()
+    }
+
+    fn rouse_host(&self, worker: usize) {
+        let shared = self.shared;
+        if shared.config.waits == Waits::Substitute {
+            shared.stats.host();
+        }
+        shared.note_wake_of(worker, || match shared.is_guest(worker) {
+            true => shared.regions[worker].parker().unpark(),
+            false => shared.rouse(worker, self.waker),
+        });
+    }
+
+    fn prefers_hosts(&self) -> bool {
+        self.shared.config.waits == Waits::Host
     }
 }
 
