@@ -11,9 +11,9 @@
 //! | `vacant` | memory of workers that have no thread                       | a thread is started, it searches |
 //! | `hosts`  | threads that wait, may take on anything and have the stack  | search, run one thing, wait on  |
 //!
-//! A thread whose wait is over goes on at once. If no place is free then, there are fewer than none: the count is
-//! below zero, and the next thread that searches or has finished its task pays the *debt* with its own
-//! place. So `n` threads work, and those whose wait ended within the current task of another.
+//! A thread whose wait is over goes on at once, and so does a guest that comes in. If no place is free then, there are
+//! fewer than none: the count is below zero, and the next thread that searches or has finished its task pays the *debt*
+//! with its own place. So `n` threads work, and those that came or went on within the current task of another.
 //!
 //! # The protocol
 //!

@@ -187,8 +187,10 @@
 //!
 //! - **The caller takes part.** [`Pool::run`] calls its closure on the calling thread, at once, as a
 //!   *guest* whose forks the pool's threads steal; so do [`join`] and [`scope`] from outside. `threads` is the number of
-//!   *places*: so many threads work at once, guests included. On a pool of one thread a guest works alone.
-//! - If no place is free, or others wait for one, the closure is queued for the pool and its caller blocks.
+//!   *places*: so many threads work at once, guests included; for a guest that finds none free, the next thread that ends its
+//!   task makes way. On a pool of one thread a guest works alone.
+//! - If as many guests work already as there are places, or others wait to come in, the closure is queued for the pool and its
+//!   caller blocks.
 //! - **Idle threads leave** after [`keep_alive`](PoolBuilder::keep_alive), 30 seconds unless you say
 //!   otherwise, and are started again when there is work. Until then they sleep and use no processor time.
 //! - **Hooks** are called round every spawned future, on the thread that runs it, not round forks and

@@ -143,7 +143,7 @@ impl Pool {
     /// Calls `f` with a worker of this pool and returns what it returns.
     ///
     /// The caller takes part: `f` runs on this thread at once, as a guest whose forks others steal.
-    /// If all places are taken (a pool has as many as threads, and at most 64 guests), or others wait for one, `f` is
+    /// If as many guests work already as the pool has threads (or 16 to 64 are inside, as it has threads), or others wait to come in, `f` is
     /// queued and this thread blocks until a worker has run it: first come, first served. On a thread of this pool `f` is
     /// simply called.
     ///
