@@ -129,7 +129,7 @@ fn call<R>(f: impl FnOnce() -> R) -> Option<R> {
 pub(crate) fn activate() {
     // ORD: who does not know that this was called before need not know it yet.
     ACTIVE.store(true, Ordering::Relaxed);
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_loom))]
     crate::pool::heed_followers();
 }
 
@@ -140,9 +140,9 @@ pub(crate) fn active() -> bool {
 }
 
 fn followers() -> impl Iterator<Item = &'static dyn Erased> {
-    #[cfg(all(feature = "tracing", not(any(raddle_loom, raddle_shuttle))))]
+    #[cfg(all(feature = "tracing", not(raddle_loom)))]
     let ours = std::iter::once::<&dyn Erased>(&super::tracing::Spans);
-    #[cfg(not(all(feature = "tracing", not(any(raddle_loom, raddle_shuttle)))))]
+    #[cfg(not(all(feature = "tracing", not(raddle_loom))))]
     let ours = std::iter::empty();
     ours.chain(FOLLOWERS.iter().map_while(|place| place.get().map(|follower| &**follower)))
 }
