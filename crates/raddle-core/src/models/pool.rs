@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use raddle_sync::thread;
+use raddle_sync::{hint, thread};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
 use crate::future::ledger;
 use crate::models::Tally;
@@ -19,13 +20,16 @@ fn check(program: fn()) {
     let schedules = std::env::var("RADDLE_SHUTTLE").ok().and_then(|many| many.parse().ok());
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
-    let scheduler = shuttle::scheduler::RandomScheduler::new(schedules.unwrap_or(300));
-    shuttle::Runner::new(scheduler, config).run(move || {
+    let model = move || {
         ledger::open();
         thread::refuse(0);
         program();
         ledger::close(0);
-    });
+    };
+    let half = schedules.unwrap_or(300) / 2;
+    shuttle::Runner::new(RandomScheduler::new(half), config.clone()).run(model);
+    // Few changes at the worst moments.
+    shuttle::Runner::new(PctScheduler::new(4, half), config).run(model);
 }
 
 fn pool(threads: usize) -> Pool {
@@ -104,6 +108,51 @@ fn joins_of_two_guests() {
         let thread = thread::spawn(move || other.run(|worker| fib(worker, 3)));
         assert_eq!(pool.run(|worker| fib(worker, 3)), 2);
         assert_eq!(thread.join().unwrap(), 2);
+    });
+}
+
+/// Goes on until so many have come here.
+fn meet(tally: &Tally, count: u32) {
+    tally.add();
+    while tally.count() < count {
+        hint::spin_loop();
+    }
+}
+
+/// Both threads are to come, though one alone finds both tasks.
+#[test]
+fn tasks_that_meet() {
+    check(|| {
+        let (pool, tally) = (pool(2), Tally::default());
+        let futures: [_; 2] = std::array::from_fn(|_| {
+            let tally = tally.clone();
+            pool.spawn(move || meet(&tally, 2))
+        });
+        for future in futures {
+            // By a thread that helps nobody.
+            thread::spawn(move || future.wait()).join().unwrap().unwrap();
+        }
+    });
+}
+
+/// What a worker queues before it is busy for long is for others.
+#[test]
+fn a_task_that_meets_what_it_spawns() {
+    check(|| {
+        let (pool, tally) = (pool(2), Tally::default());
+        drop(pool.spawn(move || {
+            let other = tally.clone();
+            drop(crate::spawn(move || meet(&other, 2)));
+            meet(&tally, 2);
+        }));
+    });
+}
+
+#[test]
+fn halves_of_a_join_that_meet() {
+    check(|| {
+        let (pool, tally) = (pool(2), Tally::default());
+        pool.run(|worker| worker.join(|_| meet(&tally, 2), |_| meet(&tally, 2)));
     });
 }
 
