@@ -98,6 +98,7 @@ const ATOMICS: &[Known] = &[
         "std::sync::atomic",
         "watches the model from beside it",
     ),
+    known("raddle-core/src/pool/recorder.rs", "std::sync::atomic", "a hint that models share"),
     known("raddle-core/src/models", "std::sync::atomic", "notes of what a model has seen"),
     known("raddle-core/src/local/block.rs", "std::sync::atomic", "a count that no model looks at"),
     known("raddle-core/src/local/snapshot.rs", "std::sync::atomic", "the same"),

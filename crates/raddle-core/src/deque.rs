@@ -76,7 +76,7 @@ const ATTENTION: usize = usize::MAX;
 /// Bit of `limit` that sends every push and pop down the slow path, to be recorded; no address has it.
 const RECORDED: usize = 1 << (usize::BITS - 1);
 /// Bits of a slot's index in `span`; the rest of the 64 bits are the version.
-const INDEX_BITS: u32 = 18;
+const INDEX_BITS: u32 = if cfg!(raddle_shuttle) { 8 } else { 18 };
 /// The most slots that a fork stack may have.
 pub(crate) const MAX_SLOTS: usize = 1 << INDEX_BITS;
 /// How many private jobs an escalating thief looks at, at most.
@@ -93,6 +93,8 @@ pub(crate) const SLEEPING: u32 = 2;
 
 /// Where one fork is: 16 bytes.
 #[derive(Debug)]
+// Shuttle's atomics are larger than they are, and a region's size is a power of two.
+#[cfg_attr(raddle_shuttle, repr(align(256)))]
 pub(crate) struct Slot {
     /// Null: not below the head. Else a job, or [`Slot::waiting`].
     job: AtomicPtr<ForkHeader>,

@@ -15,7 +15,7 @@
 //!
 //! The same three states, without the parker, are the `done` word of a slot of the fork stack.
 
-use std::time::Instant;
+use raddle_sync::time::Instant;
 
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::parker::Parker;

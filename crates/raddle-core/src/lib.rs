@@ -45,20 +45,20 @@ mod spawn;
 #[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
 mod models;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod join;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod pool;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod scope;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub mod trace;
 
 /// The rules of waking and searching, for the simulation in `bench`.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 #[doc(hidden)]
 pub use self::pool::policy;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub use self::{
     future::{
         AsCompleted, Awaiting, Failure, FailureKind, Future, Interrupt, Killed, Promise, Selected,

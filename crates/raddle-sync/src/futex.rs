@@ -8,8 +8,8 @@
 //! word that has been freed is at worst a spurious wake-up of whoever sleeps at that address now.
 //!
 //! On Linux these are the futex system calls. Elsewhere, and under the model checkers, they are a
-//! table of mutexes and condition variables, hashed by address. Under the checkers a time limit
-//! never expires.
+//! table of mutexes and condition variables, hashed by address. Under loom a time limit
+//! never expires; under shuttle it may at any time.
 
 use crate::atomic::AtomicU32;
 use std::time::Duration;

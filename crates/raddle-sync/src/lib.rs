@@ -10,6 +10,7 @@
 //! | [`processor`] | waking a thread on another processor than one's own |
 //! | [`strand`] | small recycled ids for logical threads of execution |
 //! | [`spin`] | a short, bounded spin |
+//! | [`time`] | the clock |
 //! | `stack` | how much stack the thread has left |
 //!
 //! Nothing here knows of a pool, a task or a lock.
@@ -26,8 +27,9 @@
 //! | `--cfg raddle_shuttle` | shuttle | random interleavings of a larger model, sequentially consistent |
 //!
 //! Loom's primitives cannot be built in a `const`; [`const_fn!`], [`lazy_static!`] and
-//! [`thread_local!`](crate::thread_local) hide that difference. Neither checker has a clock: under
-//! both, a wait with a time limit never times out.
+//! [`thread_local!`](crate::thread_local) hide that difference. Neither checker has a clock. Under
+//! loom a wait with a time limit never times out; under shuttle it may at any time, and [`time::Instant`] goes on by a step
+//! whenever it is read.
 
 mod macros;
 mod seam;
@@ -38,10 +40,10 @@ pub mod futex;
 pub mod parker;
 pub mod processor;
 pub mod spin;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub mod stack;
 pub mod strand;
 pub mod sync;
+pub mod time;
 
 pub use seam::{atomic, cell, hint, thread};
 

@@ -15,11 +15,12 @@
 //! given back and leased again is a spurious wake-up of the new holder, no more.
 
 use crate::atomic::{AtomicU32, Ordering};
+use crate::time::Instant;
 use crate::{const_fn, futex};
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::ops::Deref;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const EMPTY: u32 = 0;
 const TOKEN: u32 = 1;

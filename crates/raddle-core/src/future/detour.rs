@@ -1,7 +1,8 @@
 //! Futures that end when another one does, or before: `within`, `interruptible` and their like.
 
+use raddle_sync::time::Instant;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use raddle_sync::sync::Mutex;
 

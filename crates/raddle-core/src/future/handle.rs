@@ -1,10 +1,11 @@
 //! [`Future`], the consumer's handle.
 
+use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;

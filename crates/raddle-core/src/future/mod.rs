@@ -36,9 +36,9 @@
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
 mod all;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod awaiting;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod detour;
 pub(crate) mod ears;
 pub(crate) mod failure;
@@ -53,7 +53,7 @@ pub(crate) mod memory;
 #[cfg(any(raddle_loom, raddle_shuttle))]
 pub(crate) use self::ledger as memory;
 pub(crate) mod node;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod on;
 mod operations;
 mod ops;
@@ -63,14 +63,14 @@ mod repeat;
 mod shared;
 pub(crate) mod state;
 pub(crate) mod then;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(crate) mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
 mod watch;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub use self::awaiting::Awaiting;
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
@@ -83,7 +83,7 @@ pub use self::{
     shared::Shared,
 };
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(crate) use crate::spawn::Pinned;
 
 /// What [`Future::kill`] came upon.
@@ -118,11 +118,11 @@ pub(crate) enum Assist {
 }
 
 /// There are no tasks in the models of futures.
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_loom)]
 #[derive(Debug)]
 pub(crate) enum Pinned {}
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_loom)]
 impl Pinned {
     pub(crate) fn interrupt(&self, _: &Interrupt) {
         match *self {}

@@ -7,11 +7,14 @@
 //! Timeouts are in a tree by time, so that adding and cancelling one are logarithmic and a cancelled one is gone
 //! at once. A million of them take some hundred bytes each and no processor time while they wait.
 
+use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::time::Duration;
+
+use raddle_sync::thread;
 
 use crate::future::ears::Hearing;
 use crate::future::failure::Failure;

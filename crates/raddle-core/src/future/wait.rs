@@ -1,7 +1,8 @@
 //! Blocking on a node.
 
+use raddle_sync::time::Instant;
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::future::ears;
 use crate::future::node::{self, Head, NodeRef, VTable};
@@ -77,7 +78,7 @@ pub(super) fn idle(time: Duration) {
 }
 
 /// How a thread waits: a worker helps meanwhile.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(super) mod host {
     use std::ptr::NonNull;
 
@@ -120,9 +121,9 @@ pub(super) mod host {
     }
 }
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_loom)]
 pub(super) mod host {
-    use std::time::Instant;
+    use raddle_sync::time::Instant;
 
     use raddle_sync::parker::Parker;
 

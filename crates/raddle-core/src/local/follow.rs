@@ -134,9 +134,12 @@ fn call<R>(f: impl FnOnce() -> R) -> Option<R> {
 
 /// `heed` is called on each thread from which something is made to follow tasks, for the forks that it has. Pools say
 /// so before they have threads.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(crate) fn on_activation(heed: fn()) {
+    #[cfg(not(raddle_shuttle))]
     let _ = HEED.set(heed);
+    #[cfg(raddle_shuttle)]
+    let _ = heed;
 }
 
 /// From now on tasks are asked what they take along.
@@ -161,9 +164,9 @@ pub(crate) fn active() -> bool {
 }
 
 fn followers() -> impl Iterator<Item = &'static dyn Erased> {
-    #[cfg(all(feature = "tracing", not(any(raddle_loom, raddle_shuttle))))]
+    #[cfg(all(feature = "tracing", not(raddle_loom)))]
     let ours = std::iter::once::<&dyn Erased>(&super::tracing::Spans);
-    #[cfg(not(all(feature = "tracing", not(any(raddle_loom, raddle_shuttle)))))]
+    #[cfg(not(all(feature = "tracing", not(raddle_loom))))]
     let ours = std::iter::empty();
     ours.chain(FOLLOWERS.iter().map_while(|place| place.get().map(|follower| &**follower)))
 }

@@ -29,10 +29,10 @@ mod block;
 mod follow;
 mod frame;
 mod key;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod scoped;
 mod snapshot;
-#[cfg(all(feature = "tracing", not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(feature = "tracing", not(raddle_loom)))]
 pub(crate) mod tracing;
 
 use std::cell::Cell;
@@ -41,11 +41,11 @@ use std::ptr;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub(crate) use self::follow::on_activation;
 pub(crate) use self::follow::{Baggage, Entered, Trail};
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub use self::follow::{Follow, follow};
 pub(crate) use self::follow::{active as is_followed, capture as capture_trail};
 pub(crate) use self::frame::Frame;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub use self::scoped::{Binding, BindingRef, Bindings, ScopeLocal};
 pub use self::snapshot::Snapshot;
 pub(crate) use self::snapshot::{Capture, Context};

@@ -37,6 +37,8 @@ mod latch;
 mod mix;
 #[cfg(raddle_loom)]
 mod places;
+#[cfg(raddle_shuttle)]
+mod pool;
 #[cfg(raddle_loom)]
 mod queue;
 #[cfg(raddle_loom)]

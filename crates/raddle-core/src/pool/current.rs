@@ -124,6 +124,6 @@ pub fn yield_now() {
         Some(region) if region.shared().visible_work() > 0 => {
             region.parker().park_timeout(YIELD);
         }
-        _ => std::thread::yield_now(),
+        _ => raddle_sync::thread::yield_now(),
     }
 }

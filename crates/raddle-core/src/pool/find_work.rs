@@ -1,8 +1,8 @@
 //! What a worker without work finds, and how it runs it. What it may take on while it waits: see the table in
 //! `wait`.
 
+use raddle_sync::time::Instant;
 use std::mem::forget;
-use std::time::Instant;
 
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::{hint, strand};

@@ -53,7 +53,9 @@ struct Pointer(*const Shared);
 // SAFETY: a pointer to a `Sync` value, used under G1.
 unsafe impl Send for Pointer {}
 
-static RECYCLED: std::sync::Mutex<Vec<&'static Gate>> = std::sync::Mutex::new(Vec::new());
+raddle_sync::lazy_static! {
+    static RECYCLED: std::sync::Mutex<Vec<&'static Gate>> = std::sync::Mutex::new(Vec::new());
+}
 
 /// A pool's hold on its gate.
 #[derive(Debug)]

@@ -36,8 +36,8 @@ mod stats;
 pub(crate) mod wait;
 mod worker;
 
+use raddle_sync::thread;
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use raddle_sync::parker::{self, Parker};
 use raddle_trace::{EventKind, Trace, TraceLevel};
@@ -371,6 +371,6 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
 
 /// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come,
 /// and it is not.
-pub(crate) fn wait_for_future(latch: &Latch, deadline: Option<std::time::Instant>) -> bool {
+pub(crate) fn wait_for_future(latch: &Latch, deadline: Option<raddle_sync::time::Instant>) -> bool {
     wait_for(latch, Goal::Future(latch, deadline))
 }

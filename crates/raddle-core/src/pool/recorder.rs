@@ -72,8 +72,9 @@ pub(crate) struct Lane {
     tasks: AtomicBool,
 }
 
-/// Pools that record: so that whoever enters a pool need not read the clock before it knows which it is.
-static RECORDING: AtomicUsize = AtomicUsize::new(0);
+/// Pools that record: so that whoever enters a pool need not read the clock before it knows which it is. (No step of a
+/// model's: models share it.)
+static RECORDING: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 /// A time stamp now, if anybody records.
 pub(crate) fn stamp_if_recording() -> u64 {

@@ -154,6 +154,11 @@ impl RegionBox {
         let base = map_zeroed()?;
         // Workers get from a slot's address back to the header: see `Worker::region`.
         let _ = base.as_ptr().expose_provenance();
+        #[cfg(raddle_shuttle)]
+        for index in FIRST..MAX_SLOTS {
+            // SAFETY: fresh memory, above the header.
+            unsafe { base.cast::<Slot>().add(index).write(Slot::new()) };
+        }
         // SAFETY: the slots are zeroed, which is null, and live as long as the region (R1, R3).
         let fork = unsafe { ForkStack::new(base.as_ptr().cast(), MAX_SLOTS, FIRST) };
         let region = Region {
@@ -197,6 +202,11 @@ impl Drop for RegionBox {
     fn drop(&mut self) {
         // SAFETY: written in `new`, dropped once.
         unsafe { self.0.drop_in_place() };
+        #[cfg(raddle_shuttle)]
+        for index in FIRST..MAX_SLOTS {
+            // SAFETY: written in `new`.
+            unsafe { self.0.cast::<Slot>().add(index).drop_in_place() };
+        }
         // SAFETY: mapped in `new`, and nobody uses it any more (R1).
         unsafe { unmap(self.0.cast()) };
     }
@@ -263,7 +273,7 @@ fn layout() -> Layout {
 }
 
 /// `SIZE` bytes of zeroes at a multiple of `SIZE`, committed on first touch.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(unix, not(any(miri, raddle_shuttle))))]
 fn map_zeroed() -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -292,13 +302,13 @@ fn map_zeroed() -> io::Result<NonNull<u8>> {
 /// # Safety
 ///
 /// Once, with nobody using the memory.
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(unix, not(any(miri, raddle_shuttle))))]
 unsafe fn unmap(base: NonNull<u8>) {
     // SAFETY: the whole of a mapping of `map_zeroed` (contract).
     unsafe { libc::munmap(base.as_ptr().cast(), SIZE) };
 }
 
-#[cfg(not(all(unix, not(miri))))]
+#[cfg(not(all(unix, not(any(miri, raddle_shuttle)))))]
 fn map_zeroed() -> io::Result<NonNull<u8>> {
     // SAFETY: the size is not zero.
     let base = unsafe { std::alloc::alloc_zeroed(layout()) };
@@ -310,7 +320,7 @@ fn map_zeroed() -> io::Result<NonNull<u8>> {
 /// # Safety
 ///
 /// Once, with nobody using the memory.
-#[cfg(not(all(unix, not(miri))))]
+#[cfg(not(all(unix, not(any(miri, raddle_shuttle)))))]
 unsafe fn unmap(base: NonNull<u8>) {
     // SAFETY: allocated with this layout.
     unsafe { std::alloc::dealloc(base.as_ptr(), layout()) };

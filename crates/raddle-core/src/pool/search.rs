@@ -1,6 +1,6 @@
 //! The life of a thread of the pool: it looks for work, runs it, sleeps.
 
-use std::time::Instant;
+use raddle_sync::time::Instant;
 
 use raddle_sync::{hint, stack, thread};
 use raddle_trace::EventKind;

@@ -11,10 +11,11 @@
 //!   run or is found to be void. So if the sum of `settled`, added up first, equals that of `queued`, there was
 //!   a moment at which nothing was queued and no task ran.
 
+use raddle_sync::thread;
+use raddle_sync::time::Instant;
 use std::io;
 use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use raddle_sync::fence::light;

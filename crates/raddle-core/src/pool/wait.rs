@@ -26,7 +26,7 @@
 //! - **W2** A worker that takes on anything while it waits has no slot of a fork that it serves say where it is,
 //!   so nobody leapfrogs into what has nothing to do with that fork.
 
-use std::time::Instant;
+use raddle_sync::time::Instant;
 
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::thread;

@@ -9,11 +9,13 @@ use crate::local;
 use crate::pool::region::{Region, SIZE};
 use crate::pool::shared::Shared;
 
-thread_local! {
+raddle_sync::thread_local! {
     /// Where this thread's forks go: a slot at or below the head, such that all slots from it up to
     /// the head are taken. Null outside pools. `Worker::join` leaves it alone, ambient code finds
     /// the head from it.
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+}
+raddle_sync::thread_local! {
     /// The workers that this thread is, innermost first, each once: linked by `Owned::outer`. A guest of one pool
     /// may be a worker of another beneath.
     static INNERMOST: Cell<*const Region> = const { Cell::new(std::ptr::null()) };
@@ -125,7 +127,7 @@ impl Worker {
     pub(crate) fn current<'a>() -> Option<&'a Worker> {
         // SAFETY: set by `CurrentGuard` and `set_current`, to a slot of a region that lives until it
         // is set back.
-        let worker = unsafe { CURRENT.get().as_ref() }?;
+        let worker = unsafe { CURRENT.with(Cell::get).as_ref() }?;
         Some(worker.head())
     }
 
@@ -186,7 +188,7 @@ impl Worker {
     #[inline]
     pub(crate) fn here<'a>() -> Option<&'a Region> {
         // SAFETY: as in `current`.
-        Some(unsafe { CURRENT.get().as_ref() }?.region())
+        Some(unsafe { CURRENT.with(Cell::get).as_ref() }?.region())
     }
 
     /// The innermost worker that this thread is and `accept` accepts, at its head.
@@ -197,7 +199,7 @@ impl Worker {
 
     /// The workers that this thread is, innermost first.
     pub(crate) fn occupied<'a>() -> impl Iterator<Item = &'a Region> {
-        let mut next = INNERMOST.get();
+        let mut next = INNERMOST.with(Cell::get);
         std::iter::from_fn(move || {
             // SAFETY: a region is taken out before the thread leaves it, and lives longer (R1).
             let region = unsafe { next.as_ref() }?;
@@ -208,13 +210,13 @@ impl Worker {
 
     /// From now on the thread is this worker, too.
     pub(crate) fn occupy(region: &Region) {
-        region.owned.outer.set(INNERMOST.replace(region));
+        region.owned.outer.set(INNERMOST.with(|cell| cell.replace(region)));
     }
 
     /// The thread is this worker no more: the innermost.
     pub(crate) fn vacate(region: &Region) {
-        debug_assert!(std::ptr::eq(INNERMOST.get(), region));
-        INNERMOST.set(region.owned.outer.get());
+        debug_assert!(std::ptr::eq(INNERMOST.with(Cell::get), region));
+        INNERMOST.with(|cell| cell.set(region.owned.outer.get()));
     }
 
     /// The slot above a taken one.
@@ -229,18 +231,18 @@ impl Worker {
     /// Where ambient code starts to look for the head.
     #[inline(always)]
     pub(crate) fn hint() -> *const Worker {
-        CURRENT.get()
+        CURRENT.with(Cell::get)
     }
 
     #[inline(always)]
     pub(crate) fn set_hint(hint: *const Worker) {
-        CURRENT.set(hint);
+        CURRENT.with(|cell| cell.set(hint));
     }
 
     /// Makes `self` the current worker until the guard is dropped.
     pub(crate) fn enter(&self) -> CurrentGuard {
         let place: *const Cell<usize> = &self.region().owned.context;
-        CurrentGuard { hint: CURRENT.replace(self), place: local::enter(place) }
+        CurrentGuard { hint: CURRENT.with(|cell| cell.replace(self)), place: local::enter(place) }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -289,7 +291,7 @@ pub(crate) struct CurrentGuard {
 
 impl Drop for CurrentGuard {
     fn drop(&mut self) {
-        CURRENT.set(self.hint);
+        CURRENT.with(|cell| cell.set(self.hint));
         local::enter(self.place);
     }
 }

@@ -1,17 +1,17 @@
 //! `spawn`: a task that may outlive its spawner, and the future of its result.
 
 pub(crate) mod claim;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod hooks;
 pub(crate) mod running;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 mod task;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(crate) use self::hooks::Hooks;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub use self::hooks::{Outcome, TaskId};
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(crate) use self::task::{Pinned, spawn_in, task_of};
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub use self::task::{interrupted, killed, spawn};

@@ -9,7 +9,8 @@
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use crate::time::Instant;
+use std::time::Duration;
 
 #[derive(Debug)]
 struct Bucket {
@@ -43,6 +44,11 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> 
     if word.load(Ordering::Relaxed) != expected {
         return true;
     }
+    #[cfg(raddle_shuttle)]
+    if limit.is_some() && may_expire() {
+        drop(state);
+        return expire(word, expected);
+    }
     let ticket = state.next_ticket;
     state.next_ticket += 1;
     state.sleepers.push((address, ticket));
@@ -60,6 +66,26 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> 
             return true;
         }
     }
+}
+
+/// Whether a limit is to be over before somebody wakes the sleeper, perhaps.
+#[cfg(raddle_shuttle)]
+fn may_expire() -> bool {
+    use shuttle::rand::Rng;
+    shuttle::rand::thread_rng().gen_bool(0.5)
+}
+
+/// A sleep whose limit may be over at any time.
+#[cfg(raddle_shuttle)]
+fn expire(word: &AtomicU32, expected: u32) -> bool {
+    use shuttle::rand::Rng;
+    while word.load(Ordering::Relaxed) == expected {
+        if shuttle::rand::thread_rng().gen_bool(0.1) {
+            return false;
+        }
+        crate::thread::yield_now();
+    }
+    true
 }
 
 pub(super) fn wake(word: &AtomicU32, n: u32) -> usize {
