@@ -38,7 +38,7 @@ pub(crate) mod tracing;
 use std::cell::Cell;
 use std::ptr;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_loom))]
 pub(crate) use self::follow::on_activation;
 pub(crate) use self::follow::{Baggage, Entered, Trail};
 #[cfg(not(raddle_loom))]
