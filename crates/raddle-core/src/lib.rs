@@ -9,15 +9,15 @@
 //!     \     |    /  \
 //!       pool         future   workers and guests; a value that will be there
 //!         |             |
-//!       sleep           |     who searches, who sleeps
+//!       places          |     who works, who searches, who sleeps
 //!      /  |  \          |
 //!  deque queue latch  state  claim    one protocol each, model-checked
 //!      \  |
 //!       job   local            what is run, and its context
 //! ```
 //!
-//! Under `--cfg raddle_loom` and `--cfg raddle_shuttle` the crate is the bottom row and `future`, together with
-//! the models that check them.
+//! Under `--cfg raddle_loom` the crate is the bottom row and `future`, together with the models that check them; under
+//! `--cfg raddle_shuttle` it is all there.
 
 #![cfg_attr(
     any(raddle_loom, raddle_shuttle),
