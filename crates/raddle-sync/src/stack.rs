@@ -86,7 +86,7 @@ mod sys {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;
 

@@ -13,6 +13,7 @@
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
+//! | `pool`    | the pool itself, with all that is above it (shuttle)                      |
 //! | `mix`     | one task among many parties (shuttle)                                    |
 //!
 //! `task` holds what models of tasks share: the parts of a task that join the protocols together, line by line as in
@@ -23,7 +24,7 @@
 //! - Loom's light fence is a full one; that a compiler fence will do is argued in
 //!   `raddle_sync::fence`. A full fence also synchronises with every other, so an ordering that is
 //!   missing right next to one goes unnoticed.
-//! - A token that comes from nowhere is modelled where it matters, a time limit nowhere.
+//! - A token that comes from nowhere is modelled where it matters, a time limit only under shuttle.
 //! - Models of three threads are explored with two or three preemptions at most.
 
 #[cfg(raddle_loom)]
