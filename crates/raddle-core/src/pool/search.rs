@@ -129,9 +129,7 @@ impl Region {
     /// Gives the place away, and sleeps until claimed.
     fn sleep(&self, searching: bool) -> Slept {
         let shared = self.shared();
-        if let Some(number) = self.owned.number.take() {
-            shared.give_number(number);
-        }
+        shared.sign_off(self);
         self.owned.hold.set(Hold::None);
         self.elsewhere.lie_down();
         let crew = shared.crew(Waker::Idle);
@@ -161,7 +159,9 @@ impl Region {
         if roused_at != 0 {
             shared.note_wake(roused_at);
         }
-        self.owned.hold.set(Hold::Place);
+        if matches!(slept, Slept::Searching) {
+            self.owned.hold.set(Hold::Place);
+        }
         slept
     }
 

@@ -261,10 +261,10 @@ impl Shared {
 
     // --- places ---
 
-    /// A worker is about to give its place back, since it blocks, or leaves.
+    /// A worker is about to give its place back, since it blocks, sleeps, or leaves.
     pub(crate) fn sign_off(&self, region: &Region) {
         if let Some(number) = region.owned.number.take() {
-            self.give_number(number);
+            self.numbers.set(number);
         }
         if self.is_guest(region.index) {
             self.guests.fetch_sub(1, Ordering::Relaxed);
@@ -290,11 +290,6 @@ impl Shared {
             self.guests.fetch_add(1, Ordering::Relaxed);
         }
         fits
-    }
-
-    /// A worker gives its place away, and with it the number.
-    pub(crate) fn give_number(&self, number: usize) {
-        self.numbers.set(number);
     }
 
     /// The number of the place that a worker holds: a free one, its own if it can be.
@@ -352,9 +347,10 @@ impl Shared {
     }
 
     /// Places that nobody was found for are free again, if the system may be asked for threads again.
+    #[inline]
     pub(crate) fn retry(&self) {
         // ORD: hints.
-        if self.places.has_stranded() && self.now() >= self.refusal.until.load(Ordering::Relaxed) {
+        if self.places.has_stranded() && self.may_start() {
             self.places.recall(&self.crew(Waker::Idle));
         }
     }
@@ -463,9 +459,7 @@ impl Shared {
             fence(Ordering::SeqCst)
         }
         self.wake_if_needed(Waker::Busy);
-        if self.places.has_stranded() {
-            self.retry();
-        }
+        self.retry();
     }
 
     /// A block of task ids: first and end.
