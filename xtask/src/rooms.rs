@@ -28,7 +28,7 @@ const FLOORS: &[Floor] = &[
         name: "protocol",
         modules: &[
             "job",
-            "deque",
+            "fork_stack",
             "queue",
             "latch",
             "places",
@@ -85,7 +85,7 @@ const UPWARD: &[Known] = &[
     known("pool/mod.rs", "spawn", "`Pool::spawn` makes a task"),
     known("pool/mod.rs", "scope", "`Pool::scope` opens one"),
     known("pool/builder.rs", "spawn", "hooks round tasks are set at the builder"),
-    known("pool/shared.rs", "spawn", "and called with the pool's settings"),
+    known("pool/registry.rs", "spawn", "and called with the pool's settings"),
     known("future/mod.rs", "spawn", "upstream of a future lies a task that is pinned meanwhile"),
 ];
 

@@ -129,12 +129,12 @@ pub(crate) struct TaskVTable {
     /// share of it; never unwinds.
     pub(crate) run: unsafe fn(NonNull<TaskHeader>, RunOn),
     /// Kills the task if it has not finished, and says whether it did; none if it may not be killed. Drops the task's
-    /// closure, so not under a lock. What must follow is left to `bury`.
+    /// closure, so not under a lock. What must follow is left to `complete_killed`.
     pub(crate) kill: Option<unsafe fn(NonNull<TaskHeader>) -> bool>,
     /// Whether somebody else has run or killed the task, so that this entry of a queue is void.
     pub(crate) is_void: unsafe fn(NonNull<TaskHeader>) -> bool,
     /// Completes the future of a task that `kill` killed.
-    pub(crate) bury: unsafe fn(NonNull<TaskHeader>),
+    pub(crate) complete_killed: unsafe fn(NonNull<TaskHeader>),
 }
 
 /// What every queued task holds; queues link through it.

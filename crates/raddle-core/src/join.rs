@@ -13,7 +13,7 @@ use raddle_trace::{EventKind, Subject};
 use crate::job::{ForkHeader, ForkJob, RunOn};
 use crate::panics::discard;
 use crate::pool::recorder::fork_key;
-use crate::pool::{Pool, Region, Worker};
+use crate::pool::{Pool, Worker, WorkerMemory};
 
 impl Worker {
     /// Runs both closures, perhaps in parallel, and returns both results. The cheapest way to fork:
@@ -54,21 +54,21 @@ impl Worker {
         let Some(next) = self.next() else {
             return in_place(self, a, b);
         };
-        let region = self.region();
+        let memory = self.memory();
         let b = ManuallyDrop::new(b);
         // SAFETY: of the two copies exactly one is used: the job's by a thief (or while unwinding), the
         // one here after a pop that gave the fork back (J1).
         let copy = unsafe { ptr::read(&*b) };
-        let job = ForkJob::new(copy, region.owned.context.get(), run_fork::<B, RB>);
+        let job = ForkJob::new(copy, memory.owned.context.get(), run_fork::<B, RB>);
         let header = job.header();
-        if region.fork.push(self.slot(), header) {
-            region.pushed(self.slot());
+        if memory.fork.push(self.slot(), header) {
+            memory.pushed(self.slot());
         }
         let unwinding = Unwinding { worker: self, job: &job };
         let ra = a(next);
         forget(unwinding);
-        let region = self.afresh().region();
-        if region.fork.pop(self.slot()) || region.popped(self.slot()) {
+        let memory = self.afresh().memory();
+        if memory.fork.pop(self.slot()) || memory.popped(self.slot()) {
             // The copy that never left: small ones stay in registers.
             (ra, ManuallyDrop::into_inner(b)(self))
         } else {
@@ -198,7 +198,7 @@ where
 }
 
 /// Records the end of a second half, however it ends.
-struct Recorded<'a>(&'a Region, (Subject, u32));
+struct Recorded<'a>(&'a WorkerMemory, (Subject, u32));
 
 impl Drop for Recorded<'_> {
     fn drop(&mut self) {
@@ -213,20 +213,20 @@ fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>) -> RB
 where
     B: FnOnce(&Worker) -> RB,
 {
-    let region = worker.region();
-    if region.take_recorded_pop() {
-        let key = fork_key(region, worker.slot());
-        region.lane.note(EventKind::Exec, 0, key);
-        let _recorded = Recorded(region, key);
+    let memory = worker.memory();
+    if memory.take_recorded_pop() {
+        let key = fork_key(memory, worker.slot());
+        memory.lane.note(EventKind::Exec, 0, key);
+        let _recorded = Recorded(memory, key);
         // SAFETY: J1: the pop gave it back; the caller forgets its copy.
         let b = unsafe { job.take_closure() };
         return b(worker);
     }
-    region.await_thief(worker, true);
+    memory.await_thief(worker, true);
     if !job.is_spent() {
         smuggled();
     }
-    region.joined(worker);
+    memory.joined(worker);
     // SAFETY: J2: the thief is done.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -257,19 +257,19 @@ where
 {
     // The panic that passes may have left the hint above this slot.
     let _current = worker.enter();
-    let region = worker.region();
-    let outcome = if region.fork.pop(worker.slot()) || region.regained(worker.slot()) {
+    let memory = worker.memory();
+    let outcome = if memory.fork.pop(worker.slot()) || memory.regained(worker.slot()) {
         // SAFETY: J1: the pop gave it back.
         let b = unsafe { job.take_closure() };
         panic::catch_unwind(AssertUnwindSafe(|| b(worker)))
     } else {
         // Nothing else runs inside of a `Drop`, where it would find itself panicking.
-        region.await_thief(worker, false);
+        memory.await_thief(worker, false);
         if !job.is_spent() {
             // As in `stolen`, but there is a panic already. What was stolen is another job.
             return;
         }
-        region.joined(worker);
+        memory.joined(worker);
         // SAFETY: J2: the thief is done.
         unsafe { job.take_result() }
     };

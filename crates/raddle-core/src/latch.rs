@@ -20,7 +20,7 @@ use raddle_sync::time::Instant;
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::parker::Parker;
 
-use crate::deque::{DONE, PENDING, SLEEPING};
+use crate::fork_stack::{DONE, PENDING, SLEEPING};
 
 /// Whether a word that goes through a latch's states is set.
 #[inline]

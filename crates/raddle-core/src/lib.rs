@@ -31,7 +31,7 @@
     )
 )]
 
-mod deque;
+mod fork_stack;
 mod future;
 mod job;
 mod latch;

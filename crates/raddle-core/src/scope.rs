@@ -20,12 +20,12 @@ use crate::latch::Latch;
 use crate::local::{self, Context, Entered, Frame, Restore};
 use crate::panics::discard;
 use crate::pool::wait::Goal;
-use crate::pool::{Pool, Shared, Worker};
+use crate::pool::{Pool, Registry, Worker};
 use crate::queue::Tag;
 
 /// A place to spawn tasks that may borrow from outside of it: see [`scope`].
 pub struct Scope<'scope> {
-    shared: *const Shared,
+    registry: *const Registry,
     pending: AtomicUsize,
     latch: Latch,
     /// The first panic of a task, boxed once more to be one word.
@@ -79,23 +79,23 @@ where
     F: FnOnce(&Scope<'scope>) -> R,
 {
     match Worker::here() {
-        Some(region) => Scope::open(region.shared(), f),
+        Some(memory) => Scope::open(memory.registry(), f),
         None => {
-            let shared = Pool::global().shared();
+            let registry = Pool::global().registry();
             // Without a place as a guest the tasks still run, and the caller just waits for them.
-            let _guest = shared.gate.home().enter();
-            Scope::open(shared, f)
+            let _guest = registry.gate.home().enter();
+            Scope::open(registry, f)
         }
     }
 }
 
 impl<'scope> Scope<'scope> {
-    fn open<F, R>(shared: &Shared, f: F) -> R
+    fn open<F, R>(registry: &Registry, f: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R,
     {
         let scope = Scope {
-            shared,
+            registry,
             pending: AtomicUsize::new(1),
             latch: Latch::new(crate::pool::current_parker()),
             panic: AtomicPtr::new(std::ptr::null_mut()),
@@ -146,8 +146,8 @@ impl<'scope> Scope<'scope> {
             ScopeTask::allocate(self, f, unsafe { Context::within(self.context) })
         };
         // SAFETY: C1: the pool is there while the scope is.
-        let shared = unsafe { &*self.shared };
-        crate::pool::queue_tagged(shared, task, self.tag());
+        let registry = unsafe { &*self.registry };
+        crate::pool::queue_tagged(registry, task, self.tag());
     }
 
     /// By which waits know the scope's tasks in queues.
@@ -234,7 +234,7 @@ where
         run: Self::run,
         // The scope has promised that its tasks run.
         kill: None,
-        bury: |_| {},
+        complete_killed: |_| {},
         is_void: |_| false,
     };
 

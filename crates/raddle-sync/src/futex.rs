@@ -7,7 +7,7 @@
 //! **I2** The address is only a name to `wake`: it never reads or writes the word, and waking on a
 //! word that has been freed is at worst a spurious wake-up of whoever sleeps at that address now.
 //!
-//! On Linux these are the futex system calls. Elsewhere, and under the model checkers, they are a
+//! On Linux these are the futex system calls. WakeAffinity, and under the model checkers, they are a
 //! table of mutexes and condition variables, hashed by address. Under loom a time limit
 //! never expires; under shuttle it may at any time.
 

@@ -34,11 +34,11 @@
 mod macros;
 mod seam;
 
+pub mod affinity;
 pub mod fence;
 pub mod fork;
 pub mod futex;
 pub mod parker;
-pub mod processor;
 pub mod spin;
 pub mod stack;
 pub mod strand;

@@ -2,8 +2,8 @@
 
 #![cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
 
+use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::fork;
-use raddle_sync::processor::Elsewhere;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -39,7 +39,7 @@ fn a_child_leaves_the_threads_of_its_parent_alone() {
     fork::init();
     assert_eq!(fork::generation(), 0);
 
-    let elsewhere = Arc::new(Elsewhere::new());
+    let elsewhere = Arc::new(WakeAffinity::new());
     let (ready, wait) = mpsc::channel();
     let (go, told) = mpsc::channel::<()>();
     let sleeper = thread::spawn({
@@ -60,7 +60,7 @@ fn a_child_leaves_the_threads_of_its_parent_alone() {
         elsewhere.confine();
         let confined = elsewhere.is_confined();
         // A thread of the child's own is another matter.
-        let own = Elsewhere::new();
+        let own = WakeAffinity::new();
         own.adopt();
         own.lie_down();
         own.confine();

@@ -15,9 +15,9 @@ use raddle::{
     Binding, BindingRef, Failure, Future, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
     Scope, ScopeLocal, Snapshot, TaskId, Worker,
 };
+use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::{Parker, ParkerLease};
-use raddle_sync::processor::Elsewhere;
 use raddle_sync::strand::{Abandoned, Dispenser, ForeignStrand, Local, StrandId};
 use raddle_sync::{spin::Backoff, sync};
 
@@ -117,7 +117,7 @@ is! {
     Parker: Send, Parker: Sync,
     // Whoever has a lease may park, and one at a time does: but that is no matter of memory.
     ParkerLease: Send, ParkerLease: Sync,
-    Elsewhere: Send, Elsewhere: Sync,
+    WakeAffinity: Send, WakeAffinity: Sync,
     StrandId: Send, StrandId: Sync, Dispenser: Send, Dispenser: Sync,
     Abandoned: Send, Abandoned: Sync,
     Backoff: Send, Backoff: Sync,

@@ -4,9 +4,9 @@ use std::sync::{Arc, Weak};
 
 use raddle_sync::sync::Mutex;
 
-use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
@@ -149,7 +149,7 @@ fn gather<T: Send + 'static, U: Send + 'static>(
     }
     let all = Arc::new(All { state: Mutex::new(State { inputs, missing, promise: None }), keep });
     let weak: Weak<All<T, U>> = Arc::downgrade(&all);
-    let (promise, future) = Promise::with_hearing(Hearing::with_inputs(weak));
+    let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
     // Locked, so that who is told finds all of them.
     let mut state = all.state.lock();
     state.promise = Some(promise);

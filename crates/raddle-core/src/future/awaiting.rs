@@ -9,10 +9,10 @@ use std::task::{self, Poll, Wake, Waker};
 
 use raddle_sync::sync::Mutex;
 
-use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
@@ -136,8 +136,8 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "spawn_async")]
     pub fn from_async(future: impl std::future::Future<Output = T> + Send + 'static) -> Future<T> {
         match Worker::here() {
-            Some(region) => Driven::start(region.shared().gate.home(), future),
-            None => Driven::start(Pool::global().shared().gate.home(), future),
+            Some(region) => Driven::start(region.registry().gate.home(), future),
+            None => Driven::start(Pool::global().registry().gate.home(), future),
         }
     }
 }
@@ -148,13 +148,13 @@ impl Pool {
         &self,
         future: impl std::future::Future<Output = T> + Send + 'static,
     ) -> Future<T> {
-        Driven::start(self.shared().gate.home(), future)
+        Driven::start(self.registry().gate.home(), future)
     }
 }
 
 /// An async future that a pool drives.
 struct Driven<F, T> {
-    home: crate::pool::Home,
+    home: crate::pool::PoolRef,
     context: Snapshot,
     state: Mutex<Drive<F, T>>,
 }
@@ -180,7 +180,7 @@ where
     F: std::future::Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    fn start(home: crate::pool::Home, future: F) -> Future<T> {
+    fn start(home: crate::pool::PoolRef, future: F) -> Future<T> {
         let driven = Arc::new(Driven {
             home,
             context: Snapshot::capture(),
@@ -200,7 +200,7 @@ where
                     driven.interrupt(interrupt);
                 }
             };
-            Promise::with_hearing(Hearing::new(Some(Box::new(handler)), Some(inputs)))
+            Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)))
         };
         let work = Work { future: Box::pin(future), promise };
         driven.state.lock().work = Some(work);

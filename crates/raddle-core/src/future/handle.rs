@@ -11,8 +11,8 @@ use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome};
-use crate::future::upstream::{Errand, Inputs, Visitor};
-use crate::future::{Assist, Killed, Waiter, ears::Ears, wait, walk};
+use crate::future::upstream::{Inputs, Purpose, Visitor};
+use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -206,7 +206,7 @@ impl<T> Future<T> {
         }
     }
 
-    /// The same future, deaf: interrupts of it, and of what is made of it, go no further.
+    /// The same future, masked: interrupts of it, and of what is made of it, go no further.
     ///
     /// Costs nothing.
     ///
@@ -221,7 +221,7 @@ impl<T> Future<T> {
     pub fn masked(self) -> Future<T> {
         match self.0 {
             Repr::Pending(mut pending) => {
-                pending.cell = pending.cell.map(NodeRef::deaf);
+                pending.cell = pending.cell.map(NodeRef::masked);
                 Future(Repr::Pending(pending))
             }
             done => Future(done),
@@ -297,8 +297,8 @@ impl<T> Pending<T> {
         unsafe { visitor.enter(self.node, self.cell) };
     }
 
-    fn visitor(&self, errand: Errand) -> Visitor {
-        let mut visitor = Visitor::new(errand);
+    fn visitor(&self, purpose: Purpose) -> Visitor {
+        let mut visitor = Visitor::new(purpose);
         // SAFETY: this is the consumer.
         unsafe { visitor.enter(self.node, self.cell) };
         visitor
@@ -306,11 +306,11 @@ impl<T> Pending<T> {
 
     /// There is to be a shared future of this one.
     pub(crate) fn share(&self) {
-        self.visitor(Errand::Share).finish();
+        self.visitor(Purpose::Share).finish();
     }
 
     pub(crate) fn interrupt(&self, signal: &Interrupt) {
-        self.visitor(Errand::Interrupt(signal.clone())).finish().interrupt(signal);
+        self.visitor(Purpose::Interrupt(signal.clone())).finish().interrupt(signal);
     }
 
     fn kill(&self) -> Killed {
@@ -322,11 +322,11 @@ impl<T> Pending<T> {
             }
         }
         let combination = self.combination();
-        let found = self.visitor(Errand::Interrupt(Interrupt::killed())).finish();
+        let found = self.visitor(Purpose::Interrupt(Interrupt::killed())).finish();
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node.state() };
         // SAFETY: E1: by the consumer.
-        match state.kill(|ears| unsafe { Ears::next(ears) }) {
+        match state.kill(|interrupt_node| unsafe { InterruptNode::next(interrupt_node) }) {
             Kill::TooLate => Killed::TooLate,
             Kill::Done(waiter) => {
                 if let Some(waiter) = waiter {
@@ -400,7 +400,7 @@ impl<T> Pending<T> {
         let mut help = Assist::Go;
         loop {
             let mut ran = false;
-            for task in self.visitor(Errand::Gather).finish().tasks {
+            for task in self.visitor(Purpose::Gather).finish().tasks {
                 match walk::fresh(|| task.assist(Waiter::Patient)) {
                     Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran = true,

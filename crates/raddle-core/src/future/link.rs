@@ -10,15 +10,15 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
-use crate::future::ears::{self, Ears};
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::{self, InterruptNode};
 use crate::future::memory;
 use crate::future::node::{self, Body, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
-use crate::future::upstream::{Errand, Locked, Upstream, Visitor};
+use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::local::{self, Capture};
 use crate::panics::discard;
@@ -40,14 +40,14 @@ fn call<T, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out
 
 /// The node of such an operation; `head` and `upstream` come first, whatever the types.
 #[repr(C)]
-struct Joint<T, O: ThenFuture<T>, C> {
+struct FlatMapNode<T, O: ThenFuture<T>, C> {
     head: Head,
     upstream: Upstream,
     body: Body<O, O::Out>,
     context: ManuallyDrop<C>,
 }
 
-/// The part of a joint that does not depend on its types, and the part of a linker.
+/// The part of a `flat_map` node that does not depend on its types, and the part of a link node.
 #[repr(C)]
 struct Linked {
     head: Head,
@@ -56,7 +56,7 @@ struct Linked {
 
 impl Linked {
     unsafe fn upstream<'a>(node: NonNull<Head>) -> &'a Upstream {
-        // SAFETY: contract: of a living joint or linker.
+        // SAFETY: contract: of a living `flat_map` or link node.
         unsafe { &(*node.cast::<Linked>().as_ptr()).upstream }
     }
 
@@ -67,7 +67,7 @@ impl Linked {
 
     /// # Safety
     ///
-    /// Of a joint or linker that lives until this is unlocked (V1, V2).
+    /// Of a `flat_map` or link node that lives until this is unlocked (V1, V2).
     unsafe fn lock(node: NonNull<Head>) -> Locked {
         // SAFETY: contract.
         let upstream = NonNull::from(unsafe { Self::upstream(node) });
@@ -75,7 +75,7 @@ impl Linked {
         unsafe { Locked::new(upstream) }
     }
 
-    /// Attaches the joint or linker `node`, in the place of the consumer, to the future of `to`, whose cell is
+    /// Attaches the `flat_map` or link node `node`, in the place of the consumer, to the future of `to`, whose cell is
     /// `cell`; a signal that came early goes on there.
     ///
     /// # Safety
@@ -108,8 +108,8 @@ impl Linked {
         // SAFETY: V2.
         let early = unsafe { Self::early(over) };
         // What was masked stays so.
-        let masked = locked.cell().is_none_or(NodeRef::is_deaf);
-        let seen = if masked { cell.map(NodeRef::deaf) } else { cell };
+        let masked = locked.cell().is_none_or(NodeRef::is_masked);
+        let seen = if masked { cell.map(NodeRef::masked) } else { cell };
         // SAFETY: contract.
         unsafe { Self::attach(locked, node, to, seen, cell.zip(early)) }
     }
@@ -130,13 +130,13 @@ impl Linked {
         unsafe { attach(to, node, Attach::Continuation) }?;
         locked.link(cell);
         let share = cell.filter(|_| locked.is_shared()).map(|cell| {
-            let mut visitor = Visitor::new(Errand::Share);
+            let mut visitor = Visitor::new(Purpose::Share);
             // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
             unsafe { visitor.go(cell, None) };
             visitor
         });
         let early = early.map(|(cell, signal)| {
-            let mut visitor = Visitor::new(Errand::Interrupt(signal.clone()));
+            let mut visitor = Visitor::new(Purpose::Interrupt(signal.clone()));
             // SAFETY: V1: as above.
             unsafe { visitor.go(cell, None) };
             (visitor, signal)
@@ -149,20 +149,21 @@ impl Linked {
         Ok(())
     }
 
-    /// The signal that a root or joint has been sent and has nobody to pass it on to yet.
+    /// The signal that a root or `flat_map` node has been sent and has nobody to pass it on to yet.
     ///
     /// # Safety
     ///
     /// By its producer.
     unsafe fn early(node: NodeRef) -> Option<Interrupt> {
         match node.head() {
-            // SAFETY: contract: a joint, and alive.
+            // SAFETY: contract: a `flat_map` node, and alive.
             Some(head) => unsafe { Self::lock(head) }.signal(),
             None => {
                 // SAFETY: contract.
-                let ears = unsafe { node.state() }.ears()?;
+                let interrupt_node = unsafe { node.state() }.interrupt_node()?;
                 // SAFETY: they stay until the root is completed or freed.
-                unsafe { Ears::hearing(ears) }.look(|heard| heard.signal.clone())
+                unsafe { InterruptNode::interrupts(interrupt_node) }
+                    .look(|heard| heard.signal.clone())
             }
         }
     }
@@ -202,15 +203,15 @@ fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -
 fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
     let (slot, outcome) = Slot::of(result);
     // The context at that time is another.
-    let joint = Joint::allocate(op, local::capture(), None);
-    let root = Root::<T>::allocate(State::with_continuation(joint));
+    let operation = FlatMapNode::allocate(op, local::capture(), None);
+    let root = Root::<T>::allocate(State::with_continuation(operation));
     let from = NodeRef::root(root);
     // SAFETY: just made.
     let place = unsafe { from.slot::<T>() };
     // SAFETY: as above.
     unsafe { place.write(slot) };
-    walk::defer_walk(Next { node: joint, from, outcome });
-    let node = NodeRef::headed(joint);
+    walk::defer_walk(Next { node: operation, from, outcome });
+    let node = NodeRef::headed(operation);
     // SAFETY: a new node of such a future.
     unsafe { Future::pending(node, Some(node)) }
 }
@@ -223,18 +224,18 @@ impl<T: Send + 'static> Pending<T> {
             Ok(result) => return now(op, result),
             Err(pending) => pending,
         };
-        let joint = Joint::<T, O, C>::allocate(op, context, pending.cell());
-        match pending.attach(joint) {
+        let operation = FlatMapNode::<T, O, C>::allocate(op, context, pending.cell());
+        match pending.attach(operation) {
             Ok(()) => {
-                let node = NodeRef::headed(joint);
+                let node = NodeRef::headed(operation);
                 // SAFETY: a new node of such a future.
                 unsafe { Future::pending(node, Some(node)) }
             }
             Err(result) => {
                 // SAFETY: it is not attached, so it is this thread's alone.
-                let op = unsafe { Joint::<T, O, C>::dismantle(joint) }.0;
+                let op = unsafe { FlatMapNode::<T, O, C>::dismantle(operation) }.0;
                 // SAFETY: as above.
-                unsafe { memory::free(joint.cast::<Joint<T, O, C>>()) };
+                unsafe { memory::free(operation.cast::<FlatMapNode<T, O, C>>()) };
                 Future::from(result).then_future(op)
             }
         }
@@ -262,14 +263,15 @@ impl<T: Send + 'static> Pending<T> {
         }
         let this = ManuallyDrop::new(self);
         let mut behind = state.continuation();
-        if let Some(ears) = behind.filter(|&node| ears::is_ears(node)) {
+        if let Some(interrupt_node) = behind.filter(|&node| interrupt_node::is_interrupt_node(node))
+        {
             // SAFETY: E1: attached, so there is one.
-            behind = unsafe { Ears::next(ears) };
+            behind = unsafe { InterruptNode::next(interrupt_node) };
         }
         let over = behind.and_then(|next| {
             // SAFETY: attached nodes are alive until they are told.
             let relink = unsafe { next.as_ref() }.table().relink?;
-            // SAFETY: as above, and a joint or linker.
+            // SAFETY: as above, and a `flat_map` or link node.
             unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
         });
         let linked = match over {
@@ -288,7 +290,7 @@ impl<T: Send + 'static> Pending<T> {
     }
 }
 
-impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
+impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     const VTABLE: &'static VTable = &VTable {
         slot: offset_of!(Self, body),
         // SAFETY: of such a node (contract).
@@ -335,10 +337,10 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         let target = NodeRef::headed(node);
-        // SAFETY: of a living joint.
+        // SAFETY: of a living `flat_map` node.
         let upstream = unsafe { Linked::upstream(node) };
         if upstream.is_linked() {
-            // SAFETY: a joint that was attached by `link`.
+            // SAFETY: a `flat_map` node that was attached by `link`.
             let result = unsafe { linked_result::<O::Out>(upstream, walk) };
             // SAFETY: this is the producer, whose slot is empty.
             return unsafe { walk.conclude(target, result) };
@@ -361,7 +363,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
             Now::Done(result) => result,
             Now::Never => {
                 // Nobody will complete it, so it stays; what was upstream goes.
-                // SAFETY: a living joint.
+                // SAFETY: a living `flat_map` node.
                 unsafe { Linked::lock(node) }.link(None);
                 return None;
             }
@@ -397,7 +399,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> Joint<T, O, C> {
 ///
 /// # Safety
 ///
-/// By a joint or linker, told that `from` is done.
+/// By a `flat_map` or link node, told that `from` is done.
 unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Failure> {
     // Who linked it may still be at it.
     upstream.pass();
@@ -407,20 +409,20 @@ unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Fa
 
 /// What attaches a promise to the future that it is linked to.
 #[repr(C)]
-pub(crate) struct Linker<T> {
+pub(crate) struct LinkNode<T> {
     linked: Linked,
     root: NonNull<Root<T>>,
 }
 
-impl Linker<()> {
-    /// Locks a linker of any type that was found in the ears of its root, which are locked.
-    pub(crate) fn lock(linker: NonNull<Head>) -> Locked {
-        // SAFETY: it is taken out of the ears before it is freed, and its lock is passed then.
-        unsafe { Linked::lock(linker) }
+impl LinkNode<()> {
+    /// Locks a link node of any type that was found in the interrupt node of its root, which is locked.
+    pub(crate) fn lock(linking: NonNull<Head>) -> Locked {
+        // SAFETY: it is taken out of the interrupt node before it is freed, and its lock is passed then.
+        unsafe { Linked::lock(linking) }
     }
 }
 
-impl<T: Send + 'static> Linker<T> {
+impl<T: Send + 'static> LinkNode<T> {
     const VTABLE: &'static VTable = &VTable {
         slot: 0,
         // SAFETY: of such a node (contract).
@@ -435,11 +437,11 @@ impl<T: Send + 'static> Linker<T> {
     };
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
-        // SAFETY: of a living linker.
+        // SAFETY: of a living link node.
         unsafe { node.as_ref() }.state.touch();
-        // SAFETY: of a living linker.
+        // SAFETY: of a living link node.
         let root = unsafe { node.cast::<Self>().as_ref() }.root;
-        // SAFETY: of a living linker.
+        // SAFETY: of a living link node.
         let upstream = unsafe { Linked::upstream(node) };
         // SAFETY: attached by `link`.
         let result = unsafe { linked_result::<T>(upstream, walk) };
@@ -483,15 +485,15 @@ pub(crate) unsafe fn link<T: Send + 'static>(root: NonNull<Root<T>>, future: Fut
     walk::start(unsafe { node::conclude(target, result) });
 }
 
-/// Makes a linker that the root's ears know, and attaches it.
+/// Makes a link node that the root's interrupt node knows, and attaches it.
 fn attach_linker<T: Send + 'static>(
     root: NonNull<Root<T>>,
     to: NodeRef,
     cell: Option<NodeRef>,
 ) -> Result<(), Outcome> {
-    let linker: NonNull<Head> = memory::allocate(Linker {
+    let linking: NonNull<Head> = memory::allocate(LinkNode {
         linked: Linked {
-            head: Head { state: State::new(), vtable: Linker::<T>::VTABLE },
+            head: Head { state: State::new(), vtable: LinkNode::<T>::VTABLE },
             upstream: Upstream::new(None),
         },
         root,
@@ -500,30 +502,30 @@ fn attach_linker<T: Send + 'static>(
     // SAFETY: by the producer.
     if unsafe { NodeRef::root(root).state() }.is_attached() {
         // Whoever follows may be shared (V4). Those who come later say so.
-        Linker::lock(linker).share();
+        LinkNode::lock(linking).share();
     }
     // SAFETY: by the producer.
-    let ears = unsafe { Ears::of(NodeRef::root(root)) };
+    let interrupt_node = unsafe { InterruptNode::of(NodeRef::root(root)) };
     // SAFETY: they stay until the root is completed.
-    let hearing = unsafe { Ears::hearing(ears) };
-    hearing.look(|heard| {
-        heard.forward = Some(linker);
+    let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
+    interrupts.look(|heard| {
+        heard.forward = Some(linking);
         if let Some(signal) = &heard.signal {
-            let none = Linker::lock(linker).remember(signal.clone());
+            let none = LinkNode::lock(linking).remember(signal.clone());
             debug_assert!(none.is_none(), "nobody else knows it yet");
         }
     });
     // SAFETY: by the consumer of `to`.
-    let linked = unsafe { Linked::link(linker, to, cell) };
+    let linked = unsafe { Linked::link(linking, to, cell) };
     if linked.is_err() {
-        hearing.look(|heard| heard.forward = None);
-        // SAFETY: visitors that found it in the ears have its lock, which the free passes.
-        unsafe { memory::free(linker.cast::<Linker<T>>()) };
+        interrupts.look(|heard| heard.forward = None);
+        // SAFETY: visitors that found it in the interrupt node have its lock, which the free passes.
+        unsafe { memory::free(linking.cast::<LinkNode<T>>()) };
     }
     linked
 }
 
-/// Whether a root or joint is upstream of a future, or its own.
+/// Whether a root or `flat_map` node is upstream of a future, or its own.
 ///
 /// # Safety
 ///
@@ -547,7 +549,7 @@ unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bool {
             Followed::Unknown => steps = usize::MAX,
             Followed::Further => {}
         }
-        let mut visitor = Visitor::new(Errand::Find(wanted, steps));
+        let mut visitor = Visitor::new(Purpose::Find(wanted, steps));
         // SAFETY: by its consumer.
         unsafe { visitor.enter(pending.node(), pending.cell()) };
         let found = visitor.finish();
@@ -568,7 +570,7 @@ enum Followed {
     Further,
 }
 
-/// Goes downstream from a root or joint, as far as there is one way.
+/// Goes downstream from a root or `flat_map` node, as far as there is one way.
 ///
 /// # Safety
 ///
@@ -587,15 +589,17 @@ unsafe fn follow(from: NodeRef, to: NodeRef, steps: usize) -> Followed {
                 false => Followed::End { met: false },
             };
         };
-        if ears::is_ears(next) {
+        if interrupt_node::is_interrupt_node(next) {
             // SAFETY: E1: attached, so there is one.
-            let Some(behind) = (unsafe { Ears::next(next) }) else { return Followed::Unknown };
+            let Some(behind) = (unsafe { InterruptNode::next(next) }) else {
+                return Followed::Unknown;
+            };
             next = behind;
         }
         // SAFETY: as above.
         at = match unsafe { next.as_ref() }.table().slot {
-            // SAFETY: a linker: all else that takes a result has a slot.
-            0 => NodeRef::root(unsafe { next.cast::<Linker<()>>().as_ref() }.root),
+            // SAFETY: a link node: all else that takes a result has a slot.
+            0 => NodeRef::root(unsafe { next.cast::<LinkNode<()>>().as_ref() }.root),
             _ => NodeRef::headed(next),
         };
     }

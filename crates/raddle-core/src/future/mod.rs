@@ -5,7 +5,7 @@
 //! place of the consumer: a chain is a list of nodes that point downstream, and completing runs along it.
 //!
 //! ```text
-//!   Promise ──▶ Root ──▶ Step(map) ──▶ Joint(flat_map) ◀── Future      arrows: "completes", "waits for"
+//!   Promise ──▶ Root ──▶ MapNode(map) ──▶ FlatMapNode(flat_map) ◀── Future      arrows: "completes", "waits for"
 //!                ▲──────────────────────┘ upstream          │
 //!                                       ▲────── cell ───────┘          where interrupts go
 //! ```
@@ -19,7 +19,7 @@
 //! | `ledger`    | the memory of nodes under models                                             |
 //! | `walk`      | running continuations, in a loop                                            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
-//! | `ears`      | where a promise hears of them                                              |
+//! | `interrupt_node`      | where a promise hears of them                                              |
 //! | `then`      | nodes of `map` and its like                                                |
 //! | `link`      | nodes of `flat_map` and its like, and of linked promises                     |
 //! | `handle`, `promise` | the two ends                                                        |
@@ -29,7 +29,7 @@
 //! | `all`, `race`, `shared` | several futures, or several consumers                               |
 //! | `repeat`    | loops                                                                      |
 //! | `timer`     | the timer thread; delays                                                    |
-//! | `detour`    | a future that ends as another, or before                                     |
+//! | `within`    | a future that ends as another, or before                                     |
 //! | `wait`      | blocking a thread                                                           |
 //! | `awaiting`  | to async Rust, and from it                                                  |
 //! | `on`        | continuations on a pool                                                     |
@@ -38,18 +38,18 @@
 mod all;
 #[cfg(not(raddle_loom))]
 mod awaiting;
-#[cfg(not(raddle_loom))]
-mod detour;
-pub(crate) mod ears;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
+pub(crate) mod interrupt_node;
 #[cfg(any(raddle_loom, raddle_shuttle))]
 pub(crate) mod ledger;
 mod life;
 mod link;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 pub(crate) mod memory;
+#[cfg(not(raddle_loom))]
+mod within;
 #[cfg(any(raddle_loom, raddle_shuttle))]
 pub(crate) use self::ledger as memory;
 pub(crate) mod node;

@@ -18,8 +18,8 @@
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crate::future::ears::Ears;
 use crate::future::failure::{Failure, FailureKind};
+use crate::future::interrupt_node::InterruptNode;
 use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
@@ -125,15 +125,15 @@ impl NodeRef {
     }
 
     /// The cell, for all but interrupts.
-    pub(crate) fn deaf(self) -> NodeRef {
+    pub(crate) fn masked(self) -> NodeRef {
         NodeRef(self.0.map_addr(|addr| addr | DEAF))
     }
 
-    pub(crate) fn is_deaf(self) -> bool {
+    pub(crate) fn is_masked(self) -> bool {
         self.0.addr().get() & DEAF != 0
     }
 
-    /// The node of a cell, whether deaf or not.
+    /// The node of a cell, whether masked or not.
     pub(crate) fn node(self) -> NodeRef {
         if self.is_root() {
             NodeRef(self.start().map_addr(|addr| addr | ROOT))
@@ -242,7 +242,7 @@ impl<T> Root<T> {
         memory::allocate(Root { state, slot: Slot { empty: () } })
     }
 
-    /// Frees a root whose slot is empty, with its ears.
+    /// Frees a root whose slot is empty, with its interrupt node.
     ///
     /// # Safety
     ///
@@ -250,10 +250,10 @@ impl<T> Root<T> {
     unsafe fn free(node: NonNull<u8>) {
         let root = node.cast::<Root<T>>();
         // SAFETY: alive.
-        let ears = unsafe { root.as_ref() }.state.ears();
-        if let Some(ears) = ears {
+        let interrupt_node = unsafe { root.as_ref() }.state.interrupt_node();
+        if let Some(interrupt_node) = interrupt_node {
             // SAFETY: F4.
-            unsafe { Ears::free(ears) };
+            unsafe { InterruptNode::free(interrupt_node) };
         }
         // SAFETY: contract.
         unsafe { memory::free(root) };
@@ -361,7 +361,7 @@ pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next
     // SAFETY: alive until it is completed.
     let state = unsafe { node.state() };
     // SAFETY: F4.
-    match state.complete(outcome, |ears| unsafe { Ears::free(ears) }) {
+    match state.complete(outcome, |interrupt_node| unsafe { InterruptNode::free(interrupt_node) }) {
         Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
         Completed::Alone => None,
         other => {
@@ -390,7 +390,7 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
             // SAFETY: the producer has not left yet.
             let state = unsafe { node.state() };
             // SAFETY: F4.
-            if state.leave_killed(|ears| unsafe { Ears::free(ears) }) {
+            if state.leave_killed(|interrupt_node| unsafe { InterruptNode::free(interrupt_node) }) {
                 // SAFETY: the consumer has gone.
                 unsafe { node.free::<T>() };
             }

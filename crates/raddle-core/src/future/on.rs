@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use raddle_sync::sync::Mutex;
 
-use crate::future::ears::Hearing;
 use crate::future::handle::{Future, Now};
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
@@ -35,11 +35,11 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "via")]
     #[doc(alias = "thenApplyAsync")]
     pub fn on(self, pool: &Pool) -> Future<T> {
-        let home = pool.shared().gate.home();
+        let home = pool.registry().gate.home();
         let source = Arc::new(Source(Mutex::new(None)));
         let inputs: Weak<dyn Inputs> = Arc::<Source>::downgrade(&source);
         // Completed by the task, so that what follows runs there.
-        let (promise, moved) = Promise::with_hearing(Hearing::with_inputs(inputs));
+        let (promise, moved) = Promise::with_hearing(Interrupts::with_inputs(inputs));
         let kept = Arc::clone(&source);
         let left = self.map_result(move |result| {
             drop(kept);

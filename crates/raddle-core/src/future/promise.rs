@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crate::future::ears::{Ears, Hearing};
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::{InterruptNode, Interrupts};
 use crate::future::link;
 use crate::future::node::{self, NodeRef, Root};
 use crate::future::state::State;
@@ -92,13 +92,13 @@ impl<T: Send + 'static> Promise<T> {
     pub fn with_interrupt(
         handler: impl FnMut(Interrupt) + Send + 'static,
     ) -> (Promise<T>, Future<T>) {
-        Self::with_hearing(Hearing::new(Some(Box::new(handler)), None))
+        Self::with_hearing(Interrupts::new(Some(Box::new(handler)), None))
     }
 
     pub(crate) fn with_hearing(
-        hearing: raddle_sync::sync::Arc<Hearing>,
+        interrupts: raddle_sync::sync::Arc<Interrupts>,
     ) -> (Promise<T>, Future<T>) {
-        Self::with_state(State::with_ears(Ears::allocate(hearing)))
+        Self::with_state(State::with_interrupt_node(InterruptNode::allocate(interrupts)))
     }
 
     #[inline]
@@ -188,9 +188,9 @@ impl<T: Send + 'static> Promise<T> {
     pub fn interrupted(&self) -> Option<Interrupt> {
         // SAFETY: the producer keeps the root alive.
         let state = unsafe { &self.root.as_ref().state };
-        let heard = state.ears().and_then(|ears| {
+        let heard = state.interrupt_node().and_then(|interrupt_node| {
             // SAFETY: they are the producer's (F4).
-            unsafe { Ears::hearing(ears) }.look(|heard| heard.signal.clone())
+            unsafe { InterruptNode::interrupts(interrupt_node) }.look(|heard| heard.signal.clone())
         });
         heard.or_else(|| state.is_killed().then(Interrupt::killed))
     }

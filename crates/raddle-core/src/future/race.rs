@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use raddle_sync::sync::Mutex;
 
-use crate::future::ears::Hearing;
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::{Future, Now};
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
@@ -111,7 +111,7 @@ impl<T: Send + 'static> Race<T> {
     fn start(futures: Vec<Future<T>>) -> Future<Selected<T>> {
         let race = Arc::new(Race(Mutex::new(State { inputs: Vec::new(), promise: None })));
         let weak = Arc::downgrade(&race);
-        let (promise, future) = Promise::with_hearing(Hearing::with_inputs(weak));
+        let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
         let mut winner = None;
         // Locked, so that who is told finds all of them.
         let mut state = race.0.lock();
@@ -297,7 +297,7 @@ impl<T: Send + 'static> Iterator for AsCompleted<T> {
                     return Some(result);
                 }
                 let weak = Arc::downgrade(&self.arrivals);
-                let (promise, next) = Promise::with_hearing(Hearing::with_inputs(weak));
+                let (promise, next) = Promise::with_hearing(Interrupts::with_inputs(weak));
                 arrived.awaited = Some(promise);
                 next
             };

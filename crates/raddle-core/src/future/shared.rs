@@ -9,11 +9,11 @@ use std::sync::{Arc, Weak};
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::sync::Mutex;
 
-use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
-use crate::future::upstream::{Errand, Inputs, Visitor};
+use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 
@@ -156,7 +156,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
                 *next += 1;
                 let place = Arc::new(Place { source: Arc::downgrade(&self.0.0), key });
                 let weak = Arc::downgrade(&place);
-                let (promise, future) = Promise::with_hearing(Hearing::with_inputs(weak));
+                let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
                 consumers.insert(key, Consumer { promise, _inputs: place });
                 future
             }
@@ -244,7 +244,7 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
     fn visit(&self, visitor: &mut Visitor) {
         let Some(source) = self.source.upgrade() else { return };
         // All consumers lead there. (Upstream of this one all is shared: V4.)
-        if matches!(visitor.errand, Errand::Share) || !visitor.is_new(Arc::as_ptr(&source)) {
+        if matches!(visitor.purpose, Purpose::Share) || !visitor.is_new(Arc::as_ptr(&source)) {
             return;
         }
         if let State::Waiting { source: Some(source), .. } = &*source.0.lock() {

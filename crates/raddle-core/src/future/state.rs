@@ -6,12 +6,12 @@
 //! | state        | meaning                                                     | who frees      |
 //! |--------------|-------------------------------------------------------------|----------------|
 //! | `EMPTY`      | not done, nobody attached                                    |                |
-//! | `BUSY`       | as `EMPTY` or `WAIT`; the consumer is upstream, or at its ears |              |
+//! | `BUSY`       | as `EMPTY` or `WAIT`; the consumer is upstream, or at its interrupt node |              |
 //! | `CONT(ptr)`  | not done; `ptr` took the consumer's place and will be told     | `ptr`          |
 //! | `WAIT(ptr)`  | not done; `ptr` is to be told, the consumer stays              |                |
 //! | `OK`, `ERR`  | done; the slot holds the value, or the failure                | the consumer   |
 //! | `DROPPED`    | not done; the consumer has gone                               | the producer   |
-//! | `UNWANTED`   | as `DROPPED`, and it was killed before; only without ears        | the producer   |
+//! | `UNWANTED`   | as `DROPPED`, and it was killed before; only without an interrupt node        | the producer   |
 //! | `KILLED`     | done, by the consumer; the producer does not know yet           | who leaves last |
 //! | `GONE`       | done, killed; the producer has left                            | the consumer   |
 //!
@@ -22,16 +22,16 @@
 //!     |--complete--> OK/ERR/GONE
 //!     |--abandon---> DROPPED --complete--> (freed)
 //!     \--kill------> KILLED --complete--> GONE
-//!                          \--abandon--> UNWANTED, or DROPPED with ears
+//!                          \--abandon--> UNWANTED, or DROPPED with an interrupt node
 //! ```
 //!
 //! The outcome is in the state, not in the slot, which is why a word-sized value needs no more than
 //! a word. A pointer is at least 8-aligned; its low three bits hold the tag.
 //!
-//! A promise that was interrupted, or asked to be told of it, has *ears* (see `ears`): a node that stands
+//! A promise that was interrupted, or asked to be told of it, has an *interrupt node* (see `interrupt_node`) that stands
 //! between the state and the continuation. `EMPTY`, `DROPPED` and `KILLED` carry a pointer to it, in
 //! `CONT` and `WAIT` it is attached in the place of who is behind it, and has a tag of its own, because who
-//! may look at ears may not look at a continuation, which may be gone.
+//! may look at an interrupt node may not look at a continuation, which may be gone.
 //!
 //! # Read-modify-writes
 //!
@@ -44,7 +44,7 @@
 //! - **F2** A continuation or waiter is told once, by the producer that found it; detaching succeeds
 //!   only if it has not been and will not be told.
 //! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
-//!   uncompleted node (see `upstream`) stays, and so do its ears.
+//!   uncompleted node (see `upstream`) stays, and so does its interrupt node.
 //! - **F4** Ears are freed by the producer, or with the node.
 
 use std::marker::PhantomData;
@@ -59,9 +59,9 @@ const EMPTY: usize = 0;
 const CONT: usize = 1;
 const WAIT: usize = 2;
 const DONE: usize = 3;
-/// `CONT` and `WAIT` through ears.
+/// `CONT` and `WAIT` through an interrupt node.
 const CONT_EARS: usize = 4;
-const WAIT_EARS: usize = 7;
+const WAIT_INTERRUPTS: usize = 7;
 const DROPPED: usize = 5;
 const KILLED: usize = 6;
 const TAG: usize = 7;
@@ -158,8 +158,8 @@ fn payload<C>(word: usize) -> Option<NonNull<C>> {
     NonNull::new(std::ptr::with_exposed_provenance_mut(word & !TAG))
 }
 
-/// The ears in a word whose payload is that, if there are any.
-fn ears_of<C>(word: usize) -> Option<NonNull<C>> {
+/// The interrupt node in a word whose payload is that, if there is one.
+fn interrupt_node_of<C>(word: usize) -> Option<NonNull<C>> {
     if word == UNWANTED { None } else { payload(word) }
 }
 
@@ -168,9 +168,9 @@ impl<C> State<C> {
         Self::of_word(EMPTY)
     }
 
-    /// Not done, with ears.
-    pub(crate) fn with_ears(ears: NonNull<C>) -> State<C> {
-        Self::of_word(word_of(ears, EMPTY))
+    /// Not done, with an interrupt node.
+    pub(crate) fn with_interrupt_node(interrupt_node: NonNull<C>) -> State<C> {
+        Self::of_word(word_of(interrupt_node, EMPTY))
     }
 
     /// With a continuation from the start.
@@ -203,13 +203,13 @@ impl<C> State<C> {
 
     // --- the producer's ---
 
-    /// The slot is written. It is the consumer's from here on (F1). The ears, if there are any and the node
-    /// will not take them along, go to `free_ears` (F4).
+    /// The slot is written. It is the consumer's from here on (F1). The interrupt node, if there is one and the node
+    /// will not take them along, go to `free_interrupt_node` (F4).
     #[inline]
     pub(crate) fn complete(
         &self,
         outcome: Outcome,
-        free_ears: impl FnOnce(NonNull<C>),
+        free_interrupt_node: impl FnOnce(NonNull<C>),
     ) -> Completed<C> {
         // ORD: Acquire pairs with the Release of `attach`: the continuation is visible.
         let word = self.word().load(Ordering::Acquire);
@@ -223,7 +223,7 @@ impl<C> State<C> {
         if word == EMPTY && exchange(word).is_ok() {
             return Completed::Alone;
         }
-        self.complete_slowly(word, outcome, free_ears)
+        self.complete_slowly(word, outcome, free_interrupt_node)
     }
 
     #[cold]
@@ -232,7 +232,7 @@ impl<C> State<C> {
         &self,
         mut word: usize,
         outcome: Outcome,
-        free_ears: impl FnOnce(NonNull<C>),
+        free_interrupt_node: impl FnOnce(NonNull<C>),
     ) -> Completed<C> {
         let mut backoff = Backoff::new();
         loop {
@@ -259,10 +259,10 @@ impl<C> State<C> {
         }
         match word & TAG {
             // Ears are told in the place of the waiter, hand on and free themselves: see `walk::wake`.
-            WAIT | WAIT_EARS => payload(word).map_or(Completed::Alone, Completed::Tell),
+            WAIT | WAIT_INTERRUPTS => payload(word).map_or(Completed::Alone, Completed::Tell),
             _ => {
-                if let Some(ears) = ears_of(word) {
-                    free_ears(ears);
+                if let Some(interrupt_node) = interrupt_node_of(word) {
+                    free_interrupt_node(interrupt_node);
                 }
                 Completed::Alone
             }
@@ -271,12 +271,12 @@ impl<C> State<C> {
 
     /// After `Killed`, with the slot empty: the producer leaves. True: the consumer has left before, free.
     #[must_use]
-    pub(crate) fn leave_killed(&self, free_ears: impl FnOnce(NonNull<C>)) -> bool {
+    pub(crate) fn leave_killed(&self, free_interrupt_node: impl FnOnce(NonNull<C>)) -> bool {
         // ORD: AcqRel: who frees has seen what the other did.
         let word = self.word().swap(GONE, Ordering::AcqRel);
-        // The consumer does not look at ears, so they are the producer's still (F4).
-        if let Some(ears) = ears_of(word) {
-            free_ears(ears);
+        // The consumer does not look at interrupt nodes, so this one is the producer's still (F4).
+        if let Some(interrupt_node) = interrupt_node_of(word) {
+            free_interrupt_node(interrupt_node);
         }
         word & TAG == DROPPED
     }
@@ -309,37 +309,43 @@ impl<C> State<C> {
         word & TAG == KILLED || word == UNWANTED
     }
 
-    /// The ears, if there are any.
-    pub(crate) fn ears(&self) -> Option<NonNull<C>> {
+    /// The interrupt node, if there is one.
+    pub(crate) fn interrupt_node(&self) -> Option<NonNull<C>> {
         let mut backoff = Backoff::new();
         loop {
             // ORD: Acquire pairs with the Release of who put them there.
             let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
-                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_EARS => return ears_of(word),
+                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_INTERRUPTS => {
+                    return interrupt_node_of(word);
+                }
                 _ => return None,
             }
         }
     }
 
-    /// Puts ears where there are none, for the producer or for a visitor of the consumer. Their `next`,
+    /// Puts an interrupt node where there is none, for the producer or for a visitor of the consumer. Its `next`,
     /// if they have to have one, is set by `between`. False: the word has changed, look again.
-    pub(crate) fn put_ears(&self, ears: NonNull<C>, between: impl FnOnce(NonNull<C>)) -> bool {
+    pub(crate) fn put_interrupt_node(
+        &self,
+        interrupt_node: NonNull<C>,
+        between: impl FnOnce(NonNull<C>),
+    ) -> bool {
         // ORD: Acquire: what is there is visible.
         let word = self.word().load(Ordering::Acquire);
         let tag = match word & TAG {
             _ if word == BUSY => return false,
-            EMPTY | DROPPED | KILLED if ears_of::<C>(word).is_none() => word & TAG,
+            EMPTY | DROPPED | KILLED if interrupt_node_of::<C>(word).is_none() => word & TAG,
             CONT => CONT_EARS,
-            WAIT => WAIT_EARS,
+            WAIT => WAIT_INTERRUPTS,
             _ => return false,
         };
         if let (CONT | WAIT, Some(next)) = (word & TAG, payload(word)) {
             between(next);
         }
-        // ORD: Release pairs with the Acquire of who finds the ears.
-        let after = word_of(ears, tag);
+        // ORD: Release pairs with the Acquire of whoever finds the interrupt node.
+        let after = word_of(interrupt_node, tag);
         self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
@@ -360,7 +366,7 @@ impl<C> State<C> {
         }
     }
 
-    /// Asks to have `who` told; ears that are there are pointed to it by `behind`. Gives the outcome
+    /// Asks to have `who` told; an interrupt node that is there is pointed to it by `behind`. Gives the outcome
     /// instead if there is one.
     #[inline]
     pub(crate) fn attach(
@@ -401,16 +407,17 @@ impl<C> State<C> {
                 match (payload(word), how) {
                     (None, Attach::Continuation) => word_of(who, CONT),
                     (None, Attach::Waiter) => word_of(who, WAIT),
-                    (Some(ears), how) => {
+                    (Some(interrupt_node), how) => {
                         if !self.hold(word) {
                             // ORD: as below.
                             word = self.word().load(Ordering::Acquire);
                             continue;
                         }
-                        behind(ears);
-                        let tag = if how == Attach::Continuation { CONT_EARS } else { WAIT_EARS };
+                        behind(interrupt_node);
+                        let tag =
+                            if how == Attach::Continuation { CONT_EARS } else { WAIT_INTERRUPTS };
                         // ORD: as in `leave`.
-                        self.word().store(word_of(ears, tag), Ordering::Release);
+                        self.word().store(word_of(interrupt_node, tag), Ordering::Release);
                         return Ok(());
                     }
                 }
@@ -423,15 +430,15 @@ impl<C> State<C> {
         }
     }
 
-    /// Takes the word away, for the consumer to look at ears, which the producer may free (F4) as soon as it
+    /// Takes the word away, for the consumer to look at the interrupt node, which the producer may free (F4) as soon as it
     /// can complete (F3). To be stored again, soon. False: it has changed.
     fn hold(&self, word: usize) -> bool {
-        // ORD: Acquire: the ears are visible.
+        // ORD: Acquire: the interrupt node is visible.
         self.word().compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who
-    /// is behind ears.
+    /// is behind an interrupt node.
     pub(crate) fn detach(
         &self,
         behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
@@ -454,7 +461,7 @@ impl<C> State<C> {
                         return payload(word);
                     }
                 }
-                WAIT_EARS => {
+                WAIT_INTERRUPTS => {
                     if self.hold(word) {
                         let waiter = payload(word).and_then(&behind);
                         // ORD: as in `leave`.
@@ -467,7 +474,7 @@ impl<C> State<C> {
         }
     }
 
-    /// Whether somebody may want to know that the consumer goes: see `ears`.
+    /// Whether somebody may want to know that the consumer goes: see `interrupt_node`.
     #[inline]
     pub(crate) fn is_heard(&self) -> bool {
         // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
@@ -503,7 +510,7 @@ impl<C> State<C> {
         }
     }
 
-    /// The consumer kills the future; ears stay for the producer.
+    /// The consumer kills the future; the interrupt node stays for the producer.
     pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
         let mut backoff = Backoff::new();
         loop {
@@ -516,13 +523,13 @@ impl<C> State<C> {
                 }
                 EMPTY => word | KILLED,
                 WAIT => KILLED,
-                WAIT_EARS if self.hold(word) => {
+                WAIT_INTERRUPTS if self.hold(word) => {
                     let waiter = payload(word).and_then(&next_of);
                     // ORD: as in `leave`.
                     self.word().store((word & !TAG) | KILLED, Ordering::Release);
                     return Kill::Done(waiter);
                 }
-                WAIT_EARS => continue,
+                WAIT_INTERRUPTS => continue,
                 _ => return Kill::TooLate,
             };
             // ORD: Release for the producer, who frees if the consumer has gone; Acquire: the waiter is visible.
@@ -545,7 +552,7 @@ impl<C> State<C> {
             let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
-                EMPTY | WAIT | WAIT_EARS => {
+                EMPTY | WAIT | WAIT_INTERRUPTS => {
                     if self
                         .word()
                         .compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed)
@@ -568,19 +575,23 @@ impl<C> State<C> {
 }
 
 impl Visit {
-    /// The ears of the visited node itself.
-    pub(crate) fn ears<C>(&self) -> Option<NonNull<C>> {
-        matches!(self.0 & TAG, EMPTY | WAIT_EARS).then(|| payload(self.0)).flatten()
+    /// The interrupt node of the visited node itself.
+    pub(crate) fn interrupt_node<C>(&self) -> Option<NonNull<C>> {
+        matches!(self.0 & TAG, EMPTY | WAIT_INTERRUPTS).then(|| payload(self.0)).flatten()
     }
 
-    /// Gives the visited node ears, which it has not; `between` sets their `next`.
-    pub(crate) fn put_ears<C>(&mut self, ears: NonNull<C>, between: impl FnOnce(NonNull<C>)) {
+    /// Gives the visited node an interrupt node, which it has not; `between` sets its `next`.
+    pub(crate) fn put_interrupt_node<C>(
+        &mut self,
+        interrupt_node: NonNull<C>,
+        between: impl FnOnce(NonNull<C>),
+    ) {
         match payload(self.0) {
             Some(waiter) => {
                 between(waiter);
-                self.0 = word_of(ears, WAIT_EARS);
+                self.0 = word_of(interrupt_node, WAIT_INTERRUPTS);
             }
-            None => self.0 = word_of(ears, EMPTY),
+            None => self.0 = word_of(interrupt_node, EMPTY),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn call<T, O: Then<T>>(op: O, result: Result<T, Failure>) -> Result<O
 
 /// The node: a head and the operation's closure, then its result, in the same place.
 #[repr(C)]
-struct Step<T, O: Then<T>, C> {
+struct MapNode<T, O: Then<T>, C> {
     head: Head,
     body: Body<O, O::Out>,
     context: ManuallyDrop<C>,
@@ -65,14 +65,14 @@ impl<T: Send + 'static> Pending<T> {
             Ok(result) => return Future::from(call(op, result)),
             Err(pending) => pending,
         };
-        let step = Step::allocate(op, context);
+        let step = MapNode::allocate(op, context);
         let cell = pending.cell();
         match pending.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
             Ok(()) => unsafe { Future::pending(NodeRef::headed(step.cast()), cell) },
             Err(result) => {
                 // SAFETY: it is not attached, so it is this thread's alone.
-                let op = unsafe { Step::dismantle(step) }.0;
+                let op = unsafe { MapNode::dismantle(step) }.0;
                 // SAFETY: as above.
                 unsafe { memory::free(step) };
                 Future::from(call(op, result))
@@ -102,10 +102,12 @@ pub(crate) unsafe fn attach(to: NodeRef, who: NonNull<Head>, how: Attach) -> Res
     // SAFETY: the consumer keeps it alive.
     let state = unsafe { to.state() };
     // SAFETY: E1: by who attaches.
-    state.attach(who, how, |ears| unsafe { super::ears::Ears::set_next(ears, who) })
+    state.attach(who, how, |interrupt_node| unsafe {
+        super::interrupt_node::InterruptNode::set_next(interrupt_node, who)
+    })
 }
 
-impl<T: Send + 'static, O: Then<T>, C: Capture> Step<T, O, C> {
+impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
     const VTABLE: &'static VTable = &VTable {
         slot: offset_of!(Self, body),
         // SAFETY: of such a node (contract).

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use raddle_sync::thread;
 
-use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::panics::discard;
@@ -165,7 +165,7 @@ impl Future<()> {
             }
         };
         let (promise, future) =
-            Promise::with_hearing(Hearing::new(Some(Box::new(handler)), Some(inputs)));
+            Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)));
         let mut place = delay.lock();
         let kept = Arc::clone(&delay);
         match at(deadline, move || kept.end(Ok(()))) {

@@ -2,7 +2,7 @@
 //!
 //! Nodes point downstream only. A handle knows, besides its own node, the nearest node above it
 //! that interrupts go through: its *cell*. That is the root of a promise, a spawned task, or a node
-//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for. A cell is *deaf* if the
+//! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for. A cell is *masked* if the
 //! future is masked: interrupts end there, other visitors go on.
 //!
 //! # Invariants
@@ -26,10 +26,10 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::spin::Backoff;
 use raddle_sync::sync::Arc as SeamArc;
 
-use crate::future::ears::{Ears, Hearing};
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::{InterruptNode, Interrupts};
 use crate::future::life::Life;
-use crate::future::link::Linker;
+use crate::future::link::LinkNode;
 use crate::future::node::NodeRef;
 use crate::future::state::Visit;
 use crate::future::{Killed, Pinned, walk};
@@ -47,7 +47,7 @@ pub(crate) trait Inputs: Send + Sync {
 
 /// Somebody who goes upstream.
 pub(crate) struct Visitor {
-    pub(crate) errand: Errand,
+    pub(crate) purpose: Purpose,
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
     todo: Vec<Arc<dyn Inputs>>,
@@ -58,7 +58,7 @@ pub(crate) struct Visitor {
 }
 
 /// Why.
-pub(crate) enum Errand {
+pub(crate) enum Purpose {
     /// To interrupt.
     Interrupt(Interrupt),
     /// To see whether this node is upstream, in so many steps at most.
@@ -74,7 +74,7 @@ pub(crate) enum Errand {
 #[derive(Default)]
 pub(crate) struct Found {
     /// Those whose handlers are to be run.
-    hearings: Vec<SeamArc<Hearing>>,
+    hearings: Vec<SeamArc<Interrupts>>,
     /// Tasks that are not done.
     pub(crate) tasks: Vec<Pinned>,
     /// The node that was looked for.
@@ -108,8 +108,8 @@ impl Found {
     }
 }
 
-fn run_handlers(hearings: Vec<SeamArc<Hearing>>) {
-    hearings.iter().for_each(|hearing| hearing.run());
+fn run_handlers(hearings: Vec<SeamArc<Interrupts>>) {
+    hearings.iter().for_each(|interrupts| interrupts.run());
     // The promise of one may be completed by now, and what its handler holds is the user's.
     hearings.into_iter().for_each(discard);
 }
@@ -121,9 +121,9 @@ impl fmt::Debug for Visitor {
 }
 
 impl Visitor {
-    pub(crate) fn new(errand: Errand) -> Visitor {
+    pub(crate) fn new(purpose: Purpose) -> Visitor {
         Visitor {
-            errand,
+            purpose,
             found: Found::default(),
             todo: Vec::new(),
             visited: BTreeSet::new(),
@@ -147,15 +147,16 @@ impl Visitor {
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let visit = state.visit()?;
-        let ears = match node.is_root() {
-            true => visit.ears(),
+        let interrupt_node = match node.is_root() {
+            true => visit.interrupt_node(),
             // SAFETY: V1: the visit holds up what follows it.
-            false => unsafe { root.state() }.ears(),
+            false => unsafe { root.state() }.interrupt_node(),
         };
         // SAFETY: F3, F4: they stay meanwhile.
-        let hearing = ears.map(|ears| unsafe { Ears::hearing(ears) });
+        let interrupts = interrupt_node
+            .map(|interrupt_node| unsafe { InterruptNode::interrupts(interrupt_node) });
         state.leave(visit);
-        let inputs = hearing?.look(|heard| heard.inputs.clone());
+        let inputs = interrupts?.look(|heard| heard.inputs.clone());
         inputs.and_then(|inputs| inputs.upgrade())
     }
 
@@ -176,7 +177,7 @@ impl Visitor {
 
     /// Whether this is for a wait, which runs nothing of which it might do without: nothing behind a race or a time limit.
     pub(crate) fn is_for_wait(&self) -> bool {
-        matches!(self.errand, Errand::Gather)
+        matches!(self.purpose, Purpose::Gather)
     }
 
     /// A task is upstream.
@@ -209,13 +210,13 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
-            if at.is_deaf() && matches!(self.errand, Errand::Interrupt(_)) {
+            if at.is_masked() && matches!(self.purpose, Purpose::Interrupt(_)) {
                 return;
             }
             at = at.node();
             // Of the first node only.
             let held = held.take();
-            if let Errand::Find(node, left) = &mut self.errand {
+            if let Purpose::Find(node, left) = &mut self.purpose {
                 self.found.node |= *node == at;
                 self.found.cut |= *left == 0;
                 if self.found.node || *left == 0 {
@@ -235,13 +236,13 @@ impl Visitor {
             // The one before is let go only now (V2).
             drop(std::mem::replace(&mut lock, next));
             let Some(locked) = &mut lock else { return };
-            match &self.errand {
-                Errand::Interrupt(signal) => {
+            match &self.purpose {
+                Purpose::Interrupt(signal) => {
                     self.replaced.extend(locked.remember(signal.clone()));
                 }
                 // V4.
-                Errand::Share if locked.share() => return,
-                Errand::Share | Errand::Find(..) | Errand::Gather => {}
+                Purpose::Share if locked.share() => return,
+                Purpose::Share | Purpose::Find(..) | Purpose::Gather => {}
             }
             match locked.cell() {
                 Some(cell) => at = cell,
@@ -252,38 +253,40 @@ impl Visitor {
 
     /// At a promise.
     unsafe fn root(&mut self, root: NodeRef, held: Option<&mut Visit>) -> Option<Locked> {
-        let hears = matches!(self.errand, Errand::Interrupt(_));
-        let ears = match held {
-            Some(visit) => match visit.ears() {
+        let hears = matches!(self.purpose, Purpose::Interrupt(_));
+        let interrupt_node = match held {
+            Some(visit) => match visit.interrupt_node() {
                 None if hears => {
-                    let ears = Ears::allocate(SeamArc::default());
+                    let interrupt_node = InterruptNode::allocate(SeamArc::default());
                     // SAFETY: E1.
-                    visit.put_ears(ears, |next| unsafe { Ears::set_next(ears, next) });
-                    ears
+                    visit.put_interrupt_node(interrupt_node, |next| unsafe {
+                        InterruptNode::set_next(interrupt_node, next)
+                    });
+                    interrupt_node
                 }
-                ears => ears?,
+                interrupt_node => interrupt_node?,
             },
             // SAFETY: V1, and not done.
-            None if hears => unsafe { Ears::of(root) },
+            None if hears => unsafe { InterruptNode::of(root) },
             // SAFETY: V1.
-            None => unsafe { root.state() }.ears()?,
+            None => unsafe { root.state() }.interrupt_node()?,
         };
         // SAFETY: alive with the root.
-        let hearing = unsafe { Ears::hearing(ears) };
+        let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
         // At once, so that who links the promise meanwhile either finds the signal, or is found.
-        let (replaced, forward) = hearing.look(|heard| {
-            let replaced = match &self.errand {
-                Errand::Interrupt(signal) => heard.hear(signal),
-                Errand::Find(..) | Errand::Share | Errand::Gather => None,
+        let (replaced, forward) = interrupts.look(|heard| {
+            let replaced = match &self.purpose {
+                Purpose::Interrupt(signal) => heard.hear(signal),
+                Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
             };
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
             self.todo.extend(inputs);
-            // Locked before the ears are let go, so that who takes it out of them finds out.
-            (replaced, heard.forward.map(Linker::lock))
+            // Locked before the interrupt node is let go, so that whoever takes it out of that finds out.
+            (replaced, heard.forward.map(LinkNode::lock))
         });
         self.replaced.extend(replaced);
         if hears {
-            self.found.hearings.push(hearing);
+            self.found.hearings.push(interrupts);
         }
         forward
     }

@@ -4,7 +4,7 @@ use raddle_sync::time::Instant;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::future::ears;
+use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
@@ -55,7 +55,7 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
     }
     // SAFETY: the consumer keeps the node alive.
     let state = unsafe { node.state() };
-    if !host::wait(&waiting.latch, deadline) && state.detach(ears::behind).is_none() {
+    if !host::wait(&waiting.latch, deadline) && state.detach(interrupt_node::behind).is_none() {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }
@@ -101,7 +101,7 @@ pub(super) mod host {
             (chore.work)();
         },
         kill: None,
-        bury: |_| (),
+        complete_killed: |_| (),
         is_void: |_| false,
     };
 
@@ -109,9 +109,9 @@ pub(super) mod host {
     /// of the global pool.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {
         let shared = match Worker::here() {
-            Some(region) => region.shared(),
+            Some(region) => region.registry(),
             None => match std::panic::catch_unwind(Pool::global) {
-                Ok(pool) => pool.shared(),
+                Ok(pool) => pool.registry(),
                 // It could not be built, which has been reported.
                 Err(_) => return work(),
             },

@@ -28,9 +28,9 @@ use std::sync::Arc;
 
 use raddle_sync::sync::Arc as SeamArc;
 
-use crate::future::ears::{Ears, Hearing, is_ears};
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::{InterruptNode, Interrupts, is_interrupt_node};
 use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
 use crate::future::upstream::{Found, Inputs};
@@ -137,7 +137,7 @@ enum Deferred {
     Abandon(Arc<dyn Inputs>),
     Told(Arc<dyn Watch>, usize),
     Interrupt(Box<(Found, Interrupt)>),
-    LetGo(SeamArc<Hearing>),
+    LetGo(SeamArc<Interrupts>),
 }
 
 impl Deferred {
@@ -156,7 +156,7 @@ impl Deferred {
                 let (found, signal) = *both;
                 found.interrupt_now(&signal);
             }
-            Deferred::LetGo(hearing) => discard(hearing),
+            Deferred::LetGo(interrupts) => discard(interrupts),
         }
     }
 }
@@ -384,8 +384,8 @@ pub(crate) fn interrupt(found: Found, signal: &Interrupt) {
 }
 
 /// Drops what belonged to a promise: now, or soon if this is deep, because its handler may own the next one.
-pub(crate) fn let_go(hearing: SeamArc<Hearing>) {
-    nested(hearing, discard, |hearing| defer(Deferred::LetGo(hearing)));
+pub(crate) fn let_go(interrupts: SeamArc<Interrupts>) {
+    nested(interrupts, discard, |interrupts| defer(Deferred::LetGo(interrupts)));
 }
 
 // With its parts in registers: a copy of the whole would wait for their stores.
@@ -412,11 +412,11 @@ fn walk(mut node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
 ///
 /// It was attached, and found by completing (F2).
 pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
-    if is_ears(waiter) {
+    if is_interrupt_node(waiter) {
         // SAFETY: alive until it is told.
-        let next = unsafe { Ears::next(waiter) };
+        let next = unsafe { InterruptNode::next(waiter) };
         // SAFETY: F4: the state does not lead to them any more.
-        unsafe { Ears::free(waiter) };
+        unsafe { InterruptNode::free(waiter) };
         match next {
             Some(next) => waiter = next,
             None => return,

@@ -112,7 +112,7 @@ impl<T> Watched<T> {
     fn detach(&self) {
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.0.node().state() };
-        if let Some(part) = state.detach(crate::future::ears::behind) {
+        if let Some(part) = state.detach(crate::future::interrupt_node::behind) {
             // SAFETY: detached.
             drop(unsafe { Part::dismantle(part) });
         }

@@ -2,7 +2,7 @@
 //!
 //! Such state changes without our knowledge, so what a task is to take along has to be asked for when it
 //! is made. For tasks and continuations that is one look at [`active`]. A fork must not even have that: once
-//! something follows tasks, each fork stack is kept open (see `deque`), so that all pushes and pops take
+//! something follows tasks, each fork stack is kept open (see `fork_stack`), so that all pushes and pops take
 //! their slow paths, and those see to it.
 
 use std::any::Any;
@@ -172,18 +172,18 @@ fn followers() -> impl Iterator<Item = &'static dyn Erased> {
 }
 
 /// What a task takes along: what each follower has captured.
-pub(crate) struct Trail(Vec<Option<State>>);
+pub(crate) struct Captured(Vec<Option<State>>);
 
 /// What a task that is made now takes along. Does not unwind.
-pub(crate) fn capture() -> Option<Trail> {
+pub(crate) fn capture() -> Option<Captured> {
     if !active() || CALLING.with(Cell::get) {
         return None;
     }
     let states: Vec<_> = followers().map(|follower| call(|| follower.capture())?).collect();
-    states.iter().any(Option::is_some).then_some(Trail(states))
+    states.iter().any(Option::is_some).then_some(Captured(states))
 }
 
-impl Drop for Trail {
+impl Drop for Captured {
     fn drop(&mut self) {
         self.0.drain(..).for_each(drop_theirs);
     }
@@ -196,9 +196,9 @@ fn drop_theirs<T>(theirs: T) {
     CALLING.with(|c| c.set(calling));
 }
 
-impl fmt::Debug for Trail {
+impl fmt::Debug for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Trail").field(&self.0.len()).finish()
+        f.debug_tuple("Captured").field(&self.0.len()).finish()
     }
 }
 
@@ -209,16 +209,16 @@ pub(crate) struct Entered(Vec<Box<dyn Any>>);
 impl Entered {
     /// Enters what a task took along, or hides what the thread has. Does not unwind.
     #[inline]
-    pub(crate) fn by<'a>(trail: impl FnOnce() -> Option<&'a Trail>) -> Entered {
-        if active() { Entered::slowly(trail()) } else { Entered(Vec::new()) }
+    pub(crate) fn by<'a>(captured: impl FnOnce() -> Option<&'a Captured>) -> Entered {
+        if active() { Entered::slowly(captured()) } else { Entered(Vec::new()) }
     }
 
     #[cold]
-    fn slowly(trail: Option<&Trail>) -> Entered {
+    fn slowly(captured: Option<&Captured>) -> Entered {
         if CALLING.with(Cell::get) {
             return Entered(Vec::new());
         }
-        let state = |i: usize| trail?.0.get(i)?.as_deref();
+        let state = |i: usize| captured?.0.get(i)?.as_deref();
         let enter = |(i, follower): (usize, &dyn Erased)| call(|| follower.enter(state(i)));
         Entered(followers().enumerate().filter_map(enter).collect())
     }
@@ -236,22 +236,22 @@ impl Drop for Entered {
 /// What a fork takes along, while it may be stolen: instead of a context word, a pointer to this
 /// with [`TAG`] set.
 #[derive(Debug)]
-pub(crate) struct Baggage {
+pub(crate) struct ForkCapture {
     context: usize,
-    trail: Trail,
+    captured: Captured,
 }
 
-/// Frames and baggage are aligned.
+/// Frames and capture are aligned.
 const TAG: usize = 1;
 
-impl Baggage {
-    pub(crate) fn new(context: usize, trail: Trail) -> Box<Baggage> {
-        Box::new(Baggage { context, trail })
+impl ForkCapture {
+    pub(crate) fn new(context: usize, captured: Captured) -> Box<ForkCapture> {
+        Box::new(ForkCapture { context, captured })
     }
 
     /// What the fork holds.
     pub(crate) fn word(&self) -> usize {
-        (self as *const Baggage).expose_provenance() | TAG
+        (self as *const ForkCapture).expose_provenance() | TAG
     }
 
     /// The context of a fork from what it holds, and what else it took along.
@@ -259,13 +259,13 @@ impl Baggage {
     /// # Safety
     ///
     /// By the fork's thief, before it sets `done`.
-    pub(crate) unsafe fn open<'a>(word: usize) -> (usize, Option<&'a Trail>) {
+    pub(crate) unsafe fn open<'a>(word: usize) -> (usize, Option<&'a Captured>) {
         if word & TAG == 0 {
             return (word, None);
         }
-        let baggage = std::ptr::with_exposed_provenance::<Baggage>(word & !TAG);
+        let capture = std::ptr::with_exposed_provenance::<ForkCapture>(word & !TAG);
         // SAFETY: the fork's owner keeps it until the fork is over (contract).
-        let baggage = unsafe { &*baggage };
-        (baggage.context, Some(&baggage.trail))
+        let capture = unsafe { &*capture };
+        (capture.context, Some(&capture.captured))
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::local::block;
-use crate::local::follow::{self, Entered, Trail};
+use crate::local::follow::{self, Captured, Entered};
 use crate::local::frame::{Cold, Frame};
 use crate::local::{self, Restore, Thread};
 use crate::panics::discard;
@@ -20,7 +20,7 @@ pub(crate) struct Inner {
     /// Where the frame's cold slots are.
     _cold: Cold,
     /// What else follows tasks.
-    trail: Option<Trail>,
+    captured: Option<Captured>,
     /// Whether this is what code that runs in the frame would take along: then it need not make its own.
     lendable: bool,
 }
@@ -42,7 +42,7 @@ impl Inner {
             copy.set(id, value.as_ptr().cast_const(), true, &mut cold);
         }
         let shares = AtomicUsize::new(1);
-        Inner { shares, frame: copy, _cold: cold, trail: None, lendable: true }
+        Inner { shares, frame: copy, _cold: cold, captured: None, lendable: true }
     }
 
     /// The same, and what is borrowed in both frames.
@@ -133,17 +133,17 @@ impl Context {
             return local::capture();
         }
         let mut inner = Inner::of_both(frame, outer);
-        inner.trail = follow::capture();
+        inner.captured = follow::capture();
         Context::new(inner)
     }
 
     /// Adds what else follows tasks.
-    pub(crate) fn with_trail(self, trail: Option<Trail>) -> Context {
-        if trail.is_none() {
+    pub(crate) fn with_trail(self, captured: Option<Captured>) -> Context {
+        if captured.is_none() {
             return self;
         }
         let mut inner = Inner::of_frame(self.inner().map(|inner| &inner.frame));
-        (inner.trail, inner.lendable) = (trail, false);
+        (inner.captured, inner.lendable) = (captured, false);
         Context::new(inner)
     }
 
@@ -218,7 +218,7 @@ impl Context {
     /// Has the thread enter what else follows tasks, until the guard is dropped.
     #[inline]
     pub(crate) fn enter(&self) -> Entered {
-        Entered::by(|| self.inner()?.trail.as_ref())
+        Entered::by(|| self.inner()?.captured.as_ref())
     }
 
     fn word(&self) -> usize {

@@ -7,24 +7,24 @@ use raddle_sync::atomic::AtomicU32;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::thread;
 
-use crate::deque::PENDING;
+use crate::fork_stack::PENDING;
 use crate::latch::{Latch, is_set, prepare_sleep, set_word};
 use crate::models::{check, parker};
 
 /// A memory cell that two threads may use, one after the other.
-struct Shared<T>(UnsafeCell<T>);
+struct Registry<T>(UnsafeCell<T>);
 
 // SAFETY: the models check that its uses are ordered.
-unsafe impl<T> Send for Shared<T> {}
+unsafe impl<T> Send for Registry<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
+unsafe impl<T> Sync for Registry<T> {}
 
 /// A lost wake-up is a deadlock, and what the setter did is visible.
 #[test]
 fn a_set_against_a_wait() {
     check(10, || {
         let parker = parker();
-        let shared = Arc::new((Latch::new(parker), Shared(UnsafeCell::new(0))));
+        let shared = Arc::new((Latch::new(parker), Registry(UnsafeCell::new(0))));
         let setter = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {

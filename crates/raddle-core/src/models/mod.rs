@@ -5,7 +5,7 @@
 //!
 //! | file      | what races                                                               |
 //! |-----------|--------------------------------------------------------------------------|
-//! | `deque`   | an owner's forks against thieves that steal, ask and escalate               |
+//! | `fork_stack`   | an owner's forks against thieves that steal, ask and escalate               |
 //! | `places`  | producers against holders that sleep, block, host, leave, and resume          |
 //! | `latch`   | the setter against the waiter, and against the end of the latch             |
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
@@ -30,7 +30,7 @@
 #[cfg(raddle_loom)]
 mod claim;
 #[cfg(raddle_loom)]
-mod deque;
+mod fork_stack;
 mod future;
 #[cfg(raddle_loom)]
 mod latch;
@@ -112,7 +112,7 @@ fn idle_tasks<const N: usize>() -> [Task; N] {
         run: |_, _| unreachable!("not run"),
         kill: None,
         is_void: |_| false,
-        bury: |_| (),
+        complete_killed: |_| (),
     };
     std::array::from_fn(|_| Task::from(Box::leak(Box::new(TaskHeader::new(IDLE)))))
 }

@@ -91,14 +91,14 @@ impl Pool {
 
     // --- producers ---
 
-    /// By a holder, as `Shared::announce`.
+    /// By a holder, as `Registry::announce`.
     fn push(&self, me: usize, task: Task) {
         self.rings[me].push(task, NOBODY);
         light();
         self.places.wake_if_needed(self);
     }
 
-    /// From outside, as `Shared::inject_again`.
+    /// From outside, as `Registry::inject_again`.
     fn inject(&self, task: Task) {
         self.injector.push([task]);
         fence(Ordering::SeqCst);
@@ -131,7 +131,7 @@ impl Pool {
         found
     }
 
-    /// A searcher has found work: sees to a successor, as `Shared::hand_on`.
+    /// A searcher has found work: sees to a successor, as `Registry::hand_on`.
     fn hand_on(&self) {
         let look = self.places.stop_search();
         if self.places.counts().idle() > 0 {
@@ -142,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// The life of a thread that is a searcher to begin with, as `Region::work`, until the pool has ended or the thread
+    /// The life of a thread that is a searcher to begin with, as `WorkerMemory::work`, until the pool has ended or the thread
     /// has left. It ends the pool when all `tasks` have been run.
     fn work(&self, me: usize, mut searching: bool, tasks: u32) {
         while !self.ended() {
@@ -165,7 +165,7 @@ impl Pool {
         }
     }
 
-    /// As `Region::sleep`. False: the thread leaves; of itself if it is `late`.
+    /// As `WorkerMemory::sleep`. False: the thread leaves; of itself if it is `late`.
     fn sleep(&self, me: usize, searching: bool, late: bool) -> bool {
         if self.places.fall_asleep(self, me, searching) {
             return true;

@@ -108,7 +108,7 @@ impl Task {
             run: |_, _| unreachable!("by `run` below"),
             kill: Some(|_| unreachable!("by `kill_all` below")),
             is_void: |_| unreachable!("asked by pools only"),
-            bury: |_| unreachable!("by `kill_all` below"),
+            complete_killed: |_| unreachable!("by `kill_all` below"),
         };
         Arc::new(Task {
             header: TaskHeader::new(TABLE),
@@ -177,7 +177,7 @@ impl Task {
 
     fn complete(&self, outcome: Outcome) {
         self.memory.touch();
-        match self.state.complete(outcome, |_| unreachable!("tasks have no ears")) {
+        match self.state.complete(outcome, |_| unreachable!("tasks have no interrupt_node")) {
             Completed::Alone => {}
             // SAFETY: F2: it waits.
             Completed::Tell(waiting) => unsafe { Waiting::tell(waiting) },

@@ -11,9 +11,9 @@ use raddle_sync::parker::{self, Hooks};
 
 use crate::future::timer;
 use crate::places::Resumed;
-use crate::pool::region::{Hold, Region};
-use crate::pool::shared::Waker;
+use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::{Hold, WorkerMemory};
 
 /// Makes the hooks known, before the first pool has a thread.
 pub(crate) fn init() {
@@ -24,47 +24,47 @@ pub(crate) fn init() {
 /// The calling thread is about to block.
 fn block() {
     timer::about_to_block();
-    for region in Worker::occupied() {
-        if region.owned.hold.get() == Hold::Place {
-            region.give();
+    for memory in Worker::occupied() {
+        if memory.owned.hold.get() == Hold::Place {
+            memory.give();
         }
     }
 }
 
 /// The calling thread goes on.
 fn unblock() {
-    for region in Worker::occupied() {
-        if region.owned.hold.get() == Hold::Given {
-            region.regain();
+    for memory in Worker::occupied() {
+        if memory.owned.hold.get() == Hold::Given {
+            memory.regain();
         }
     }
 }
 
-impl Region {
+impl WorkerMemory {
     fn give(&self) {
-        let shared = self.shared();
+        let registry = self.registry();
         self.owned.hold.set(Hold::Given);
         // Nobody else can publish what lies here without a heavy fence.
         self.open_forks();
-        shared.stats.given.add();
-        if self.ring.has_work() && shared.is_crowded() {
+        registry.stats.given.add();
+        if self.ring.has_work() && registry.is_crowded() {
             // Where others can take the newest of them.
-            shared.inject_again(std::iter::from_fn(|| self.ring.steal()));
+            registry.inject_again(std::iter::from_fn(|| self.ring.steal()));
         }
-        shared.sign_off(self);
-        shared.places.block(&shared.crew(Waker::Idle), self.index, self.owned.hosts.get());
+        registry.sign_off(self);
+        registry.places.block(&registry.crew(Waker::Idle), self.index, self.owned.hosts.get());
     }
 
     fn regain(&self) {
-        let shared = self.shared();
-        if shared.is_guest(self.index) {
-            shared.guests.fetch_add(1, Ordering::Relaxed);
+        let registry = self.registry();
+        if registry.is_guest(self.index) {
+            registry.guests.fetch_add(1, Ordering::Relaxed);
         }
-        let resumed = shared.places.resume(self.index, self.owned.hosts.take());
+        let resumed = registry.places.resume(self.index, self.owned.hosts.take());
         let claimed = resumed == Resumed::Claimed;
         self.owned.hold.set(if claimed { Hold::Claimed } else { Hold::Place });
         if resumed == Resumed::Surplus {
-            shared.stats.surplus.add();
+            registry.stats.surplus.add();
         }
     }
 

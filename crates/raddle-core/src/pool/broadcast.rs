@@ -9,11 +9,11 @@ use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
-use crate::local::{self, Entered, Restore, Trail};
+use crate::local::{self, Captured, Entered, Restore};
 use crate::panics::discard;
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
-use crate::pool::{Pool, Shared, current_parker, wait_for};
+use crate::pool::{Pool, Registry, current_parker, wait_for};
 use crate::queue::Task;
 
 /// Which thread of a pool a closure runs on: see [`Pool::broadcast`].
@@ -42,7 +42,7 @@ struct Call<'a, F, R> {
     pending: AtomicUsize,
     latch: Latch,
     context: usize,
-    trail: Option<Trail>,
+    captured: Option<Captured>,
 }
 
 /// One call, as a queue holds it.
@@ -72,7 +72,7 @@ impl Pool {
         F: Fn(BroadcastContext) -> R + Sync,
         R: Send,
     {
-        broadcast_in(self.shared(), &f)
+        broadcast_in(self.registry(), &f)
     }
 }
 
@@ -83,31 +83,31 @@ where
     R: Send,
 {
     match Worker::here() {
-        Some(region) => broadcast_in(region.shared(), &f),
+        Some(memory) => broadcast_in(memory.registry(), &f),
         None => Pool::global().broadcast(f),
     }
 }
 
-fn broadcast_in<F, R>(shared: &Shared, f: &F) -> Vec<R>
+fn broadcast_in<F, R>(registry: &Registry, f: &F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
 {
-    let threads = shared.threads();
+    let threads = registry.threads();
     let call = Call {
         f,
         results: Mutex::new((0..threads).map(|_| None).collect()),
         pending: AtomicUsize::new(threads),
         latch: Latch::new(current_parker()),
         context: local::current(),
-        trail: local::capture_trail(),
+        captured: local::capture_trail(),
     };
     let letters: Vec<_> = (0..threads)
         .map(|index| Letter { header: TaskHeader::new(Letter::<F, R>::VTABLE), call: &call, index })
         .collect();
     for (index, letter) in letters.iter().enumerate() {
         // Of the whole letter.
-        shared.send(index, NonNull::from(letter).cast());
+        registry.send(index, NonNull::from(letter).cast());
     }
     wait_for(&call.latch, Goal::Future(&call.latch, None));
     drop(letters);
@@ -132,7 +132,7 @@ where
     R: Send,
 {
     const VTABLE: &'static TaskVTable =
-        &TaskVTable { run: Self::run, kill: None, bury: |_| {}, is_void: |_| false };
+        &TaskVTable { run: Self::run, kill: None, complete_killed: |_| {}, is_void: |_| false };
 
     unsafe fn run(task: Task, worker: RunOn) {
         // SAFETY: of `broadcast_in`, which waits.
@@ -142,7 +142,7 @@ where
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
         let context = BroadcastContext { index: letter.index, threads: worker.num_threads() };
-        let entered = Entered::by(|| call.trail.as_ref());
+        let entered = Entered::by(|| call.captured.as_ref());
         // SAFETY: X1: of code that waits for this.
         let restore = unsafe { Restore::after(call.context) };
         let result = panic::catch_unwind(AssertUnwindSafe(|| (call.f)(context)));
@@ -158,24 +158,24 @@ where
     }
 }
 
-impl Shared {
+impl Registry {
     /// Has the thread of this very worker run a task.
     fn send(&self, worker: usize, task: Task) {
         // ORD: P3: before it can be found.
         self.count_outside();
-        let region = &self.regions[worker];
-        region.mail.push([task]);
+        let memory = &self.memories[worker];
+        memory.mail.push([task]);
         fence(Ordering::SeqCst);
         if self.places.parked.take(worker) {
             // Whether or not a place is free: no other thread will do.
             self.places.take_searching();
-            region.parker().unpark();
+            memory.parker().unpark();
         } else if self.places.vacant.take(worker) {
             self.places.take_searching();
             self.start_for_mail(worker);
         } else {
             // It works, and will see to it, or it waits.
-            region.parker().unpark();
+            memory.parker().unpark();
         }
     }
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use raddle_trace::TraceLevel;
 use thiserror::Error;
 
-use crate::deque::Thief;
+use crate::fork_stack::Thief;
 use crate::pool::Pool;
 use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
-use crate::pool::shared::{Config, Shared};
+use crate::pool::registry::{Config, Registry};
 use crate::spawn::{Hooks, Outcome, TaskId};
 
 /// Why a pool could not be built. Nothing is left behind.
@@ -333,26 +333,26 @@ impl PoolBuilder {
             trace: self.trace,
             policy: self.policy,
         };
-        let shared =
-            Shared::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;
-        start_all(&shared, asked)?;
-        Ok(Pool::from_shared(shared))
+        let registry =
+            Registry::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;
+        start_all(&registry, asked)?;
+        Ok(Pool::from_shared(registry))
     }
 }
 
-fn start_all(shared: &Arc<Shared>, asked: usize) -> Result<(), PoolBuildError> {
+fn start_all(registry: &Arc<Registry>, asked: usize) -> Result<(), PoolBuildError> {
     for started in 0..asked {
-        shared.places.take_searching();
+        registry.places.take_searching();
         // Nobody else knows of the pool, but for the threads started here: if one of them was quicker, very well.
-        if !shared.places.vacant.take(started) {
-            let _ = shared.places.give(true);
+        if !registry.places.vacant.take(started) {
+            let _ = registry.places.give(true);
             continue;
         }
-        if let Err(source) = shared.start(started) {
-            let _ = shared.places.give(true);
-            shared.places.vacant.set(started);
-            shared.gate.close();
-            shared.terminate();
+        if let Err(source) = registry.start(started) {
+            let _ = registry.places.give(true);
+            registry.places.vacant.set(started);
+            registry.gate.close();
+            registry.terminate();
             return Err(PoolBuildError::Threads { asked, started, source });
         }
     }

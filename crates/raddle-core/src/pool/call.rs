@@ -9,7 +9,7 @@ use raddle_trace::EventKind;
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
-use crate::local::{self, Entered, Trail};
+use crate::local::{self, Captured, Entered};
 use crate::pool::recorder::task_key;
 use crate::pool::wait::Goal;
 use crate::pool::{Pool, Worker, current_parker, wait_for};
@@ -27,19 +27,19 @@ impl Pool {
             header: TaskHeader::new(Call::<F, R>::VTABLE),
             latch: Latch::new(current_parker()),
             context: local::current(),
-            trail: local::capture_trail(),
+            captured: local::capture_trail(),
             closure: Some(f),
             result: None,
         };
         let task = NonNull::from(&mut call).cast::<TaskHeader>();
-        self.shared.note_here(EventKind::Submit, 0, task_key(task));
+        self.registry.note_here(EventKind::Submit, 0, task_key(task));
         // ORD: a hint for later guests: before the call is queued.
-        self.shared.calls.fetch_add(1, Ordering::Relaxed);
-        self.shared.inject(task);
+        self.registry.calls.fetch_add(1, Ordering::Relaxed);
+        self.registry.inject(task);
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
         wait_for(latch, Goal::Future(latch, None));
-        self.shared.note_here(EventKind::Waited, 0, task_key(task));
+        self.registry.note_here(EventKind::Waited, 0, task_key(task));
         match call.result.take() {
             Some(Ok(result)) => result,
             Some(Err(payload)) => panic::resume_unwind(payload),
@@ -54,7 +54,7 @@ struct Call<F, R> {
     header: TaskHeader,
     latch: Latch,
     context: usize,
-    trail: Option<Trail>,
+    captured: Option<Captured>,
     closure: Option<F>,
     result: Option<thread::Result<R>>,
 }
@@ -66,7 +66,7 @@ where
 {
     const VTABLE: &'static TaskVTable =
         // Its caller waits for it, so it is not to be killed.
-        &TaskVTable { run: Self::run, kill: None, bury: |_| {}, is_void: |_| false };
+        &TaskVTable { run: Self::run, kill: None, complete_killed: |_| {}, is_void: |_| false };
 
     unsafe fn run(task: Task, worker: RunOn) {
         let call = task.cast::<Self>().as_ptr();
@@ -75,12 +75,12 @@ where
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
         // ORD: as where it was counted.
-        worker.shared().calls.fetch_sub(1, Ordering::Relaxed);
+        worker.registry().calls.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: as above.
-        worker.region().owned.context.set(unsafe { (*call).context });
+        worker.memory().owned.context.set(unsafe { (*call).context });
         // SAFETY: as above.
-        let trail = unsafe { &(*call).trail };
-        let entered = Entered::by(|| trail.as_ref());
+        let captured = unsafe { &(*call).captured };
+        let entered = Entered::by(|| captured.as_ref());
         let result = closure.map(|f| panic::catch_unwind(AssertUnwindSafe(|| f(worker))));
         drop(entered);
         // SAFETY: as above.

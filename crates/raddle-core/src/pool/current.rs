@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pool::worker::Worker;
-use crate::pool::{Pool, Shared};
+use crate::pool::{Pool, Registry};
 
 /// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.
 pub struct CurrentPool {
@@ -18,8 +18,8 @@ pub struct CurrentPool {
 }
 
 impl CurrentPool {
-    fn of(shared: &Shared) -> Option<CurrentPool> {
-        let pool = ManuallyDrop::new(Pool::from_shared(shared.handle()?));
+    fn of(registry: &Registry) -> Option<CurrentPool> {
+        let pool = ManuallyDrop::new(Pool::from_shared(registry.handle()?));
         Some(CurrentPool { pool, _not_send: PhantomData })
     }
 }
@@ -37,8 +37,8 @@ impl Drop for CurrentPool {
         // The share, not the pool.
         // SAFETY: not used after this.
         let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
-        let shared: Arc<Shared> = pool.into_shared();
-        drop(shared);
+        let registry: Arc<Registry> = pool.into_shared();
+        drop(registry);
     }
 }
 
@@ -60,7 +60,7 @@ impl Pool {
     /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn current() -> Option<CurrentPool> {
-        CurrentPool::of(Worker::here()?.shared())
+        CurrentPool::of(Worker::here()?.registry())
     }
 }
 
@@ -73,7 +73,7 @@ impl Pool {
 /// ```
 pub fn current_num_threads() -> usize {
     match Worker::here() {
-        Some(region) => region.shared().threads(),
+        Some(memory) => memory.registry().threads(),
         None => Pool::global().num_threads(),
     }
 }
@@ -92,8 +92,8 @@ pub fn current_num_threads() -> usize {
 /// ```
 #[doc(alias = "current_thread_index")]
 pub fn current_worker_index() -> Option<usize> {
-    let region = Worker::here()?;
-    region.shared().number_of(region)
+    let memory = Worker::here()?;
+    memory.registry().number_of(memory)
 }
 
 /// For how long a thread that yields gives its place away: about a wake.
@@ -121,8 +121,8 @@ const YIELD: Duration = Duration::from_micros(100);
 /// ```
 pub fn yield_now() {
     match Worker::here() {
-        Some(region) if region.shared().visible_work() > 0 => {
-            region.parker().park_timeout(YIELD);
+        Some(memory) if memory.registry().visible_work() > 0 => {
+            memory.parker().park_timeout(YIELD);
         }
         _ => raddle_sync::thread::yield_now(),
     }

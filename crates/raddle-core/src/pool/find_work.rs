@@ -8,17 +8,17 @@ use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::{hint, strand};
 use raddle_trace::EventKind;
 
-use crate::deque::{Slot, Steal, Thief};
+use crate::fork_stack::{Slot, Steal, Thief};
 use crate::future::walk;
 use crate::job::ForkHeader;
 use crate::latch;
-use crate::local::{Baggage, Entered};
+use crate::local::{Entered, ForkCapture};
 use crate::pool::policy::POLL;
 use crate::pool::recorder::{NOTHING, fork_key, task_key};
-use crate::pool::region::Region;
-use crate::pool::shared::Shared;
+use crate::pool::registry::Registry;
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::WorkerMemory;
 use crate::queue::{NOBODY, Tag, Task};
 
 /// Something to run.
@@ -54,7 +54,7 @@ const FAIRNESS: u32 = 61;
 /// So many tasks run out of turn before the ring is looked through for what is left of them.
 const MANY_HUSKS: usize = 64;
 
-impl Region {
+impl WorkerMemory {
     // --- finding work ---
 
     /// Anything.
@@ -68,14 +68,14 @@ impl Region {
         }
         self.open_mail()
             .or_else(|| self.ring.pop().map(Work::Task))
-            .or_else(|| if self.shared().is_crowded() { self.alternate() } else { self.grab() })
+            .or_else(|| if self.registry().is_crowded() { self.alternate() } else { self.grab() })
             .or_else(|| self.steal(eager))
     }
 
     /// One task, by turns the newest and the oldest. Where many threads wait already, what is left to do had better let
     /// some of them go on than wait, too: that may be at either end.
     fn alternate(&self) -> Option<Work> {
-        let injector = &self.shared().injector;
+        let injector = &self.registry().injector;
         if self.owned.tick.get() % 2 == 0 {
             return injector.take_newest().map(Work::Task);
         }
@@ -123,13 +123,13 @@ impl Region {
                 // What lies on top is for others to run, while this worker waits for what may lie beneath.
                 Err(true) if self.ring.reaches(floor) => {
                     let top = std::iter::from_fn(|| self.ring.pop()).take(1);
-                    self.shared().inject_again(top);
+                    self.registry().inject_again(top);
                 }
                 Err(_) => break,
             }
         }
         self.others().find_map(|victim| {
-            let task = self.shared().regions.get(victim)?.ring.steal_tagged(tag)?;
+            let task = self.registry().memories.get(victim)?.ring.steal_tagged(tag)?;
             self.lane.note(EventKind::Steal, victim, task_key(task));
             Some(Work::Task(task))
         })
@@ -156,7 +156,7 @@ impl Region {
 
     /// The other workers, from a random one on.
     fn others(&self) -> impl Iterator<Item = usize> {
-        let count = self.shared().regions.end();
+        let count = self.registry().memories.end();
         let start = self.random() as usize % count;
         (start..count).chain(0..start).filter(|&victim| victim != self.index)
     }
@@ -165,7 +165,7 @@ impl Region {
     fn leapfrog(&self, thief: &AtomicU32) -> Option<Work> {
         // ORD: a hint: where to look.
         let thief = Thief::unpack(thief.load(Ordering::Relaxed))?;
-        let fork = &self.shared().regions[thief.worker].fork;
+        let fork = &self.registry().memories[thief.worker].fork;
         self.steal_fork(thief.worker, thief.floor).or_else(|| {
             let private = fork.has_work_above(thief.floor);
             private.then(|| self.dislodge(thief.worker, thief.floor)).flatten()
@@ -174,13 +174,13 @@ impl Region {
 
     /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
     fn grab(&self) -> Option<Work> {
-        let mut batch = self.shared().injector.take::<GRAB>()?.into_iter();
+        let mut batch = self.registry().injector.take::<GRAB>()?.into_iter();
         let first = batch.next();
         let mut rest = batch.rev().peekable();
         if rest.peek().is_some() {
             rest.for_each(|task| self.ring.push(task, NOBODY));
             // On their way they were in no queue: whoever looked then may sleep now (S1).
-            self.shared().announce();
+            self.registry().announce();
         }
         first.map(Work::Task)
     }
@@ -189,17 +189,17 @@ impl Region {
     fn steal(&self, eager: bool) -> Option<Work> {
         let mut private = None;
         for victim in self.others() {
-            let Some(region) = self.shared().regions.get(victim) else { continue };
+            let Some(memory) = self.registry().memories.get(victim) else { continue };
             let work = self.steal_fork(victim, 0);
             let work = work.or_else(|| {
-                let task = region.ring.steal()?;
+                let task = memory.ring.steal()?;
                 self.lane.note(EventKind::Steal, victim, task_key(task));
                 Some(Work::Task(task))
             });
             if work.is_some() {
                 return work;
             }
-            if region.fork.has_work() {
+            if memory.fork.has_work() {
                 private.get_or_insert(victim);
             }
         }
@@ -209,10 +209,10 @@ impl Region {
     /// A public fork of this worker, from `floor` on.
     fn steal_fork(&self, victim: usize, floor: usize) -> Option<Work> {
         loop {
-            match self.shared().regions[victim].fork.steal_above(floor) {
+            match self.registry().memories[victim].fork.steal_above(floor) {
                 Steal::Job(job, index) => {
-                    let region = &self.shared().regions[victim];
-                    let key = fork_key(region, region.fork.slot(index));
+                    let memory = &self.registry().memories[victim];
+                    let key = fork_key(memory, memory.fork.slot(index));
                     self.lane.note(EventKind::Steal, victim, key);
                     return Some(Work::Fork { job, victim, index });
                 }
@@ -224,10 +224,10 @@ impl Region {
 
     /// Gets a private fork, from `floor` on: asks, and if the owner does not answer, takes.
     fn dislodge(&self, victim: usize, floor: usize) -> Option<Work> {
-        let fork = &self.shared().regions[victim].fork;
+        let fork = &self.registry().memories[victim].fork;
         self.lane.note(EventKind::Ask, victim, NOTHING);
         fork.request();
-        if !self.shared().oversubscribed {
+        if !self.registry().oversubscribed {
             let asked = Instant::now();
             while asked.elapsed() < POLL {
                 let work = self.steal_fork(victim, floor);
@@ -301,8 +301,8 @@ impl Region {
         at: &Worker,
         waiting: bool,
     ) -> bool {
-        let shared = self.shared();
-        let victim = &shared.regions[victim];
+        let registry = self.registry();
+        let victim = &registry.memories[victim];
         let slot = victim.fork.slot(index);
         let thief = Thief { worker: self.index, floor: self.fork.index_of(at.slot()) }.pack();
         // ORD: a hint for the victim.
@@ -310,8 +310,8 @@ impl Region {
         // SAFETY: I5: the job stays until `done` is set.
         let header = unsafe { &*job };
         // SAFETY: we are the thief.
-        let (context, trail) = unsafe { Baggage::open(header.context.get()) };
-        let entered = Entered::by(|| trail);
+        let (context, captured) = unsafe { ForkCapture::open(header.context.get()) };
+        let entered = Entered::by(|| captured);
         let before = self.owned.context.replace(context);
         let outer = self.owned.serving.get();
         let serving = Serving { slot, victim: victim.index, thief, outer };
@@ -327,9 +327,9 @@ impl Region {
         self.owned.serving.set(outer);
         self.owned.context.set(before);
         // Before the owner goes on, so that it finds a searcher for what it forks next.
-        let searching = !waiting && shared.places.try_search(shared.search_cap());
+        let searching = !waiting && registry.places.try_search(registry.search_cap());
         if self.lane.is_on() && latch::is_asleep(&slot.done) {
-            shared.note_wake_of(victim.index, || latch::set_word(&slot.done, victim.parker()));
+            registry.note_wake_of(victim.index, || latch::set_word(&slot.done, victim.parker()));
         } else {
             latch::set_word(&slot.done, victim.parker());
         }
@@ -392,7 +392,7 @@ impl Region {
         rest.into_iter().rev().for_each(|(task, tag)| self.ring.push(task, tag));
         if any {
             // On their way they were in no queue.
-            self.shared().announce();
+            self.registry().announce();
         }
     }
 
@@ -400,7 +400,7 @@ impl Region {
     pub(crate) fn task_id(&self) -> u64 {
         let (mut next, mut end) = self.owned.ids.get();
         if next == end {
-            (next, end) = self.shared().id_block(Shared::ID_BLOCK);
+            (next, end) = self.registry().id_block(Registry::ID_BLOCK);
         }
         self.owned.ids.set((next + 1, end));
         next

@@ -4,15 +4,15 @@
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_trace::EventKind;
 
-use crate::deque::{Popped, Slot};
+use crate::fork_stack::{Popped, Slot};
 use crate::latch;
-use crate::local::{self, Baggage};
+use crate::local::{self, ForkCapture};
 use crate::pool::recorder::fork_key;
-use crate::pool::region::Region;
-use crate::pool::shared::Waker;
+use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::WorkerMemory;
 
-impl Region {
+impl WorkerMemory {
     /// After a push that asked for attention.
     #[cold]
     #[inline(never)]
@@ -29,8 +29,8 @@ impl Region {
         }
         self.fork.publish(slot);
         fence(Ordering::SeqCst); // S3, W1
-        if self.shared().places.counts().need_wake() {
-            self.shared().wake_one(Waker::Busy);
+        if self.registry().places.counts().need_wake() {
+            self.registry().wake_one(Waker::Busy);
         } else {
             self.wake_victim();
         }
@@ -41,7 +41,8 @@ impl Region {
     fn wake_victim(&self) {
         let Some((slot, victim)) = self.served() else { return };
         if latch::is_asleep(&slot.done) {
-            self.shared().note_wake_of(victim, || self.shared().regions[victim].parker().unpark());
+            self.registry()
+                .note_wake_of(victim, || self.registry().memories[victim].parker().unpark());
         }
     }
 
@@ -54,7 +55,7 @@ impl Region {
     }
 
     /// After a pop that was not fast: true if the fork is the owner's, to be run in place. If it is to be
-    /// recorded, then not: see [`Region::take_recorded_pop`].
+    /// recorded, then not: see [`WorkerMemory::take_recorded_pop`].
     #[cold]
     #[inline(never)]
     pub(crate) fn popped(&self, slot: &Slot) -> bool {
@@ -76,7 +77,7 @@ impl Region {
     #[inline(never)]
     pub(crate) fn regained(&self, slot: &Slot) -> bool {
         // Whoever waits for this very job is no searcher, and helps all the same.
-        let wanted = self.shared().places.counts().interested() || self.is_awaited();
+        let wanted = self.registry().places.counts().interested() || self.is_awaited();
         let popped = self.fork.pop_slow(slot, wanted);
         self.stay_attentive();
         let owned = popped == Popped::Owned;
@@ -95,7 +96,7 @@ impl Region {
     /// wakes somebody if there is some (S3). The raise may also have been the victim's (W1).
     pub(crate) fn stay_attentive(&self) {
         fence(Ordering::SeqCst); // S3, W1
-        let counts = self.shared().places.counts();
+        let counts = self.registry().places.counts();
         if !counts.interested() {
             self.wake_victim();
             return;
@@ -103,7 +104,7 @@ impl Region {
         if !self.fork.has_public() {
             self.fork.request();
         } else if counts.need_wake() {
-            self.shared().wake_one(Waker::Busy);
+            self.registry().wake_one(Waker::Busy);
         }
     }
 
@@ -130,24 +131,24 @@ impl Region {
         // Should a follower fork, then not here, which would publish this fork too early.
         let hint = Worker::hint();
         Worker::set_hint(std::ptr::null());
-        let trail = local::capture_trail();
+        let captured = local::capture_trail();
         Worker::set_hint(hint);
-        let Some(trail) = trail else { return };
-        let baggage = Baggage::new(self.owned.context.get(), trail);
-        slot.fork().context.set(baggage.word());
-        self.owned.baggage.borrow_mut().push((self.fork.index_of(slot), baggage));
+        let Some(captured) = captured else { return };
+        let capture = ForkCapture::new(self.owned.context.get(), captured);
+        slot.fork().context.set(capture.word());
+        self.owned.capture.borrow_mut().push((self.fork.index_of(slot), capture));
     }
 
     /// Drops what forks from this slot on took along: they are over.
     pub(crate) fn unload(&self, slot: &Slot) {
         let index = self.fork.index_of(slot);
-        let pop = |all: &mut Vec<(usize, Box<Baggage>)>| match all.last() {
+        let pop = |all: &mut Vec<(usize, Box<ForkCapture>)>| match all.last() {
             Some((at, _)) if *at >= index => all.pop(),
             _ => None,
         };
         loop {
             // Dropped when the list is not borrowed any more: it is the followers'.
-            let over = pop(&mut self.owned.baggage.borrow_mut());
+            let over = pop(&mut self.owned.capture.borrow_mut());
             if over.is_none() {
                 return;
             }

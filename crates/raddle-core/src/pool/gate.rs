@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! - **G1** `shared` points to the pool while the gate is open; closing waits until no guest is
+//! - **G1** `registry` points to the pool while the gate is open; closing waits until no guest is
 //!   inside. So whoever has entered may use the pool until it leaves.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use raddle_trace::{EventKind, Subject};
 use crate::future::Future;
 use crate::local;
 use crate::pool::recorder;
-use crate::pool::shared::Shared;
+use crate::pool::registry::Registry;
 use crate::pool::worker::{CurrentGuard, Worker};
 use crate::spawn;
 
@@ -48,7 +48,7 @@ struct State {
 
 /// The open gate's pool (G1).
 #[derive(Debug, Clone, Copy)]
-struct Pointer(*const Shared);
+struct Pointer(*const Registry);
 
 // SAFETY: a pointer to a `Sync` value, used under G1.
 unsafe impl Send for Pointer {}
@@ -67,7 +67,7 @@ pub(crate) struct GateHandle {
 
 /// A pool as a future remembers it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Home {
+pub(crate) struct PoolRef {
     gate: &'static Gate,
     generation: u64,
 }
@@ -87,16 +87,16 @@ impl GateHandle {
         GateHandle { gate, generation, guests }
     }
 
-    pub(crate) fn open(&self, shared: &Arc<Shared>) {
+    pub(crate) fn open(&self, registry: &Arc<Registry>) {
         let mut state = self.gate.state.lock();
-        state.pointer = Some(Pointer(Arc::as_ptr(shared)));
+        state.pointer = Some(Pointer(Arc::as_ptr(registry)));
         state.closing = false;
-        state.own_stacks = shared.config.stack_size.is_some();
+        state.own_stacks = registry.config.stack_size.is_some();
         state.free = u64::MAX >> (64 - self.guests);
     }
 
-    pub(crate) fn home(&self) -> Home {
-        Home { gate: self.gate, generation: self.generation }
+    pub(crate) fn home(&self) -> PoolRef {
+        PoolRef { gate: self.gate, generation: self.generation }
     }
 
     /// Lets no more guests in, and waits for those inside.
@@ -116,7 +116,7 @@ impl Drop for GateHandle {
     }
 }
 
-impl Home {
+impl PoolRef {
     /// Makes the calling thread a guest. None: the pool has gone, or has no place free, or others wait for one.
     pub(crate) fn enter<'a>(self) -> Option<Guest<'a>> {
         self.enter_as(false)
@@ -129,27 +129,27 @@ impl Home {
             return None;
         }
         // SAFETY: G1: the pool is there until this guest has left.
-        let shared: &Shared = unsafe { &*state.pointer?.0 };
-        shared.assert_here();
+        let registry: &Registry = unsafe { &*state.pointer?.0 };
+        registry.assert_here();
         // ORD: a hint; calls are counted before they are queued.
-        let queues = shared.calls.load(Ordering::Relaxed) > 0;
+        let queues = registry.calls.load(Ordering::Relaxed) > 0;
         if queues && !helper {
             return None;
         }
         let place = state.free.trailing_zeros() as usize;
-        let region = shared.regions.make(shared.first_guest() + place, shared).ok()?;
-        shared.equip(region.index);
-        if !shared.place_for_guest(helper) {
+        let memory = registry.memories.make(registry.first_guest() + place, registry).ok()?;
+        registry.equip(memory.index);
+        if !registry.place_for_guest(helper) {
             return None;
         }
         state.free &= state.free - 1;
         state.inside += 1;
         drop(state);
         // The caller brings its context along.
-        region.guest_arrives(local::current());
-        let current = Some(region.base().enter());
-        let recorded = recorder::begin_region(region, began);
-        Some(Guest { home: self, shared, place, current, recorded })
+        memory.guest_arrives(local::current());
+        let current = Some(memory.base().enter());
+        let recorded = recorder::begin_region(memory, began);
+        Some(Guest { home: self, registry, place, current, recorded })
     }
 
     /// As `enter`, to run a task of the pool that the thread waits for: not where tasks count on stacks of a size of their
@@ -166,15 +166,15 @@ impl Home {
         T: Send + 'static,
     {
         let queue = if last { crate::pool::queue_last } else { crate::pool::queue };
-        if let Some(worker) = Worker::beneath(|shared| self.is_of(shared)) {
-            let (future, task) = spawn::task_of(worker.shared(), f);
-            queue(worker.shared(), task);
+        if let Some(worker) = Worker::beneath(|registry| self.is_of(registry)) {
+            let (future, task) = spawn::task_of(worker.registry(), f);
+            queue(worker.registry(), task);
             return Ok(future);
         }
         // What it captures is the user's code, so not under the lock.
         let Some(stay) = self.visit() else { return Err(f) };
-        let (future, task) = spawn::task_of(stay.shared, f);
-        queue(stay.shared, task);
+        let (future, task) = spawn::task_of(stay.registry, f);
+        queue(stay.registry, task);
         drop(stay);
         Ok(future)
     }
@@ -186,15 +186,15 @@ impl Home {
             return None;
         }
         // SAFETY: G1: the pool is there until this visit is over.
-        let shared: &Shared = unsafe { &*state.pointer?.0 };
-        shared.assert_here();
+        let registry: &Registry = unsafe { &*state.pointer?.0 };
+        registry.assert_here();
         state.inside += 1;
-        Some(Visit { gate: self.gate, shared })
+        Some(Visit { gate: self.gate, registry })
     }
 
     /// Whether this is that pool.
-    pub(crate) fn is_of(self, shared: &Shared) -> bool {
-        let home = shared.gate.home();
+    pub(crate) fn is_of(self, registry: &Registry) -> bool {
+        let home = registry.gate.home();
         std::ptr::eq(home.gate, self.gate) && home.generation == self.generation
     }
 }
@@ -202,7 +202,7 @@ impl Home {
 /// A thread from outside that is about to queue something.
 struct Visit<'a> {
     gate: &'static Gate,
-    shared: &'a Shared,
+    registry: &'a Registry,
 }
 
 impl Drop for Visit<'_> {
@@ -228,8 +228,8 @@ impl Gate {
 /// A thread from outside that works in a pool.
 #[derive(Debug)]
 pub(crate) struct Guest<'a> {
-    home: Home,
-    shared: &'a Shared,
+    home: PoolRef,
+    registry: &'a Registry,
     place: usize,
     current: Option<CurrentGuard>,
     /// The region that the stay is in a trace.
@@ -238,24 +238,24 @@ pub(crate) struct Guest<'a> {
 
 impl Guest<'_> {
     pub(crate) fn worker(&self) -> &Worker {
-        self.shared.regions[self.shared.first_guest() + self.place].base()
+        self.registry.memories[self.registry.first_guest() + self.place].base()
     }
 }
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
-        let shared = self.shared;
-        let region = &shared.regions[shared.first_guest() + self.place];
+        let registry = self.registry;
+        let memory = &registry.memories[registry.first_guest() + self.place];
         if let Some(key) = self.recorded {
-            region.lane.note(EventKind::Executed, 0, key);
+            memory.lane.note(EventKind::Executed, 0, key);
         }
         self.current = None;
-        region.guest_leaves();
+        memory.guest_leaves();
         self.home.gate.leave(|state| {
             state.free |= 1 << self.place;
             if let Some(key) = self.recorded {
                 // Under the lock: the memory is another guest's as soon as it is released.
-                region.lane.note(EventKind::Waited, 0, key);
+                memory.lane.note(EventKind::Waited, 0, key);
             }
         });
     }

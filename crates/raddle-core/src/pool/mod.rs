@@ -3,8 +3,8 @@
 //! | module       | what it holds                                                      |
 //! |--------------|--------------------------------------------------------------------|
 //! | `worker`     | `Worker`, and which workers a thread is                               |
-//! | `region`     | the memory of one worker                                            |
-//! | `shared`     | what all workers share; places, threads, wake-ups, the end            |
+//! | `worker_memory`     | the memory of one worker                                            |
+//! | `registry`     | what all workers share; places, threads, wake-ups, the end            |
 //! | `search`     | the life of a thread: search, work, sleep                            |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
@@ -29,12 +29,12 @@ mod gate;
 mod kill;
 pub mod policy;
 pub(crate) mod recorder;
-mod region;
+mod registry;
 mod search;
-mod shared;
 mod stats;
 pub(crate) mod wait;
 mod worker;
+mod worker_memory;
 
 use raddle_sync::thread;
 use std::sync::{Arc, OnceLock};
@@ -47,12 +47,12 @@ pub(crate) use self::block::init as init_blocking;
 pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
-pub(crate) use self::gate::Home;
-pub(crate) use self::region::Region;
-pub(crate) use self::shared::Shared;
+pub(crate) use self::gate::PoolRef;
+pub(crate) use self::registry::Registry;
 pub use self::stats::PoolStats;
 use self::wait::Goal;
 pub use self::worker::Worker;
+pub(crate) use self::worker_memory::WorkerMemory;
 use crate::future::Future;
 use crate::latch::Latch;
 use crate::local::{self, Restore};
@@ -86,7 +86,7 @@ use crate::spawn;
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    registry: Arc<Registry>,
 }
 
 impl Pool {
@@ -120,24 +120,24 @@ impl Pool {
         PoolBuilder::new()
     }
 
-    fn from_shared(shared: Arc<Shared>) -> Pool {
-        Pool { shared }
+    fn from_shared(registry: Arc<Registry>) -> Pool {
+        Pool { registry }
     }
 
     /// The pool's memory, without its end.
-    fn into_shared(self) -> Arc<Shared> {
+    fn into_shared(self) -> Arc<Registry> {
         let pool = std::mem::ManuallyDrop::new(self);
         // SAFETY: read once, and not dropped.
-        unsafe { std::ptr::read(&pool.shared) }
+        unsafe { std::ptr::read(&pool.registry) }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// How many threads may work on a region at once, the caller included.
     pub fn num_threads(&self) -> usize {
-        self.shared.threads()
+        self.registry.threads()
     }
 
     /// Calls `f` with a worker of this pool and returns what it returns.
@@ -166,15 +166,15 @@ impl Pool {
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
     {
-        if let Some(worker) = Worker::beneath(|shared| std::ptr::eq(shared, &*self.shared)) {
-            // The region is another, the context the same.
+        if let Some(worker) = Worker::beneath(|registry| std::ptr::eq(registry, &*self.registry)) {
+            // The worker memory is another, the context the same.
             let context = local::current();
             let _current = worker.enter();
             // SAFETY: X1: it remains the caller's.
             let _restore = unsafe { Restore::after(context) };
             return f(worker);
         }
-        match self.shared.gate.home().enter() {
+        match self.registry.gate.home().enter() {
             Some(guest) => f(guest.worker()),
             None => self.run_queued(f),
         }
@@ -206,7 +206,7 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn::spawn_in(&self.shared, f)
+        spawn::spawn_in(&self.registry, f)
     }
 
     /// Kills every future of this pool that is not done, as by
@@ -214,14 +214,14 @@ impl Pool {
     ///
     /// Futures that are spawned during the call may or may not be among them.
     pub fn kill_all(&self) -> usize {
-        kill::kill_all(&self.shared)
+        kill::kill_all(&self.registry)
     }
 
     /// What the pool has recorded so far; it goes on recording. Costs a copy of all rings.
     ///
     /// See [`PoolBuilder::trace`] and [`trace`](crate::trace).
     pub fn trace(&self) -> Trace {
-        self.shared.trace()
+        self.registry.trace()
     }
 
     /// Switches recording on or off, or to another level, while the pool works. What was recorded before
@@ -229,55 +229,55 @@ impl Pool {
     ///
     /// The first switch from [`TraceLevel::Off`] allocates; recording never does.
     pub fn set_trace(&self, level: TraceLevel) {
-        self.shared.set_level(level);
+        self.registry.set_level(level);
     }
 
     /// How many threads the pool has at the moment: idle ones leave after `keep_alive`.
     pub fn live_threads(&self) -> usize {
-        self.shared.present()
+        self.registry.present()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.shared.is_forked() {
+        if self.registry.is_forked() {
             // Its threads are in another process.
-            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(Arc::clone(&self.registry));
             return;
         }
-        if Worker::beneath(|shared| std::ptr::eq(shared, &*self.shared)).is_none() {
+        if Worker::beneath(|registry| std::ptr::eq(registry, &*self.registry)).is_none() {
             // A thread of another pool has work to wait for that may need its place.
-            blocking(|| end(&self.shared));
+            blocking(|| end(&self.registry));
             return;
         }
         // Dropped by one of its own tasks, which cannot wait for itself.
-        let shared = Arc::clone(&self.shared);
+        let registry = Arc::clone(&self.registry);
         let ending = thread::Builder::new().name("raddle-end".into());
-        if ending.spawn(move || end(&shared)).is_err() {
+        if ending.spawn(move || end(&registry)).is_err() {
             // No thread to be had: the pool stays.
-            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(Arc::clone(&self.registry));
         }
     }
 }
 
 /// Finishes what was spawned, and ends the threads.
-fn end(shared: &Shared) {
-    shared.gate.close();
-    shared.terminate();
+fn end(registry: &Registry) {
+    registry.gate.close();
+    registry.terminate();
     // What no thread was there to run: the system may have refused the last one.
-    let Ok(region) = shared.regions.make(shared.first_guest(), shared) else { return };
-    shared.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
-    shared.places.take();
-    region.guest_arrives(0);
+    let Ok(memory) = registry.memories.make(registry.first_guest(), registry) else { return };
+    registry.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
+    registry.places.take();
+    memory.guest_arrives(0);
     {
-        let _current = region.base().enter();
-        let queued = || shared.injector.take::<1>()?.into_iter().next();
-        let left = || shared.regions.iter().find_map(|region| region.ring.steal());
+        let _current = memory.base().enter();
+        let queued = || registry.injector.take::<1>()?.into_iter().next();
+        let left = || registry.memories.iter().find_map(|memory| memory.ring.steal());
         while let Some(task) = queued().or_else(left) {
-            region.run_task(task, region.base());
+            memory.run_task(task, memory.base());
         }
     }
-    region.guest_leaves();
+    memory.guest_leaves();
 }
 
 /// As many threads as the environment asks for, or as there are processors.
@@ -301,43 +301,43 @@ fn default_threads() -> usize {
 // --- for scope, spawn and future ---
 
 /// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
-pub(crate) fn queue(shared: &Shared, task: Task) {
-    queue_tagged(shared, task, NOBODY);
+pub(crate) fn queue(registry: &Registry, task: Task) {
+    queue_tagged(registry, task, NOBODY);
 }
 
 /// As `queue`, a task of a scope.
 #[inline]
-pub(crate) fn queue_tagged(shared: &Shared, task: Task, tag: Tag) {
-    match Worker::here().filter(|region| std::ptr::eq(region.shared, shared)) {
-        Some(region) => {
-            region.push_task(task, tag);
-            if region.lane.has_tasks() {
-                region.lane.note(EventKind::Fork, 1, recorder::task_key(task));
+pub(crate) fn queue_tagged(registry: &Registry, task: Task, tag: Tag) {
+    match Worker::here().filter(|memory| std::ptr::eq(memory.registry, registry)) {
+        Some(memory) => {
+            memory.push_task(task, tag);
+            if memory.lane.has_tasks() {
+                memory.lane.note(EventKind::Fork, 1, recorder::task_key(task));
             }
-            shared.announce();
+            registry.announce();
         }
-        None => queue_last(shared, task),
+        None => queue_last(registry, task),
     }
 }
 
 /// Where this worker's next task will lie in its ring.
 pub(crate) fn task_position() -> usize {
-    Worker::here().map_or(0, |region| region.ring.position())
+    Worker::here().map_or(0, |memory| memory.ring.position())
 }
 
 /// Queues a task that is to come after all that is queued.
-pub(crate) fn queue_last(shared: &Shared, task: Task) {
-    if shared.regions[0].lane.has_tasks() {
-        shared.note_here(EventKind::Fork, 0, recorder::task_key(task));
+pub(crate) fn queue_last(registry: &Registry, task: Task) {
+    if registry.memories[0].lane.has_tasks() {
+        registry.note_here(EventKind::Fork, 0, recorder::task_key(task));
     }
-    shared.inject(task);
+    registry.inject(task);
 }
 
 /// The id of the next task, from this worker's block if it is one of the pool.
-pub(crate) fn next_task_id(shared: &Shared) -> u64 {
-    match Worker::here().filter(|region| std::ptr::eq(region.shared, shared)) {
-        Some(region) => region.task_id(),
-        None => shared.id_block(1).0,
+pub(crate) fn next_task_id(registry: &Registry) -> u64 {
+    match Worker::here().filter(|memory| std::ptr::eq(memory.registry, registry)) {
+        Some(memory) => memory.task_id(),
+        None => registry.id_block(1).0,
     }
 }
 
@@ -345,19 +345,19 @@ pub(crate) fn next_task_id(shared: &Shared) -> u64 {
 /// turn to something else.
 pub(crate) fn heed_followers() {
     if let Some(worker) = Worker::current() {
-        worker.region().heed_followers(worker);
+        worker.memory().heed_followers(worker);
     }
 }
 
 /// What this thread parks on.
 pub(crate) fn current_parker() -> &'static Parker {
-    Worker::here().map_or_else(parker::current, Region::parker)
+    Worker::here().map_or_else(parker::current, WorkerMemory::parker)
 }
 
 /// Blocks until the latch, made with `current_parker`, is set. False: the goal's time has come, and it is not.
 pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
-    if let Some(region) = Worker::here() {
-        return region.await_latch(latch, goal);
+    if let Some(memory) = Worker::here() {
+        return memory.await_latch(latch, goal);
     }
     crate::future::walk::flush();
     match goal {

@@ -1,9 +1,9 @@
 //! What a pool records, where, and when.
 //!
-//! Each region has a [`Lane`], which its worker's own thread writes to; threads from outside share
+//! Each worker memory has a [`Lane`], which its worker's own thread writes to; threads from outside share
 //! one under a lock. A lane's pointer is null while nothing is recorded, and all hooks lie on paths that are
 //! slow anyway. At level `Tasks` the fork stack sends every push and pop down its slow path
-//! ([`ForkStack::set_recorded`](crate::deque::ForkStack::set_recorded)), where the hooks are: so the fast
+//! ([`ForkStack::set_recorded`](crate::fork_stack::ForkStack::set_recorded)), where the hooks are: so the fast
 //! path has no instruction for it.
 //!
 //! # Invariants
@@ -18,11 +18,11 @@ use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use raddle_sync::sync::Mutex;
 use raddle_trace::{self as trace, ClockPair, Event, EventKind, Subject, Trace, TraceLevel};
 
-use crate::deque::{MAX_SLOTS, Slot};
+use crate::fork_stack::{MAX_SLOTS, Slot};
 use crate::pool::clock;
-use crate::pool::region::Region;
-use crate::pool::shared::Shared;
+use crate::pool::registry::Registry;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::WorkerMemory;
 use crate::queue::Task;
 use crate::record::{Copy, Record};
 
@@ -47,7 +47,7 @@ impl Default for Settings {
 pub(crate) struct Recorder {
     settings: Settings,
     workers: usize,
-    /// The rings: one per region, and one for threads from outside (T1).
+    /// The rings: one per worker memory, and one for threads from outside (T1).
     rings: OnceLock<Rings>,
     /// What is recorded now; held to change it.
     level: Mutex<TraceLevel>,
@@ -128,8 +128,8 @@ pub(crate) const NOTHING: (Subject, u32) = (Subject::Any, 0);
 
 /// How a fork is called: by its worker and its slot, so that owner and thief agree.
 #[inline]
-pub(crate) fn fork_key(region: &Region, slot: &Slot) -> (Subject, u32) {
-    (Subject::Fork, ((region.index * MAX_SLOTS) + region.fork.index_of(slot)) as u32)
+pub(crate) fn fork_key(memory: &WorkerMemory, slot: &Slot) -> (Subject, u32) {
+    (Subject::Fork, ((memory.index * MAX_SLOTS) + memory.fork.index_of(slot)) as u32)
 }
 
 /// How a task is called: by its address, as long as it lives.
@@ -167,15 +167,15 @@ impl Recorder {
     }
 
     /// Gives a worker its ring, or takes it away; under the lock of the level.
-    fn equip(&self, region: &Region, level: TraceLevel) {
+    fn equip(&self, memory: &WorkerMemory, level: TraceLevel) {
         let on = level != TraceLevel::Off;
         let rings = self.rings.get().filter(|_| on);
-        let ring = rings.map(|rings| rings.workers[region.index].get_or_init(|| self.ring()));
+        let ring = rings.map(|rings| rings.workers[memory.index].get_or_init(|| self.ring()));
         let ring = ring.map_or(std::ptr::null(), std::ptr::from_ref);
         // ORD: Release pairs with the Acquire in `Lane::ring`.
-        region.lane.ring.store(ring.cast_mut(), Ordering::Release);
-        region.lane.tasks.store(level == TraceLevel::Tasks, Ordering::Relaxed);
-        region.fork.set_recorded(level == TraceLevel::Tasks);
+        memory.lane.ring.store(ring.cast_mut(), Ordering::Release);
+        memory.lane.tasks.store(level == TraceLevel::Tasks, Ordering::Relaxed);
+        memory.fork.set_recorded(level == TraceLevel::Tasks);
     }
 
     fn ring(&self) -> Record {
@@ -207,7 +207,7 @@ impl Drop for Recorder {
     }
 }
 
-impl Shared {
+impl Registry {
     /// Switches recording on, off, or to another level.
     pub(crate) fn set_level(&self, to: TraceLevel) {
         let recorder = &self.recorder;
@@ -222,10 +222,10 @@ impl Shared {
         *level = to;
         let on = to != TraceLevel::Off;
         let rings = on.then(|| recorder.rings.get_or_init(|| Rings::new(recorder)));
-        for region in self.regions.iter() {
-            recorder.equip(region, to);
+        for memory in self.memories.iter() {
+            recorder.equip(memory, to);
             // Its next push or pop will see to it.
-            region.fork.request();
+            memory.fork.request();
         }
         let outside = rings.map_or(std::ptr::null(), |rings| &raw const rings.outside);
         // ORD: Release pairs with the Acquire in `note_outside`.
@@ -239,20 +239,20 @@ impl Shared {
             return;
         }
         let level = self.recorder.level.lock();
-        self.recorder.equip(&self.regions[worker], *level);
+        self.recorder.equip(&self.memories[worker], *level);
     }
 
     /// Something that concerns a task, by whichever thread calls.
     pub(crate) fn note_here(&self, kind: EventKind, aux: usize, key: (Subject, u32)) {
-        match Worker::here().filter(|region| std::ptr::eq(region.shared, self)) {
-            Some(region) => region.lane.note(kind, aux, key),
+        match Worker::here().filter(|memory| std::ptr::eq(memory.registry, self)) {
+            Some(memory) => memory.lane.note(kind, aux, key),
             None => self.recorder.note_outside(clock::now(), kind, key),
         }
     }
 
     /// Whether anything is recorded.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.regions[0].lane.is_on()
+        self.memories[0].lane.is_on()
     }
 
     /// Does `wake`, which wakes `worker`, and records that and what it cost.
@@ -264,8 +264,8 @@ impl Shared {
         let result = wake();
         let took = clock::now().saturating_sub(before).min(u64::from(u32::MAX)) as u32;
         let key = (Subject::Any, took);
-        match Worker::here().filter(|region| std::ptr::eq(region.shared, self)) {
-            Some(region) => region.lane.note_at(before, EventKind::Unpark, worker, key),
+        match Worker::here().filter(|memory| std::ptr::eq(memory.registry, self)) {
+            Some(memory) => memory.lane.note_at(before, EventKind::Unpark, worker, key),
             // Its aux says who it was, so whom it woke is not known.
             None => self.recorder.note_outside(before, EventKind::Unpark, key),
         }
@@ -370,15 +370,15 @@ fn name_number(name: &'static str) -> u16 {
 }
 
 /// A region that a guest's stay is, from `tsc` on.
-pub(crate) fn begin_region(region: &Region, tsc: u64) -> Option<(Subject, u32)> {
-    if !region.lane.is_on() {
+pub(crate) fn begin_region(memory: &WorkerMemory, tsc: u64) -> Option<(Subject, u32)> {
+    if !memory.lane.is_on() {
         return None;
     }
-    let key = region.shared().recorder.region_key();
+    let key = memory.registry().recorder.region_key();
     let now = clock::now();
     let since = if tsc == 0 { now } else { tsc };
-    region.lane.note_at(since, EventKind::Submit, NAME.get().into(), key);
-    region.lane.note_at(now, EventKind::Exec, 0, key);
+    memory.lane.note_at(since, EventKind::Submit, NAME.get().into(), key);
+    memory.lane.note_at(now, EventKind::Exec, 0, key);
     Some(key)
 }
 
@@ -409,11 +409,11 @@ pub fn region(name: &'static str) -> RegionGuard {
     }
     let number = name_number(name);
     let what = match Worker::here() {
-        Some(region) if region.lane.is_on() => {
-            let key = region.shared().recorder.region_key();
-            region.lane.note(EventKind::Submit, number.into(), key);
-            region.lane.note(EventKind::Exec, 0, key);
-            Marked::Inside(region, key)
+        Some(memory) if memory.lane.is_on() => {
+            let key = memory.registry().recorder.region_key();
+            memory.lane.note(EventKind::Submit, number.into(), key);
+            memory.lane.note(EventKind::Exec, 0, key);
+            Marked::Inside(memory, key)
         }
         Some(_) => Marked::Nothing,
         None => Marked::Outside(NAME.replace(number)),
@@ -434,7 +434,7 @@ enum Marked {
     Nothing,
     /// The name before.
     Outside(u16),
-    Inside(*const Region, (Subject, u32)),
+    Inside(*const WorkerMemory, (Subject, u32)),
 }
 
 impl Drop for RegionGuard {
@@ -442,9 +442,9 @@ impl Drop for RegionGuard {
         match self.what {
             Marked::Nothing => {}
             Marked::Outside(before) => NAME.set(before),
-            Marked::Inside(region, key) => {
+            Marked::Inside(memory, key) => {
                 // Kept beyond the pool's code, or dropped on a stay later than its own: nothing to end.
-                if let Some(here) = Worker::here().filter(|here| std::ptr::eq(*here, region)) {
+                if let Some(here) = Worker::here().filter(|here| std::ptr::eq(*here, memory)) {
                     here.lane.note(EventKind::Executed, 0, key);
                     here.lane.note(EventKind::Waited, 0, key);
                 }

@@ -7,9 +7,9 @@ use raddle_trace::EventKind;
 
 use crate::pool::policy::MOST_ROOM;
 use crate::pool::recorder::NOTHING;
-use crate::pool::region::{Hold, Region};
-use crate::pool::shared::Waker;
+use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::{Hold, WorkerMemory};
 
 /// How a sleep ended.
 enum Slept {
@@ -19,7 +19,7 @@ enum Slept {
     Leaves,
 }
 
-impl Region {
+impl WorkerMemory {
     // --- coming and going ---
 
     /// The life of a thread of the pool, which was claimed for it: it counts as a searcher.
@@ -30,7 +30,7 @@ impl Region {
         Worker::occupy(self);
         let current = self.base().enter();
         self.lane.note(EventKind::WorkerSpawn, self.index, NOTHING);
-        let hooks = &self.shared().config.thread_hooks;
+        let hooks = &self.registry().config.thread_hooks;
         hooks.start();
         self.work();
         hooks.exit();
@@ -40,7 +40,7 @@ impl Region {
         self.owned.hold.set(Hold::None);
     }
 
-    /// A guest takes this region and a place, in the context it has.
+    /// A guest takes this worker memory and a place, in the context it has.
     pub(crate) fn guest_arrives(&self, context: usize) {
         self.owned.context.set(context);
         self.owned.hold.set(Hold::Place);
@@ -55,13 +55,13 @@ impl Region {
     pub(crate) fn guest_leaves(&self) {
         self.unload(self.base().slot());
         if self.ring.has_work() {
-            self.shared().inject_again(std::iter::from_fn(|| self.ring.steal()));
+            self.registry().inject_again(std::iter::from_fn(|| self.ring.steal()));
         }
         Worker::vacate(self);
         if self.owned.hold.replace(Hold::None) == Hold::Place {
-            let shared = self.shared();
-            shared.sign_off(self);
-            shared.places.release(&shared.crew(Waker::Idle));
+            let registry = self.registry();
+            registry.sign_off(self);
+            registry.places.release(&registry.crew(Waker::Idle));
         }
     }
 
@@ -78,15 +78,15 @@ impl Region {
 
     /// Works until the pool ends, or until there has been nothing to do for long.
     fn work(&self) {
-        let shared = self.shared();
+        let registry = self.registry();
         let mut searching = true;
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
-        while !shared.ended() {
-            if !shared.places.counts().in_debt() {
+        while !registry.ended() {
+            if !registry.places.counts().in_debt() {
                 if let Some(work) = self.find_any(searching) {
                     if searching {
-                        shared.hand_on(Waker::Busy);
+                        registry.hand_on(Waker::Busy);
                     }
                     self.owned.fruitless.set(false);
                     searching = self.run(work, self.base(), false);
@@ -97,7 +97,7 @@ impl Region {
                     self.lane.note(EventKind::Search, 0, NOTHING);
                 }
                 if !searching {
-                    searching = shared.places.try_search(shared.search_cap());
+                    searching = registry.places.try_search(registry.search_cap());
                 }
                 if searching && since.get_or_insert_with(Instant::now).elapsed() < self.patience() {
                     self.pause();
@@ -106,7 +106,7 @@ impl Region {
             }
             self.owned.fruitless.set(true);
             match self.sleep(searching) {
-                Slept::Searching => shared.pass_on(),
+                Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
             }
             searching = true;
@@ -116,39 +116,39 @@ impl Region {
     }
 
     fn patience(&self) -> std::time::Duration {
-        let shared = self.shared();
-        let time = shared.patience(self.owned.fruitless.get());
-        shared.config.spin_for.map_or(time, |least| time.max(least))
+        let registry = self.registry();
+        let time = registry.patience(self.owned.fruitless.get());
+        registry.config.spin_for.map_or(time, |least| time.max(least))
     }
 
     /// A moment of a search.
     pub(crate) fn pause(&self) {
-        if self.shared().oversubscribed { thread::yield_now() } else { hint::spin_loop() }
+        if self.registry().oversubscribed { thread::yield_now() } else { hint::spin_loop() }
     }
 
     /// Gives the place away, and sleeps until claimed.
     fn sleep(&self, searching: bool) -> Slept {
-        let shared = self.shared();
-        shared.sign_off(self);
+        let registry = self.registry();
+        registry.sign_off(self);
         self.owned.hold.set(Hold::None);
         self.elsewhere.lie_down();
-        let crew = shared.crew(Waker::Idle);
-        let awake = shared.places.fall_asleep(&crew, self.index, searching);
+        let crew = registry.crew(Waker::Idle);
+        let awake = registry.places.fall_asleep(&crew, self.index, searching);
         if awake || self.has_mail() && self.wake_for_mail() {
             self.owned.hold.set(Hold::Place);
             self.elsewhere.release();
             return Slept::Searching;
         }
-        shared.places.recall(&crew);
-        shared.end_if_done();
+        registry.places.recall(&crew);
+        registry.end_if_done();
         self.lane.note(EventKind::Park, 0, NOTHING);
         let slept = loop {
-            if !shared.places.parked.has(self.index) {
+            if !registry.places.parked.has(self.index) {
                 break Slept::Searching;
             }
-            let ended = shared.ended();
-            let late = ended || !self.parker().park_timeout(shared.config.keep_alive);
-            if late && shared.places.parked.take(self.index) {
+            let ended = registry.ended();
+            let late = ended || !self.parker().park_timeout(registry.config.keep_alive);
+            if late && registry.places.parked.take(self.index) {
                 break Slept::Leaves;
             }
         };
@@ -157,7 +157,7 @@ impl Region {
         // ORD: written before the token that woke us.
         let roused_at = self.roused_at.swap(0, raddle_sync::atomic::Ordering::Relaxed);
         if roused_at != 0 {
-            shared.note_wake(roused_at);
+            registry.note_wake(roused_at);
         }
         if matches!(slept, Slept::Searching) {
             self.owned.hold.set(Hold::Place);
@@ -167,7 +167,7 @@ impl Region {
 
     /// There is mail, which only this thread may open.
     fn wake_for_mail(&self) -> bool {
-        let places = &self.shared().places;
+        let places = &self.registry().places;
         if places.parked.take(self.index) {
             places.take_searching();
         }

@@ -80,7 +80,7 @@ impl Pool {
     /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn stats(&self) -> PoolStats {
-        let stats = &self.shared().stats;
+        let stats = &self.registry().stats;
         PoolStats {
             given: stats.given.get(),
             spare_threads: stats.spare_threads.get(),

@@ -32,15 +32,15 @@ use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::thread;
 use raddle_trace::{EventKind, Subject};
 
-use crate::deque::{Slot, Thief};
+use crate::fork_stack::{Slot, Thief};
 use crate::future::walk;
 use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
 use crate::pool::find_work::Found;
 use crate::pool::recorder::{NOTHING, fork_key};
-use crate::pool::region::{Hold, Region};
-use crate::pool::shared::Waker;
+use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::Tag;
 
 /// What ends a wait.
@@ -82,31 +82,31 @@ impl Goal<'_> {
 }
 
 /// Records a wait, unless it is over at once.
-struct Waiting<'a>(Option<(&'a Region, (Subject, u32))>);
+struct Waiting<'a>(Option<(&'a WorkerMemory, (Subject, u32))>);
 
 impl<'a> Waiting<'a> {
-    fn begin(region: &'a Region, goal: Goal<'_>) -> Waiting<'a> {
+    fn begin(memory: &'a WorkerMemory, goal: Goal<'_>) -> Waiting<'a> {
         let key = match goal {
-            Goal::Fork { slot, .. } => fork_key(region, slot),
+            Goal::Fork { slot, .. } => fork_key(memory, slot),
             Goal::Scope(..) | Goal::Future(..) => NOTHING,
         };
-        if !region.lane.is_on() || goal.is_reached() {
+        if !memory.lane.is_on() || goal.is_reached() {
             return Waiting(None);
         }
-        region.lane.note(EventKind::Wait, 0, key);
-        Waiting(Some((region, key)))
+        memory.lane.note(EventKind::Wait, 0, key);
+        Waiting(Some((memory, key)))
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some((region, key)) = self.0 {
-            region.lane.note(EventKind::Waited, 0, key);
+        if let Some((memory, key)) = self.0 {
+            memory.lane.note(EventKind::Waited, 0, key);
         }
     }
 }
 
-impl Region {
+impl WorkerMemory {
     /// Waits for the thief of the worker's fork, helping it if `helping`. The slot is then to be freed by
     /// `joined`.
     #[cold]
@@ -139,7 +139,7 @@ impl Region {
             if let Some((found, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
             {
                 if std::mem::take(&mut searching) {
-                    self.shared().hand_on(Waker::Busy);
+                    self.registry().hand_on(Waker::Busy);
                 }
                 match found {
                     Found::Own(work) => self.run(work, at, true),
@@ -149,11 +149,11 @@ impl Region {
                 continue;
             }
             if std::mem::take(&mut searching) {
-                self.shared().hand_on(Waker::Busy);
+                self.registry().hand_on(Waker::Busy);
             }
             // A wait looks without counting as a searcher: when its goal is reached it has better to do than to see to a
             // successor. It is patient each time: to sleep costs two heavy fences, and to be woken a wake.
-            let patience = self.shared().patience(false);
+            let patience = self.registry().patience(false);
             if since.get_or_insert_with(Instant::now).elapsed() < patience {
                 self.pause();
                 continue;
@@ -162,7 +162,7 @@ impl Region {
             since = None;
         }
         if searching {
-            self.shared().hand_on(Waker::Busy);
+            self.registry().hand_on(Waker::Busy);
         }
     }
 
@@ -205,7 +205,7 @@ impl Region {
             thread::yield_now();
             return true;
         };
-        let fork = &self.shared().regions[thief.worker].fork;
+        let fork = &self.registry().memories[thief.worker].fork;
         fence(Ordering::SeqCst); // W1
         fork.request();
         raddle_sync::fence::heavy();
@@ -214,6 +214,6 @@ impl Region {
 
     /// Whether a wait takes on anything of itself.
     pub(crate) fn is_host(&self, goal: Goal<'_>) -> bool {
-        self.shared().config.waits == Waits::Host && !goal.is_alone() && self.has_room()
+        self.registry().config.waits == Waits::Host && !goal.is_alone() && self.has_room()
     }
 }

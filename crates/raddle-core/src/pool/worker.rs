@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::deque::Slot;
+use crate::fork_stack::Slot;
 use crate::local;
-use crate::pool::region::{Region, SIZE};
-use crate::pool::shared::Shared;
+use crate::pool::registry::Registry;
+use crate::pool::worker_memory::{SIZE, WorkerMemory};
 
 raddle_sync::thread_local! {
     /// Where this thread's forks go: a slot at or below the head, such that all slots from it up to
@@ -18,7 +18,7 @@ raddle_sync::thread_local! {
 raddle_sync::thread_local! {
     /// The workers that this thread is, innermost first, each once: linked by `Owned::outer`. A guest of one pool
     /// may be a worker of another beneath.
-    static INNERMOST: Cell<*const Region> = const { Cell::new(std::ptr::null()) };
+    static INNERMOST: Cell<*const WorkerMemory> = const { Cell::new(std::ptr::null()) };
 }
 
 /// A thread that takes part in a pool, as the code that runs on it sees it.
@@ -100,13 +100,13 @@ impl Worker {
         self
     }
 
-    /// The header of the region that this slot lies in.
+    /// The header of the worker memory that this slot lies in.
     #[inline(always)]
-    pub(crate) fn region(&self) -> &Region {
+    pub(crate) fn memory(&self) -> &WorkerMemory {
         let base = self as *const Worker as usize & !(SIZE - 1);
-        let region = std::ptr::with_exposed_provenance::<Region>(base);
-        // SAFETY: R1: regions are aligned to their size and start with their header.
-        unsafe { &*region }
+        let memory = std::ptr::with_exposed_provenance::<WorkerMemory>(base);
+        // SAFETY: R1: worker memories are aligned to their size and start with their header.
+        unsafe { &*memory }
     }
 
     /// The next slot; none if this is the last one that may be used.
@@ -118,14 +118,14 @@ impl Worker {
             return None;
         }
         let next = std::ptr::with_exposed_provenance::<Worker>(next);
-        // SAFETY: within the region (R1), as just tested.
+        // SAFETY: within the worker memory (R1), as just tested.
         Some(unsafe { &*next })
     }
 
     /// The worker that this thread is, at its head; none outside pools.
     #[inline(always)]
     pub(crate) fn current<'a>() -> Option<&'a Worker> {
-        // SAFETY: set by `CurrentGuard` and `set_current`, to a slot of a region that lives until it
+        // SAFETY: set by `CurrentGuard` and `set_current`, to a slot of a worker memory that lives until it
         // is set back.
         let worker = unsafe { CURRENT.with(Cell::get).as_ref() }?;
         Some(worker.head())
@@ -174,49 +174,49 @@ impl Worker {
         }
     }
 
-    /// The slot so many above, or the last one of the region.
+    /// The slot so many above, or the last one of the memory.
     fn at_distance(&self, slots: usize) -> &Worker {
         let here = std::ptr::from_ref(self).addr();
         let last = (here | (SIZE - 1)) + 1 - size_of::<Worker>();
         let there = here.saturating_add(slots.saturating_mul(size_of::<Worker>())).min(last);
         let there = std::ptr::with_exposed_provenance::<Worker>(there);
-        // SAFETY: within the region (R1).
+        // SAFETY: within the worker memory (R1).
         unsafe { &*there }
     }
 
-    /// The region of the worker that this thread is, without looking for the head.
+    /// The memory of the worker that this thread is, without looking for the head.
     #[inline]
-    pub(crate) fn here<'a>() -> Option<&'a Region> {
+    pub(crate) fn here<'a>() -> Option<&'a WorkerMemory> {
         // SAFETY: as in `current`.
-        Some(unsafe { CURRENT.with(Cell::get).as_ref() }?.region())
+        Some(unsafe { CURRENT.with(Cell::get).as_ref() }?.memory())
     }
 
     /// The innermost worker that this thread is and `accept` accepts, at its head.
-    pub(crate) fn beneath<'a>(accept: impl Fn(&Shared) -> bool) -> Option<&'a Worker> {
-        let region = Worker::occupied().find(|region| accept(region.shared()))?;
-        Some(region.base().head())
+    pub(crate) fn beneath<'a>(accept: impl Fn(&Registry) -> bool) -> Option<&'a Worker> {
+        let memory = Worker::occupied().find(|memory| accept(memory.registry()))?;
+        Some(memory.base().head())
     }
 
     /// The workers that this thread is, innermost first.
-    pub(crate) fn occupied<'a>() -> impl Iterator<Item = &'a Region> {
+    pub(crate) fn occupied<'a>() -> impl Iterator<Item = &'a WorkerMemory> {
         let mut next = INNERMOST.with(Cell::get);
         std::iter::from_fn(move || {
-            // SAFETY: a region is taken out before the thread leaves it, and lives longer (R1).
-            let region = unsafe { next.as_ref() }?;
-            next = region.owned.outer.get();
-            Some(region)
+            // SAFETY: a worker memory is taken out before the thread leaves it, and lives longer (R1).
+            let memory = unsafe { next.as_ref() }?;
+            next = memory.owned.outer.get();
+            Some(memory)
         })
     }
 
     /// From now on the thread is this worker, too.
-    pub(crate) fn occupy(region: &Region) {
-        region.owned.outer.set(INNERMOST.with(|cell| cell.replace(region)));
+    pub(crate) fn occupy(memory: &WorkerMemory) {
+        memory.owned.outer.set(INNERMOST.with(|cell| cell.replace(memory)));
     }
 
     /// The thread is this worker no more: the innermost.
-    pub(crate) fn vacate(region: &Region) {
-        debug_assert!(std::ptr::eq(INNERMOST.with(Cell::get), region));
-        INNERMOST.with(|cell| cell.set(region.owned.outer.get()));
+    pub(crate) fn vacate(memory: &WorkerMemory) {
+        debug_assert!(std::ptr::eq(INNERMOST.with(Cell::get), memory));
+        INNERMOST.with(|cell| cell.set(memory.owned.outer.get()));
     }
 
     /// The slot above a taken one.
@@ -224,7 +224,7 @@ impl Worker {
     fn above(&self) -> &Worker {
         let above = self as *const Worker as usize + size_of::<Worker>();
         let above = std::ptr::with_exposed_provenance::<Worker>(above);
-        // SAFETY: R1: the last slot of a region is never taken (`next`), so there is one above.
+        // SAFETY: R1: the last slot of a worker memory is never taken (`next`), so there is one above.
         unsafe { &*above }
     }
 
@@ -241,12 +241,12 @@ impl Worker {
 
     /// Makes `self` the current worker until the guard is dropped.
     pub(crate) fn enter(&self) -> CurrentGuard {
-        let place: *const Cell<usize> = &self.region().owned.context;
+        let place: *const Cell<usize> = &self.memory().owned.context;
         CurrentGuard { hint: CURRENT.with(|cell| cell.replace(self)), place: local::enter(place) }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        self.region().shared()
+    pub(crate) fn registry(&self) -> &Registry {
+        self.memory().registry()
     }
 
     /// Calls `f` with the worker that this thread is, if it is one: so tasks of scopes and spawned closures, which are
@@ -273,12 +273,12 @@ impl Worker {
     /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
     pub fn index(&self) -> usize {
-        self.region().index
+        self.memory().index
     }
 
     /// How many threads work for this worker's pool: [`Pool::num_threads`](crate::Pool::num_threads).
     pub fn num_threads(&self) -> usize {
-        self.shared().threads()
+        self.registry().threads()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Frame, Restore};
 use crate::panics::discard;
-use crate::pool::{self, Home, Pool, Shared, Worker};
+use crate::pool::{self, Pool, PoolRef, Registry, Worker};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
 use crate::spawn::hooks::{Outcome, TaskId};
 use crate::spawn::running::Running;
@@ -40,7 +40,7 @@ where
     T: Send + 'static,
 {
     match Worker::here() {
-        Some(region) => spawn_in(region.shared(), f),
+        Some(memory) => spawn_in(memory.registry(), f),
         None => Pool::global().spawn(f),
     }
 }
@@ -92,35 +92,35 @@ struct Task<F, T> {
     header: TaskHeader,
     claim: Claim,
     id: TaskId,
-    home: Home,
+    home: PoolRef,
     /// What the task inherited.
     context: ManuallyDrop<Context>,
 }
 
-pub(crate) fn spawn_in<F, T>(shared: &Shared, f: F) -> Future<T>
+pub(crate) fn spawn_in<F, T>(registry: &Registry, f: F) -> Future<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let (future, task) = task_of(shared, f);
-    pool::queue(shared, task);
+    let (future, task) = task_of(registry, f);
+    pool::queue(registry, task);
     future
 }
 
 /// A task that is still to be queued.
-pub(crate) fn task_of<F, T>(shared: &Shared, f: F) -> (Future<T>, NonNull<TaskHeader>)
+pub(crate) fn task_of<F, T>(registry: &Registry, f: F) -> (Future<T>, NonNull<TaskHeader>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let id = if shared.config.hooks.any() { pool::next_task_id(shared) } else { 0 };
+    let id = if registry.config.hooks.any() { pool::next_task_id(registry) } else { 0 };
     let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
         body: UnsafeCell::new(Body::of(f)),
         header: TaskHeader::new(Task::<F, T>::TASK),
         claim: Claim::new(),
         id: TaskId(id),
-        home: shared.gate.home(),
+        home: registry.gate.home(),
         context: ManuallyDrop::new(local::capture()),
     })));
     let node = NodeRef::headed(task.cast());
@@ -156,7 +156,7 @@ where
     const TASK: &'static TaskVTable = &TaskVTable {
         run: Self::run,
         kill: Some(Self::kill_queued),
-        bury: Self::bury,
+        complete_killed: Self::complete_killed,
         is_void: Self::is_void,
     };
 
@@ -198,13 +198,13 @@ where
     unsafe fn execute(task: NonNull<Self>, worker: &Worker) {
         // SAFETY: `RUNNER` holds it until `finish`.
         let this = unsafe { task.as_ref() };
-        let hooks = &worker.shared().config.hooks;
+        let hooks = &worker.registry().config.hooks;
         // SAFETY: K1.
         let closure = unsafe { this.take_closure() };
-        let region = worker.region();
+        let memory = worker.memory();
         // SAFETY: K1, as the closure.
         let context = unsafe { this.take_context() };
-        let result = Running::scope(&region.running, Self::header_of(task), || {
+        let result = Running::scope(&memory.running, Self::header_of(task), || {
             let entered = context.enter();
             let frame = context.frame(&this.claim);
             // SAFETY: X1: this frame's, and put back before it goes.
@@ -295,7 +295,7 @@ where
         !unsafe { task.as_ref() }.claim.is_queued()
     }
 
-    unsafe fn bury(header: NonNull<TaskHeader>) {
+    unsafe fn complete_killed(header: NonNull<TaskHeader>) {
         // SAFETY: this table is that of such tasks.
         let task = unsafe { Self::from_header(header) };
         // SAFETY: K2: killed by the caller, so that it is the producer.
@@ -373,17 +373,17 @@ where
         // SAFETY: the future's handle keeps it alive.
         let this = unsafe { task.as_ref() };
         let header = Self::header_of(task);
-        match Worker::beneath(|shared| this.home.is_of(shared)) {
+        match Worker::beneath(|registry| this.home.is_of(registry)) {
             Some(worker) => {
                 let _current = worker.enter();
-                let region = worker.region();
+                let memory = worker.memory();
                 let within = Frame::current_claim();
                 // On this very thread, or as a fork of the task on another.
                 let own = within.is_some_and(|claim| std::ptr::eq(claim, &this.claim));
-                if own || Running::contains(&region.running, header) {
+                if own || Running::contains(&memory.running, header) {
                     return Assist::Cycle;
                 }
-                if region.has_room() {
+                if memory.has_room() {
                     // SAFETY: alive, on its own pool.
                     return unsafe { Self::run_here(task, worker) };
                 }
@@ -408,29 +408,29 @@ where
         // SAFETY: contract.
         let this = unsafe { task.as_ref() };
         let header = Self::header_of(task);
-        let region = worker.region();
+        let memory = worker.memory();
         // Another strand of work than the one that waits.
-        if region.ring.pop_if(header) {
+        if memory.ring.pop_if(header) {
             let _strand = strand::enter_foreign();
-            walk::fresh(|| region.run_task(header, worker));
+            walk::fresh(|| memory.run_task(header, worker));
             return Assist::Ran;
         }
         if !this.claim.start_waiting() {
             return Assist::Go;
         }
         // SAFETY: alive, and if queued in an injector then in its own pool's.
-        let unqueued = unsafe { worker.shared().injector.remove(header) };
+        let unqueued = unsafe { worker.registry().injector.remove(header) };
         if unqueued {
             this.claim.unqueued();
         } else {
-            region.leave_husk(worker);
+            memory.leave_husk(worker);
         }
         let _strand = strand::enter_foreign();
         // SAFETY: started.
         let run = || local::outside(|| unsafe { Self::execute(task, worker) });
         walk::fresh(run);
         if unqueued {
-            region.settle();
+            memory.settle();
         }
         Assist::Ran
     }

@@ -200,7 +200,7 @@ impl World {
             Verb::Share => {}
             Verb::Mask => {
                 let (future, handle) = self.pick(a)?;
-                self.add(future.masked(), Handle { deaf: true, ..handle });
+                self.add(future.masked(), Handle { masked: true, ..handle });
             }
             Verb::Set(how) => {
                 let (promise, node) = self.pick_promise(a)?;
@@ -257,7 +257,7 @@ impl World {
         };
         let node = self.model.promise(hears.then_some(id));
         self.promises.push((promise, node));
-        self.add(future, Handle { node, deaf: false });
+        self.add(future, Handle { node, masked: false });
     }
 
     fn pick_promise(&mut self, index: usize) -> Option<(Promise<Value>, usize)> {
@@ -387,7 +387,7 @@ impl World {
             promise.link(future);
             self.model.drop_handle(handle);
             self.model.complete(node, Err(CYCLE.into()));
-        } else if waits(true) || self.model.outcome(Handle { node, deaf: false }).is_some() {
+        } else if waits(true) || self.model.outcome(Handle { node, masked: false }).is_some() {
             // A cycle to be, which nothing would end; or killed, when it is not said who hears of that.
             self.add(future, handle);
             self.promises.push((promise, node));

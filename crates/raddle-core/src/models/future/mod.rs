@@ -243,7 +243,9 @@ impl Watcher {
         let Repr::Pending(pending) = &future.0 else { return false };
         // SAFETY: the future is the consumer.
         let state = unsafe { pending.node().state() };
-        let Some(watcher) = state.detach(crate::future::ears::behind) else { return false };
+        let Some(watcher) = state.detach(crate::future::interrupt_node::behind) else {
+            return false;
+        };
         let watcher: NonNull<Watcher> = watcher.cast();
         // SAFETY: detached (F2).
         unsafe { memory::free(watcher) };

@@ -17,7 +17,7 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle {
     pub(crate) node: usize,
-    pub(crate) deaf: bool,
+    pub(crate) masked: bool,
 }
 
 /// How a closure returns.
@@ -152,7 +152,7 @@ impl Model {
     }
 
     fn handle(node: usize) -> Handle {
-        Handle { node, deaf: false }
+        Handle { node, masked: false }
     }
 
     // --- making ---
@@ -412,7 +412,7 @@ impl Model {
 
     fn visit(&mut self, handle: Handle, signal: &str, hearers: &mut BTreeSet<usize>) {
         let node = &mut self.nodes[handle.node];
-        if handle.deaf || node.done.is_some() && !node.passing {
+        if handle.masked || node.done.is_some() && !node.passing {
             return;
         }
         node.signal = Some(signal.into());

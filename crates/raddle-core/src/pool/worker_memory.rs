@@ -1,12 +1,12 @@
 //! The memory of one worker: its header and, behind it, the slots of its fork stack.
 //!
-//! A region is aligned to its size, so that the header is found from the address of any slot by a
+//! A worker memory is aligned to its size, so that the header is found from the address of any slot by a
 //! mask. That is what makes `&Worker` (a reference to a slot) all that a join needs: the next free
 //! slot and the way to everything else are in one register.
 //!
 //! # Invariants
 //!
-//! - **R1** A region is [`SIZE`] bytes, aligned to `SIZE`, starts with a [`Region`], and lives as long
+//! - **R1** A worker memory is [`SIZE`] bytes, aligned to `SIZE`, starts with a [`WorkerMemory`], and lives as long
 //!   as its pool.
 //! - **R2** Fields of [`Owned`] are used only by the thread that runs as this worker.
 //! - **R3** Beyond the head all slots are null: fresh memory is zero, and pops put null back.
@@ -17,26 +17,26 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
-use raddle_sync::processor::Elsewhere;
 use raddle_sync::sync::Mutex;
 
-use crate::deque::{ForkStack, MAX_SLOTS, Slot};
-use crate::local::Baggage;
+use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
+use crate::local::ForkCapture;
 use crate::pool::find_work::Serving;
 use crate::pool::recorder::Lane;
-use crate::pool::shared::Shared;
+use crate::pool::registry::Registry;
 use crate::pool::worker::Worker;
 use crate::queue::{Injector, Ring};
 use crate::spawn::running::Running;
 
-/// Bytes of a region: address space, of which only the pages in use are memory.
+/// Bytes of a worker memory: address space, of which only the pages in use are memory.
 pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();
 // The mask by which a slot's address leads to the header, and 64-bit words in `span`.
 const _: () = assert!(SIZE.is_power_of_two(), "raddle needs 64-bit pointers");
 /// The first slots lie under the header and are never used.
-const FIRST: usize = size_of::<Region>().div_ceil(size_of::<Slot>());
+const FIRST: usize = size_of::<WorkerMemory>().div_ceil(size_of::<Slot>());
 
 /// What only the worker's own thread touches (R2).
 #[derive(Debug)]
@@ -45,9 +45,9 @@ pub(crate) struct Owned {
     pub(crate) context: Cell<usize>,
     /// What the forks of these slots took along besides their context, if something follows tasks: oldest first.
     /// An entry may outlast its fork, but not the next one at its slot.
-    pub(crate) baggage: RefCell<Vec<(usize, Box<Baggage>)>>,
+    pub(crate) capture: RefCell<Vec<(usize, Box<ForkCapture>)>>,
     /// The worker that this thread was before it became this one.
-    pub(crate) outer: Cell<*const Region>,
+    pub(crate) outer: Cell<*const WorkerMemory>,
     /// The stolen fork that runs here, innermost.
     pub(crate) serving: Cell<*const Serving>,
     /// Whether the thread holds a place of the pool: see `places`.
@@ -85,14 +85,14 @@ pub(crate) enum Hold {
     Claimed,
 }
 
-/// The header of a region.
+/// The header of a worker memory.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Region {
+pub(crate) struct WorkerMemory {
     pub(crate) fork: ForkStack,
     pub(crate) owned: Owned,
     pub(crate) index: usize,
-    pub(crate) shared: *const Shared,
+    pub(crate) registry: *const Registry,
     pub(crate) ring: Ring,
     /// The tasks that run on this worker, innermost first.
     pub(crate) running: AtomicPtr<Running>,
@@ -104,25 +104,25 @@ pub(crate) struct Region {
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
     /// Wakes a thread of the pool off the waker's processor.
-    pub(crate) elsewhere: Elsewhere,
+    pub(crate) elsewhere: WakeAffinity,
     /// Where this worker's events are recorded.
     pub(crate) lane: Lane,
     parker: ParkerLease,
 }
 
 // SAFETY: what is shared is atomic; the rest is in `Owned` (R2).
-unsafe impl Sync for Region {}
+unsafe impl Sync for WorkerMemory {}
 // SAFETY: as above.
-unsafe impl Send for Region {}
+unsafe impl Send for WorkerMemory {}
 
-impl Region {
+impl WorkerMemory {
     pub(crate) fn parker(&self) -> &'static Parker {
         self.parker.get()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: the pool outlives its regions' users (R1).
-        unsafe { &*self.shared }
+    pub(crate) fn registry(&self) -> &Registry {
+        // SAFETY: the pool outlives whoever uses its worker memories (R1).
+        unsafe { &*self.registry }
     }
 
     /// The bottom of the fork stack, as a worker that has forked nothing.
@@ -131,41 +131,41 @@ impl Region {
     }
 }
 
-/// Owns the memory of a region.
+/// Owns a worker memory.
 #[derive(Debug)]
-pub(crate) struct RegionBox(NonNull<Region>);
+pub(crate) struct OwnedMemory(NonNull<WorkerMemory>);
 
-// SAFETY: `Region` is `Send` and `Sync`.
-unsafe impl Send for RegionBox {}
+// SAFETY: `WorkerMemory` is `Send` and `Sync`.
+unsafe impl Send for OwnedMemory {}
 // SAFETY: as above.
-unsafe impl Sync for RegionBox {}
+unsafe impl Sync for OwnedMemory {}
 
-impl std::ops::Deref for RegionBox {
-    type Target = Region;
+impl std::ops::Deref for OwnedMemory {
+    type Target = WorkerMemory;
 
-    fn deref(&self) -> &Region {
+    fn deref(&self) -> &WorkerMemory {
         // SAFETY: R1.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl RegionBox {
-    pub(crate) fn new(index: usize, shared: *const Shared) -> io::Result<RegionBox> {
+impl OwnedMemory {
+    pub(crate) fn new(index: usize, registry: *const Registry) -> io::Result<OwnedMemory> {
         let base = map_zeroed()?;
-        // Workers get from a slot's address back to the header: see `Worker::region`.
+        // Workers get from a slot's address back to the header: see `Worker::memory`.
         let _ = base.as_ptr().expose_provenance();
         #[cfg(raddle_shuttle)]
         for index in FIRST..MAX_SLOTS {
             // SAFETY: fresh memory, above the header.
             unsafe { base.cast::<Slot>().add(index).write(Slot::new()) };
         }
-        // SAFETY: the slots are zeroed, which is null, and live as long as the region (R1, R3).
+        // SAFETY: the slots are zeroed, which is null, and live as long as the memory (R1, R3).
         let fork = unsafe { ForkStack::new(base.as_ptr().cast(), MAX_SLOTS, FIRST) };
-        let region = Region {
+        let memory = WorkerMemory {
             fork,
             owned: Owned {
                 context: Cell::new(0),
-                baggage: RefCell::default(),
+                capture: RefCell::default(),
                 outer: Cell::new(std::ptr::null()),
                 serving: Cell::new(std::ptr::null()),
                 hold: Cell::new(Hold::None),
@@ -180,25 +180,25 @@ impl RegionBox {
                 recorded_pop: Cell::new(false),
             },
             index,
-            shared,
+            registry,
             ring: Ring::new(),
             running: AtomicPtr::new(std::ptr::null_mut()),
             queued: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
             mail: Injector::new(),
             roused_at: AtomicU64::new(0),
-            elsewhere: Elsewhere::new(),
+            elsewhere: WakeAffinity::new(),
             lane: Lane::new(),
             parker: Parker::lease(),
         };
-        let header = base.cast::<Region>();
+        let header = base.cast::<WorkerMemory>();
         // SAFETY: fresh memory, large and aligned enough (R1).
-        unsafe { header.write(region) };
-        Ok(RegionBox(header))
+        unsafe { header.write(memory) };
+        Ok(OwnedMemory(header))
     }
 }
 
-impl Drop for RegionBox {
+impl Drop for OwnedMemory {
     fn drop(&mut self) {
         // SAFETY: written in `new`, dropped once.
         unsafe { self.0.drop_in_place() };
@@ -214,16 +214,16 @@ impl Drop for RegionBox {
 
 /// The workers' memory of a pool, each made when it is first needed.
 #[derive(Debug)]
-pub(crate) struct Regions {
-    boxes: Box<[OnceLock<RegionBox>]>,
+pub(crate) struct WorkerMemories {
+    boxes: Box<[OnceLock<OwnedMemory>]>,
     /// All that have been made lie below.
     end: AtomicUsize,
     making: Mutex<()>,
 }
 
-impl Regions {
-    pub(crate) fn new(most: usize) -> Regions {
-        Regions {
+impl WorkerMemories {
+    pub(crate) fn new(most: usize) -> WorkerMemories {
+        WorkerMemories {
             boxes: (0..most).map(|_| OnceLock::new()).collect(),
             end: AtomicUsize::new(0),
             making: Mutex::new(()),
@@ -231,22 +231,26 @@ impl Regions {
     }
 
     /// Makes the memory of this worker if it is not there.
-    pub(crate) fn make(&self, index: usize, shared: *const Shared) -> io::Result<&Region> {
-        if let Some(region) = self.boxes[index].get() {
-            return Ok(region);
+    pub(crate) fn make(
+        &self,
+        index: usize,
+        registry: *const Registry,
+    ) -> io::Result<&WorkerMemory> {
+        if let Some(memory) = self.boxes[index].get() {
+            return Ok(memory);
         }
         let _guard = self.making.lock();
         if self.boxes[index].get().is_none() {
-            let region = RegionBox::new(index, shared)?;
-            let _ = self.boxes[index].set(region);
+            let memory = OwnedMemory::new(index, registry)?;
+            let _ = self.boxes[index].set(memory);
             // ORD: Release pairs with the Acquire in `end`.
             self.end.fetch_max(index + 1, Ordering::Release);
         }
         Ok(&self[index])
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<&Region> {
-        self.boxes[index].get().map(|region| &**region)
+    pub(crate) fn get(&self, index: usize) -> Option<&WorkerMemory> {
+        self.boxes[index].get().map(|memory| &**memory)
     }
 
     /// All that have been made have indices below.
@@ -255,15 +259,15 @@ impl Regions {
         self.end.load(Ordering::Acquire)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Region> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &WorkerMemory> {
         (0..self.end()).filter_map(|index| self.get(index))
     }
 }
 
-impl std::ops::Index<usize> for Regions {
-    type Output = Region;
+impl std::ops::Index<usize> for WorkerMemories {
+    type Output = WorkerMemory;
 
-    fn index(&self, index: usize) -> &Region {
+    fn index(&self, index: usize) -> &WorkerMemory {
         self.get(index).expect("the memory of a worker that was named")
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! - **P1** `Shared` outlives every thread of the pool and every guest: threads hold an `Arc` of it,
+//! - **P1** `Registry` outlives every thread of the pool and every guest: threads hold an `Arc` of it,
 //!   and the pool's drop waits for guests.
 //! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
 //!   whoever took the bit out of `vacant`, which the thread sets when it is through with its memory. So a worker that was claimed
@@ -28,8 +28,8 @@ use crate::pool::builder::{ThreadHooks, Waits};
 use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
-use crate::pool::region::{Region, Regions};
 use crate::pool::stats::Stats;
+use crate::pool::worker_memory::{WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
 use crate::spawn::Hooks;
 
@@ -62,9 +62,9 @@ pub(crate) enum Waker {
 }
 
 /// See the module.
-pub(crate) struct Shared {
+pub(crate) struct Registry {
     /// For threads that are started later.
-    me: Weak<Shared>,
+    me: Weak<Registry>,
     pub(crate) config: Config,
     pub(crate) places: Places,
     /// A bit for each place whose number nobody has.
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) stats: Stats,
     /// Threads first, then guests, then spare threads.
-    pub(crate) regions: Regions,
+    pub(crate) memories: WorkerMemories,
     /// Of threads that have been started, to be waited for at the end.
     handles: Mutex<Vec<thread::JoinHandle<()>>>,
     refusal: Refusal,
@@ -114,8 +114,8 @@ const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
-impl Shared {
-    pub(crate) fn new(config: Config) -> io::Result<Arc<Shared>> {
+impl Registry {
+    pub(crate) fn new(config: Config) -> io::Result<Arc<Registry>> {
         local::on_activation(super::heed_followers);
         #[cfg(feature = "tracing")]
         local::tracing::listen();
@@ -123,7 +123,7 @@ impl Shared {
         let guests = GateHandle::guests_for(threads);
         let workers = threads + guests + config.spares;
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
-        let shared = Arc::new_cyclic(|me: &Weak<Shared>| Shared {
+        let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
             places: Places::new(threads, workers),
             numbers: Bits::new(threads),
@@ -134,7 +134,7 @@ impl Shared {
             gate: GateHandle::new(guests),
             recorder: Recorder::new(config.trace, workers),
             stats: Stats::default(),
-            regions: Regions::new(workers),
+            memories: WorkerMemories::new(workers),
             handles: Mutex::default(),
             refusal: Refusal::default(),
             terminating: AtomicBool::new(false),
@@ -149,16 +149,16 @@ impl Shared {
             config,
         });
         for index in 0..threads {
-            shared.regions.make(index, &*shared)?;
+            registry.memories.make(index, &*registry)?;
         }
-        (0..threads).for_each(|number| shared.numbers.set(number));
+        (0..threads).for_each(|number| registry.numbers.set(number));
         let crew = (0..threads).chain(threads + guests..workers);
-        crew.for_each(|worker| shared.places.vacant.set(worker));
-        shared.gate.open(&shared);
-        if shared.config.trace.level != TraceLevel::Off {
-            shared.set_level(shared.config.trace.level);
+        crew.for_each(|worker| registry.places.vacant.set(worker));
+        registry.gate.open(&registry);
+        if registry.config.trace.level != TraceLevel::Off {
+            registry.set_level(registry.config.trace.level);
         }
-        Ok(shared)
+        Ok(registry)
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -186,7 +186,7 @@ impl Shared {
     /// caller has counted (P2).
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
         let me = self.me.upgrade().ok_or_else(|| io::Error::other("the pool has gone"))?;
-        self.regions.make(worker, self)?;
+        self.memories.make(worker, self)?;
         self.equip(worker);
         let mut builder = thread::Builder::new().name(self.name_of(worker));
         if let Some(size) = self.config.stack_size {
@@ -194,7 +194,7 @@ impl Shared {
         }
         let mut handles = self.handles.lock();
         let handle = builder.spawn(move || {
-            me.regions[worker].main();
+            me.memories[worker].main();
             me.places.leave(&me.crew(Waker::Idle), worker);
         })?;
         handles.retain(|handle| !handle.is_finished());
@@ -228,19 +228,19 @@ impl Shared {
     }
 
     /// A share of the pool's memory, for somebody who works in it. None: it goes.
-    pub(crate) fn handle(&self) -> Option<Arc<Shared>> {
+    pub(crate) fn handle(&self) -> Option<Arc<Registry>> {
         self.me.upgrade()
     }
 
     /// Gives a parked worker that was claimed its token (P2).
     fn rouse(&self, worker: usize, waker: Waker) {
-        let region = &self.regions[worker];
+        let memory = &self.memories[worker];
         if waker == Waker::Busy && self.awake() <= self.processors {
-            region.elsewhere.confine();
+            memory.elsewhere.confine();
         }
         // ORD: read by the woken worker after its token.
-        region.roused_at.store(self.now().max(1), Ordering::Relaxed);
-        region.parker().unpark();
+        memory.roused_at.store(self.now().max(1), Ordering::Relaxed);
+        memory.parker().unpark();
     }
 
     /// How many places are in use, those just claimed included.
@@ -262,11 +262,11 @@ impl Shared {
     // --- places ---
 
     /// A worker is about to give its place back, since it blocks, sleeps, or leaves.
-    pub(crate) fn sign_off(&self, region: &Region) {
-        if let Some(number) = region.owned.number.take() {
+    pub(crate) fn sign_off(&self, memory: &WorkerMemory) {
+        if let Some(number) = memory.owned.number.take() {
             self.numbers.set(number);
         }
-        if self.is_guest(region.index) {
+        if self.is_guest(memory.index) {
             self.guests.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -293,20 +293,20 @@ impl Shared {
     }
 
     /// The number of the place that a worker holds: a free one, its own if it can be.
-    pub(crate) fn number_of(&self, region: &Region) -> Option<usize> {
-        if region.owned.number.get().is_none() {
-            let own = region.index;
+    pub(crate) fn number_of(&self, memory: &WorkerMemory) -> Option<usize> {
+        if memory.owned.number.get().is_none() {
+            let own = memory.index;
             let own = (own < self.threads() && self.numbers.take(own)).then_some(own);
-            region.owned.number.set(own.or_else(|| self.numbers.take_lowest()));
+            memory.owned.number.set(own.or_else(|| self.numbers.take_lowest()));
         }
-        region.owned.number.get()
+        memory.owned.number.get()
     }
 
     // --- wake-ups ---
 
     /// The crew, to be woken by such a thread.
     pub(crate) fn crew(&self, waker: Waker) -> WokenBy<'_> {
-        WokenBy { shared: self, waker }
+        WokenBy { registry: self, waker }
     }
 
     /// After work was made visible and a fence: wakes a sleeper if nobody searches.
@@ -359,15 +359,15 @@ impl Shared {
     pub(crate) fn visible_work(&self) -> usize {
         let most = self.config.policy.fan_out.max(1);
         let tasks = self.injector.len();
-        let regions = self.regions.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
-        (tasks + regions.take(most).count()).min(most)
+        let memories = self.memories.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
+        (tasks + memories.take(most).count()).min(most)
     }
 
     /// Steps 2 to 4 of S1. True: there is work.
     #[cold]
     pub(crate) fn look_around(&self) -> bool {
-        for region in self.regions.iter() {
-            region.fork.request();
+        for memory in self.memories.iter() {
+            memory.fork.request();
         }
         raddle_sync::fence::heavy();
         self.visible_work() > 0
@@ -494,15 +494,15 @@ impl Shared {
 
     /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
     fn is_done(&self) -> bool {
-        let sum = |of: fn(&Region) -> &AtomicUsize| {
+        let sum = |of: fn(&WorkerMemory) -> &AtomicUsize| {
             // ORD: SeqCst: the sums in this order (P3).
-            let each = self.regions.iter().map(|region| of(region).load(Ordering::SeqCst));
+            let each = self.memories.iter().map(|memory| of(memory).load(Ordering::SeqCst));
             each.fold(0_usize, usize::wrapping_add)
         };
-        let settled = sum(|region| &region.settled);
+        let settled = sum(|memory| &memory.settled);
         fence(Ordering::SeqCst);
         let outside = self.queued_outside.load(Ordering::SeqCst);
-        settled == sum(|region| &region.queued).wrapping_add(outside)
+        settled == sum(|memory| &memory.queued).wrapping_add(outside)
     }
 
     /// By a thread that has just fallen asleep, or by whoever ends the pool: if the pool is to end and nothing is left
@@ -512,8 +512,8 @@ impl Shared {
         if self.terminating.load(Ordering::Relaxed) && !self.ended() && self.is_done() {
             // ORD: Release pairs with the Acquire in `ended`.
             self.ended.store(true, Ordering::Release);
-            for region in self.regions.iter().filter(|region| !self.is_guest(region.index)) {
-                region.parker().unpark();
+            for memory in self.memories.iter().filter(|memory| !self.is_guest(memory.index)) {
+                memory.parker().unpark();
             }
         }
     }
@@ -535,50 +535,50 @@ impl Shared {
 
 /// The pool's workers as `places` knows them, woken by such a thread.
 pub(crate) struct WokenBy<'a> {
-    shared: &'a Shared,
+    registry: &'a Registry,
     waker: Waker,
 }
 
 impl Crew for WokenBy<'_> {
     fn sees_work(&self) -> bool {
-        self.shared.visible_work() > 0
+        self.registry.visible_work() > 0
     }
 
     fn look_around(&self) -> bool {
-        self.shared.look_around()
+        self.registry.look_around()
     }
 
     fn rouse(&self, worker: usize) {
-        let shared = self.shared;
-        shared.note_wake_of(worker, || shared.rouse(worker, self.waker));
+        let registry = self.registry;
+        registry.note_wake_of(worker, || registry.rouse(worker, self.waker));
     }
 
     fn may_start(&self) -> bool {
-        self.shared.may_start()
+        self.registry.may_start()
     }
 
     fn start(&self) -> bool {
-        self.shared.start_one()
+        self.registry.start_one()
     }
 
     fn rouse_host(&self, worker: usize) {
-        let shared = self.shared;
-        if shared.config.waits == Waits::Substitute {
-            shared.stats.host();
+        let registry = self.registry;
+        if registry.config.waits == Waits::Substitute {
+            registry.stats.host();
         }
-        shared.note_wake_of(worker, || match shared.is_guest(worker) {
-            true => shared.regions[worker].parker().unpark(),
-            false => shared.rouse(worker, self.waker),
+        registry.note_wake_of(worker, || match registry.is_guest(worker) {
+            true => registry.memories[worker].parker().unpark(),
+            false => registry.rouse(worker, self.waker),
         });
     }
 
     fn prefers_hosts(&self) -> bool {
-        self.shared.config.waits == Waits::Host
+        self.registry.config.waits == Waits::Host
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("threads", &self.threads()).finish_non_exhaustive()
+        f.debug_struct("Registry").field("threads", &self.threads()).finish_non_exhaustive()
     }
 }

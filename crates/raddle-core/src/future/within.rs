@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use raddle_sync::sync::Mutex;
 
-use crate::future::ears::Hearing;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::timer::{self, Timeout};
-use crate::future::upstream::{Errand, Inputs, Visitor};
+use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::watch::{Watch, Watched};
 
 /// A future, and a promise that is to end as it does, or otherwise.
-struct Detour<T>(Mutex<Option<Ways<T>>>);
+struct Within<T>(Mutex<Option<Ways<T>>>);
 
 struct Ways<T> {
     source: Option<Watched<T>>,
@@ -24,23 +24,23 @@ struct Ways<T> {
     timeout: Option<Timeout>,
 }
 
-impl<T: Send + 'static> Detour<T> {
-    /// The detour of a future that is not done; `prepare` is called before anybody can be told.
+impl<T: Send + 'static> Within<T> {
+    /// The within of a future that is not done; `prepare` is called before anybody can be told.
     fn take(
         future: Future<T>,
-        make: impl FnOnce(&Arc<Detour<T>>) -> (Promise<T>, Future<T>),
-        prepare: impl FnOnce(&Arc<Detour<T>>) -> Result<Option<Timeout>, Failure>,
+        make: impl FnOnce(&Arc<Within<T>>) -> (Promise<T>, Future<T>),
+        prepare: impl FnOnce(&Arc<Within<T>>) -> Result<Option<Timeout>, Failure>,
     ) -> Future<T> {
         let source = match future.now() {
             Now::Done(result) => return Future::from(result),
             Now::Pending(pending) => Some(pending),
             Now::Never => None,
         };
-        let detour = Arc::new(Detour(Mutex::new(None)));
-        let (promise, future) = make(&detour);
+        let within = Arc::new(Within(Mutex::new(None)));
+        let (promise, future) = make(&within);
         // Locked, so that who comes early waits.
-        let mut place = detour.0.lock();
-        let timeout = match prepare(&detour) {
+        let mut place = within.0.lock();
+        let timeout = match prepare(&within) {
             Ok(timeout) => timeout,
             Err(failure) => {
                 drop(place);
@@ -48,7 +48,7 @@ impl<T: Send + 'static> Detour<T> {
                 return future;
             }
         };
-        match source.map(|source| Watched::new(source, detour.clone(), 0)).transpose() {
+        match source.map(|source| Watched::new(source, within.clone(), 0)).transpose() {
             Ok(source) => *place = Some(Ways { source, promise, timeout }),
             Err(result) => {
                 drop(place);
@@ -73,7 +73,7 @@ impl<T: Send + 'static> Detour<T> {
     }
 }
 
-impl<T: Send + 'static> Watch for Detour<T> {
+impl<T: Send + 'static> Watch for Within<T> {
     fn told(self: Arc<Self>, _: usize) {
         let ways = self.0.lock().take();
         let Some(ways) = ways else { return };
@@ -85,7 +85,7 @@ impl<T: Send + 'static> Watch for Detour<T> {
     }
 }
 
-impl<T: Send + 'static> Inputs for Detour<T> {
+impl<T: Send + 'static> Inputs for Within<T> {
     fn visit(&self, visitor: &mut Visitor) {
         let ways = self.0.lock();
         let Some(Ways { source: Some(source), timeout, .. }) = &*ways else { return };
@@ -141,13 +141,13 @@ impl<T: Send + 'static> Future<T> {
     fn limited(self, time: Duration, interrupt: bool) -> Future<T> {
         // A time beyond all clocks is no limit.
         let Some(deadline) = Instant::now().checked_add(time) else { return self };
-        Detour::take(
+        Within::take(
             self,
-            |detour| Promise::with_hearing(Hearing::with_inputs(Arc::downgrade(detour) as _)),
-            |detour| {
-                // The timer keeps the detour, which drops the timeout when it is over.
-                let detour = Arc::clone(detour);
-                timer::at(deadline, move || detour.leave(Failure::timed_out(), interrupt)).map(Some)
+            |within| Promise::with_hearing(Interrupts::with_inputs(Arc::downgrade(within) as _)),
+            |within| {
+                // The timer keeps the within, which drops the timeout when it is over.
+                let within = Arc::clone(within);
+                timer::at(deadline, move || within.leave(Failure::timed_out(), interrupt)).map(Some)
             },
         )
     }
@@ -165,26 +165,26 @@ impl<T: Send + 'static> Future<T> {
     /// assert!(promise.interrupted().is_none());
     /// ```
     pub fn interruptible(self) -> Future<T> {
-        Detour::take(
+        Within::take(
             self,
-            |detour| {
-                // The handler keeps the detour, which drops the promise, and with it the handler, when it is over.
-                let deaf = Arc::new(Deaf(Arc::clone(detour)));
-                let inputs: Weak<dyn Inputs> = Arc::<Deaf<T>>::downgrade(&deaf);
-                let handler = move |interrupt: Interrupt| deaf.0.leave(interrupt.into(), false);
-                Promise::with_hearing(Hearing::new(Some(Box::new(handler)), Some(inputs)))
+            |within| {
+                // The handler keeps the within, which drops the promise, and with it the handler, when it is over.
+                let masked = Arc::new(Masked(Arc::clone(within)));
+                let inputs: Weak<dyn Inputs> = Arc::<Masked<T>>::downgrade(&masked);
+                let handler = move |interrupt: Interrupt| masked.0.leave(interrupt.into(), false);
+                Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)))
             },
             |_| Ok(None),
         )
     }
 }
 
-/// A detour that lets interrupts go no further.
-struct Deaf<T>(Arc<Detour<T>>);
+/// A within that lets interrupts go no further.
+struct Masked<T>(Arc<Within<T>>);
 
-impl<T: Send + 'static> Inputs for Deaf<T> {
+impl<T: Send + 'static> Inputs for Masked<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        if !matches!(visitor.errand, Errand::Interrupt(_)) {
+        if !matches!(visitor.purpose, Purpose::Interrupt(_)) {
             self.0.visit(visitor);
         }
     }

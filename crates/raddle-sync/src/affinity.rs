@@ -46,7 +46,7 @@ const CONFINED: u32 = 4;
 
 /// A thread that others wake on a processor other than theirs.
 #[derive(Debug)]
-pub struct Elsewhere {
+pub struct WakeAffinity {
     /// The thread's number in the system; 0: there is none.
     thread: AtomicU32,
     /// Which copy of the process the thread is of.
@@ -67,21 +67,21 @@ struct Saved {
 }
 
 // SAFETY: P1.
-unsafe impl Sync for Elsewhere {}
+unsafe impl Sync for WakeAffinity {}
 // SAFETY: P1.
-unsafe impl Send for Elsewhere {}
+unsafe impl Send for WakeAffinity {}
 
-impl Default for Elsewhere {
-    fn default() -> Elsewhere {
-        Elsewhere::new()
+impl Default for WakeAffinity {
+    fn default() -> WakeAffinity {
+        WakeAffinity::new()
     }
 }
 
-impl Elsewhere {
+impl WakeAffinity {
     /// Of no thread yet.
-    pub fn new() -> Elsewhere {
+    pub fn new() -> WakeAffinity {
         let none = sys::Set::empty();
-        Elsewhere {
+        WakeAffinity {
             thread: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             state: AtomicU32::new(LYING),
@@ -99,7 +99,7 @@ impl Elsewhere {
     }
 
     /// By the thread itself, before it lets others know that it sleeps: from now on until it calls
-    /// [`release`](Elsewhere::release) it may be confined.
+    /// [`release`](WakeAffinity::release) it may be confined.
     pub fn lie_down(&self) {
         // ORD: the thread's own.
         self.announces.store(true, Ordering::Relaxed);
@@ -316,10 +316,10 @@ mod tests {
 
     /// Has a thread do something before and after the moment in which it is confined.
     fn confined<T: Send + 'static>(
-        before: impl FnOnce(&Elsewhere) + Send + 'static,
-        after: impl FnOnce(&Elsewhere) -> T + Send + 'static,
+        before: impl FnOnce(&WakeAffinity) + Send + 'static,
+        after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
     ) -> T {
-        let elsewhere = Arc::new(Elsewhere::new());
+        let elsewhere = Arc::new(WakeAffinity::new());
         let (ready, wait) = mpsc::channel();
         let (go, told) = mpsc::channel::<()>();
         let sleeper = thread::spawn({
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_confined_thread_gets_its_affinity_back() {
         let all = processors();
-        let (confined, processors_then, after) = confined(Elsewhere::lie_down, |elsewhere| {
+        let (confined, processors_then, after) = confined(WakeAffinity::lie_down, |elsewhere| {
             let (confined, then) = (elsewhere.is_confined(), processors());
             elsewhere.release();
             assert!(!elsewhere.is_confined());
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_thread_that_is_awake_is_not_confined() {
         let all = processors();
-        let awake = |elsewhere: &Elsewhere| {
+        let awake = |elsewhere: &WakeAffinity| {
             elsewhere.lie_down();
             elsewhere.release();
         };
@@ -367,7 +367,7 @@ mod tests {
         if processors() < 2 {
             return;
         }
-        let kept = confined(Elsewhere::lie_down, |elsewhere| {
+        let kept = confined(WakeAffinity::lie_down, |elsewhere| {
             // The one that it is kept off, which is the waker's.
             let all = sys::affinity(elsewhere.thread.load(Ordering::Relaxed) as sys::Thread);
             let confined = all.unwrap();
@@ -387,7 +387,7 @@ mod tests {
     fn wakers_and_sleeper_may_meet() {
         const ROUNDS: usize = if cfg!(debug_assertions) { 500 } else { 5_000 };
         let all = processors();
-        let elsewhere = Arc::new(Elsewhere::new());
+        let elsewhere = Arc::new(WakeAffinity::new());
         let (ready, wait) = mpsc::channel();
         let (go, told) = mpsc::channel::<()>();
         let sleeper = thread::spawn({

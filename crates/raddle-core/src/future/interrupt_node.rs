@@ -1,12 +1,12 @@
-//! Ears: where a promise hears of interrupts.
+//! Interrupt nodes: where a promise hears of interrupts.
 //!
-//! A root has no room for a handler, so ears are a node of their own that stands between the root's
+//! A root has no room for a handler, so an interrupt node stands between the root's
 //! state and its continuation. Promises with a handler have them from the start; others get them when they are
 //! interrupted, or linked.
 //!
 //! # Invariants
 //!
-//! - **E1** `next` is written by who attaches to the root, or by who puts the ears between, before the
+//! - **E1** `next` is written by whoever attaches to the root, or puts the interrupt node between, before the
 //!   state says so; and read by who completes.
 //! - **E2** A handler is called by one thread at a time, holding nothing, with the latest signal that
 //!   it has not seen.
@@ -30,17 +30,17 @@ use crate::local::{self, Capture, Context};
 use crate::panics::discard;
 
 #[repr(C)]
-pub(crate) struct Ears {
+pub(crate) struct InterruptNode {
     head: Head,
     next: UnsafeCell<Option<NonNull<Head>>>,
-    pub(crate) hearing: Arc<Hearing>,
+    pub(crate) interrupts: Arc<Interrupts>,
 }
 
 static VTABLE: VTable = VTable {
     slot: 0,
-    free: |_| unreachable!("ears are freed by `Ears::free`"),
+    free: |_| unreachable!("interrupt_node are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
-    step: |ears, _| unsafe { Ears::next(ears) },
+    step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
     wake: node::never,
     visit: None,
     adapts: false,
@@ -49,58 +49,58 @@ static VTABLE: VTable = VTable {
     kill: None,
 };
 
-pub(crate) fn is_ears(node: NonNull<Head>) -> bool {
+pub(crate) fn is_interrupt_node(node: NonNull<Head>) -> bool {
     // SAFETY: asked of what is attached to a living node, or a part of it, by who may look at it.
     std::ptr::eq(unsafe { node.as_ref() }.table(), &VTABLE)
 }
 
-/// Who is behind living ears, for their consumer.
-pub(crate) fn behind(ears: NonNull<Head>) -> Option<NonNull<Head>> {
+/// What is behind a living interrupt node, for its consumer.
+pub(crate) fn behind(interrupt_node: NonNull<Head>) -> Option<NonNull<Head>> {
     // SAFETY: asked by the consumer of the node that they belong to, who wrote it (E1).
-    unsafe { Ears::next(ears) }
+    unsafe { InterruptNode::next(interrupt_node) }
 }
 
-impl Ears {
-    pub(crate) fn allocate(hearing: Arc<Hearing>) -> NonNull<Head> {
+impl InterruptNode {
+    pub(crate) fn allocate(interrupts: Arc<Interrupts>) -> NonNull<Head> {
         let head = Head { state: State::new(), vtable: &VTABLE };
-        memory::allocate(Ears { head, next: UnsafeCell::new(None), hearing }).cast()
+        memory::allocate(InterruptNode { head, next: UnsafeCell::new(None), interrupts }).cast()
     }
 
     /// # Safety
     ///
     /// Ears that nothing leads to any more (F4).
-    pub(crate) unsafe fn free(ears: NonNull<Head>) {
-        let ears = ears.cast::<Ears>();
+    pub(crate) unsafe fn free(interrupt_node: NonNull<Head>) {
+        let interrupt_node = interrupt_node.cast::<InterruptNode>();
         // What they hold is the user's, and may panic as it goes.
         // SAFETY: contract.
-        let hearing = unsafe { Ears::hearing(ears.cast()) };
+        let interrupts = unsafe { InterruptNode::interrupts(interrupt_node.cast()) };
         // SAFETY: contract.
-        unsafe { memory::free(ears) };
-        walk::let_go(hearing);
+        unsafe { memory::free(interrupt_node) };
+        walk::let_go(interrupts);
     }
 
     /// Who is behind them.
     ///
     /// # Safety
     ///
-    /// Living ears, E1.
-    pub(crate) unsafe fn next(ears: NonNull<Head>) -> Option<NonNull<Head>> {
+    /// A living interrupt node, E1.
+    pub(crate) unsafe fn next(interrupt_node: NonNull<Head>) -> Option<NonNull<Head>> {
         // SAFETY: contract.
-        unsafe { ears.as_ref() }.state.touch();
+        unsafe { interrupt_node.as_ref() }.state.touch();
         // SAFETY: contract.
-        let next = &unsafe { ears.cast::<Ears>().as_ref() }.next;
+        let next = &unsafe { interrupt_node.cast::<InterruptNode>().as_ref() }.next;
         // SAFETY: E1.
         next.with(|next| unsafe { *next })
     }
 
     /// # Safety
     ///
-    /// Living ears, E1.
-    pub(crate) unsafe fn set_next(ears: NonNull<Head>, behind: NonNull<Head>) {
+    /// A living interrupt node, E1.
+    pub(crate) unsafe fn set_next(interrupt_node: NonNull<Head>, behind: NonNull<Head>) {
         // SAFETY: contract.
-        unsafe { ears.as_ref() }.state.touch();
+        unsafe { interrupt_node.as_ref() }.state.touch();
         // SAFETY: contract.
-        let next = &unsafe { ears.cast::<Ears>().as_ref() }.next;
+        let next = &unsafe { interrupt_node.cast::<InterruptNode>().as_ref() }.next;
         // SAFETY: E1.
         next.with_mut(|next| unsafe { *next = Some(behind) });
     }
@@ -109,15 +109,15 @@ impl Ears {
     ///
     /// # Safety
     ///
-    /// Living ears.
-    pub(crate) unsafe fn hearing(ears: NonNull<Head>) -> Arc<Hearing> {
+    /// A living interrupt node.
+    pub(crate) unsafe fn interrupts(interrupt_node: NonNull<Head>) -> Arc<Interrupts> {
         // SAFETY: contract.
-        unsafe { ears.as_ref() }.state.touch();
+        unsafe { interrupt_node.as_ref() }.state.touch();
         // SAFETY: contract.
-        unsafe { ears.cast::<Ears>().as_ref() }.hearing.clone()
+        unsafe { interrupt_node.cast::<InterruptNode>().as_ref() }.interrupts.clone()
     }
 
-    /// The ears of a root that is not being visited itself, made if there are none.
+    /// The interrupt node of a root that is not being visited itself, made if there are none.
     ///
     /// # Safety
     ///
@@ -127,29 +127,32 @@ impl Ears {
         let state = unsafe { root.state() };
         let mut made = None;
         let mut backoff = raddle_sync::spin::Backoff::new();
-        let ears = loop {
-            if let Some(ears) = state.ears() {
-                break ears;
+        let interrupt_node = loop {
+            if let Some(interrupt_node) = state.interrupt_node() {
+                break interrupt_node;
             }
-            let ears = *made.get_or_insert_with(|| Ears::allocate(Arc::default()));
+            let interrupt_node =
+                *made.get_or_insert_with(|| InterruptNode::allocate(Arc::default()));
             // SAFETY: E1: not in place yet.
-            if state.put_ears(ears, |next| unsafe { Ears::set_next(ears, next) }) {
+            if state.put_interrupt_node(interrupt_node, |next| unsafe {
+                InterruptNode::set_next(interrupt_node, next)
+            }) {
                 made = None;
-                break ears;
+                break interrupt_node;
             }
             backoff.spin();
         };
         if let Some(unused) = made {
             // SAFETY: nothing leads to them.
-            unsafe { Ears::free(unused) };
+            unsafe { InterruptNode::free(unused) };
         }
-        ears
+        interrupt_node
     }
 }
 
 /// What has been heard, and who wants to hear it.
 #[derive(Default)]
-pub(crate) struct Hearing(Mutex<Heard>);
+pub(crate) struct Interrupts(Mutex<Heard>);
 
 #[derive(Default)]
 pub(crate) struct Heard {
@@ -181,22 +184,22 @@ impl Heard {
     }
 }
 
-impl fmt::Debug for Hearing {
+impl fmt::Debug for Interrupts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hearing").finish_non_exhaustive()
+        f.debug_struct("Interrupts").finish_non_exhaustive()
     }
 }
 
-impl Hearing {
+impl Interrupts {
     pub(crate) fn new(
         handler: Option<Box<dyn FnMut(Interrupt) + Send>>,
         inputs: Option<Weak<dyn Inputs>>,
-    ) -> Arc<Hearing> {
+    ) -> Arc<Interrupts> {
         let handler = handler.map(|call| Handler { call, context: local::capture() });
-        Arc::new(Hearing(Mutex::new(Heard { handler, inputs, ..Heard::default() })))
+        Arc::new(Interrupts(Mutex::new(Heard { handler, inputs, ..Heard::default() })))
     }
 
-    pub(crate) fn with_inputs(inputs: Weak<dyn Inputs>) -> Arc<Hearing> {
+    pub(crate) fn with_inputs(inputs: Weak<dyn Inputs>) -> Arc<Interrupts> {
         Self::new(None, Some(inputs))
     }
 

@@ -93,7 +93,7 @@ pub(crate) const SLEEPING: u32 = 2;
 
 /// Where one fork is: 16 bytes.
 #[derive(Debug)]
-// Shuttle's atomics are larger than they are, and a region's size is a power of two.
+// Shuttle's atomics are larger than they are, and a worker memory's size is a power of two.
 #[cfg_attr(raddle_shuttle, repr(align(256)))]
 pub(crate) struct Slot {
     /// Null: not below the head. Else a job, or [`Slot::waiting`].

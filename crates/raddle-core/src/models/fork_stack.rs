@@ -9,7 +9,7 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
 use raddle_sync::thread;
 
-use crate::deque::{ForkStack, Popped, Slot, Steal};
+use crate::fork_stack::{ForkStack, Popped, Slot, Steal};
 use crate::job::{ForkHeader, ForkJob, RunOn};
 use crate::latch;
 use crate::models::{Tally, check, parker};
