@@ -133,8 +133,23 @@ pub(crate) struct TaskVTable {
     pub(crate) kill: Option<unsafe fn(NonNull<TaskHeader>) -> bool>,
     /// Whether somebody else has run or killed the task, so that this entry of a queue is void.
     pub(crate) is_void: unsafe fn(NonNull<TaskHeader>) -> bool,
+    /// Whether a thread has blocked on the task's future while the task ran.
+    pub(crate) is_awaited: unsafe fn(NonNull<TaskHeader>) -> bool,
     /// Completes the future of a task that `kill` killed.
     pub(crate) complete_killed: unsafe fn(NonNull<TaskHeader>),
+}
+
+impl TaskVTable {
+    /// That of a task that is nobody's future, and is not killed.
+    pub(crate) const fn plain(run: unsafe fn(NonNull<TaskHeader>, RunOn)) -> TaskVTable {
+        TaskVTable {
+            run,
+            kill: None,
+            is_void: |_| false,
+            is_awaited: |_| false,
+            complete_killed: |_| (),
+        }
+    }
 }
 
 /// What every queued task holds; queues link through it.

@@ -41,6 +41,7 @@ mod places;
 mod queue;
 mod record;
 mod spawn;
+mod timer;
 
 #[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
 mod models;

@@ -110,6 +110,18 @@ pub(crate) trait Crew {
     fn start(&self) -> bool;
     /// Gives a host that was claimed its token.
     fn rouse_host(&self, worker: usize);
+    /// Whether a host may be asked, where no thread is to be had.
+    fn may_host(&self) -> bool {
+        true
+    }
+    /// A host is about to be asked.
+    fn hosts_one(&self) {}
+    /// Places stay stranded.
+    fn stranded(&self) {}
+    /// Whether a thread waits for what this host is at, so that others had better take things on.
+    fn is_awaited(&self, _worker: usize) -> bool {
+        false
+    }
     /// Whether a host comes before a thread that is to be started.
     fn prefers_hosts(&self) -> bool {
         false
@@ -249,8 +261,14 @@ impl Places {
         // ORD: S4.
         self.stranded.fetch_add(free.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let found = self.parked.any() || self.hosts.any() || crew.may_start() && self.vacant.any();
-        if found { !(self.unstrand() && self.claim()) } else { true }
+        let found = self.parked.any()
+            || crew.may_host() && self.hosts.any()
+            || crew.may_start() && self.vacant.any();
+        let stays = !(found && self.unstrand() && self.claim());
+        if stays {
+            crew.stranded();
+        }
+        stays
     }
 
     /// Puts stranded places back: somebody may be found now. True: there were some; steps 2 to 4.
@@ -307,14 +325,19 @@ impl Places {
         }
     }
 
-    /// Has a host take something on, each time another one, and threads of the pool last: what is taken on may wait for what
-    /// lies beneath, and that is more often found on stacks that have been there for long, or have taken on much.
+    /// Has a host take something on, each time another one, threads of the pool last, and where others wait for what lies
+    /// beneath only if there is no other: what is taken on may wait for it, too.
     fn wake_host(&self, crew: &impl Crew) -> bool {
+        if !crew.may_host() {
+            return false;
+        }
         // ORD: a hint.
-        let host = self.hosts.take_below(self.next_host.load(Ordering::Relaxed));
+        let from = self.next_host.load(Ordering::Relaxed);
+        let host = self.hosts.take_below(from, |worker| !crew.is_awaited(worker));
         host.is_some_and(|worker| {
             // ORD: a hint.
             self.next_host.store(worker, Ordering::Relaxed);
+            crew.hosts_one();
             crew.rouse_host(worker);
             true
         })
@@ -376,7 +399,7 @@ impl Places {
             self.hosts.set(worker);
         }
         self.release(crew);
-        if hosts {
+        if hosts && crew.may_host() {
             self.recall(crew);
         }
     }
@@ -439,15 +462,30 @@ impl Bits {
         None
     }
 
-    /// Takes a worker out (S2), the next one below `from` that is there, then from the highest on.
-    pub(crate) fn take_below(&self, from: usize) -> Option<usize> {
+    /// Takes a worker out (S2): the next one below `from` that is there, then from the highest on; one that does not fit only
+    /// if there is no other.
+    pub(crate) fn take_below(&self, from: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let workers = self.0.len() * 64;
         let from = from.min(workers);
-        (0..from).rev().chain((from..workers).rev()).find(|&worker| {
-            // ORD: a hint; `take` decides.
+        let mut unfit = None;
+        // The word looked at last, and its index.
+        let mut last = (usize::MAX, 0);
+        let fit = (0..from).rev().chain((from..workers).rev()).find(|&worker| {
             let (word, bit) = self.bit(worker);
-            word.load(Ordering::Relaxed) & bit != 0 && self.take(worker)
-        })
+            if last.0 != worker / 64 {
+                // ORD: a hint; `take` decides.
+                last = (worker / 64, word.load(Ordering::Relaxed));
+            }
+            if last.1 & bit == 0 {
+                return false;
+            }
+            if !fits(worker) {
+                unfit.get_or_insert(worker);
+                return false;
+            }
+            self.take(worker)
+        });
+        fit.or_else(|| unfit.filter(|&worker| self.take(worker)))
     }
 
     pub(crate) fn has(&self, worker: usize) -> bool {

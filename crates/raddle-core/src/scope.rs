@@ -230,13 +230,8 @@ where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,
     C: Inherited + Send,
 {
-    const VTABLE: &'static TaskVTable = &TaskVTable {
-        run: Self::run,
-        // The scope has promised that its tasks run.
-        kill: None,
-        complete_killed: |_| {},
-        is_void: |_| false,
-    };
+    // The scope has promised that its tasks run: nobody kills them.
+    const VTABLE: &'static TaskVTable = &TaskVTable::plain(Self::run);
 
     fn allocate(scope: &Scope<'scope>, closure: F, context: C) -> NonNull<TaskHeader> {
         let header = TaskHeader::new(Self::VTABLE);

@@ -83,6 +83,8 @@ pub struct Local {
     irregular: Cell<u32>,
     /// How many foreign strands are nested on this thread.
     depth: Cell<u32>,
+    /// Whether a strand beneath this one holds something.
+    above_holds: Cell<bool>,
 }
 
 /// What [`enter_foreign`] puts aside.
@@ -92,6 +94,7 @@ struct Saved {
     holds: u32,
     irregular: u32,
     depth: u32,
+    above_holds: bool,
 }
 
 impl Local {
@@ -102,6 +105,7 @@ impl Local {
             let_go: Cell::new(0),
             irregular: Cell::new(0),
             depth: Cell::new(0),
+            above_holds: Cell::new(false),
         }
     }
 
@@ -141,6 +145,11 @@ impl Local {
     #[inline(always)]
     pub fn holds(&self) -> u32 {
         self.taken.get().wrapping_sub(self.let_go.get())
+    }
+
+    /// Whether this strand holds something, or one that it interrupts on this thread does.
+    pub fn thread_holds(&self) -> bool {
+        self.above_holds.get() || self.holds() != 0
     }
 
     /// A count that whoever locks keeps as it likes, with this promise: while it is zero, everything
@@ -202,6 +211,7 @@ impl Local {
             holds: self.holds(),
             irregular: self.irregular.get(),
             depth: self.depth.get(),
+            above_holds: self.above_holds.get(),
         }
     }
 
@@ -211,6 +221,7 @@ impl Local {
         self.let_go.set(0);
         self.irregular.set(saved.irregular);
         self.depth.set(saved.depth);
+        self.above_holds.set(saved.above_holds);
     }
 }
 
@@ -306,7 +317,8 @@ pub fn enter_foreign() -> ForeignStrand {
     RUNNING.with(|local| {
         let outer = local.save();
         let depth = outer.depth.checked_add(1).expect("foreign strands nested too deep");
-        local.restore(Saved { token: 0, holds: 0, irregular: 1, depth });
+        let above_holds = local.thread_holds();
+        local.restore(Saved { token: 0, holds: 0, irregular: 1, depth, above_holds });
         ForeignStrand { outer, not_send: PhantomData }
     })
 }

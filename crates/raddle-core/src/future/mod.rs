@@ -28,7 +28,7 @@
 //! | `watch`     | attaching to a future that one keeps                                        |
 //! | `all`, `race`, `shared` | several futures, or several consumers                               |
 //! | `repeat`    | loops                                                                      |
-//! | `timer`     | the timer thread; delays                                                    |
+//! | `delay`     | futures that are done when it is time                                       |
 //! | `within`    | a future that ends as another, or before                                     |
 //! | `wait`      | blocking a thread                                                           |
 //! | `awaiting`  | to async Rust, and from it                                                  |
@@ -52,6 +52,8 @@ pub(crate) mod memory;
 mod within;
 #[cfg(any(raddle_loom, raddle_shuttle))]
 pub(crate) use self::ledger as memory;
+#[cfg(not(raddle_loom))]
+mod delay;
 pub(crate) mod node;
 #[cfg(not(raddle_loom))]
 mod on;
@@ -63,8 +65,6 @@ mod repeat;
 mod shared;
 pub(crate) mod state;
 pub(crate) mod then;
-#[cfg(not(raddle_loom))]
-pub(crate) mod timer;
 pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;

@@ -94,16 +94,11 @@ pub(super) mod host {
         work: Box<dyn FnOnce() + Send>,
     }
 
-    const CHORE: &TaskVTable = &TaskVTable {
-        run: |task, _| {
-            // SAFETY: such a task, from its queue: once.
-            let chore = unsafe { Box::from_raw(task.cast::<Chore>().as_ptr()) };
-            (chore.work)();
-        },
-        kill: None,
-        complete_killed: |_| (),
-        is_void: |_| false,
-    };
+    const CHORE: &TaskVTable = &TaskVTable::plain(|task, _| {
+        // SAFETY: such a task, from its queue: once.
+        let chore = unsafe { Box::from_raw(task.cast::<Chore>().as_ptr()) };
+        (chore.work)();
+    });
 
     /// Has another thread call `work`, which does not unwind: one of the pool that this thread works for, from outside one
     /// of the global pool.

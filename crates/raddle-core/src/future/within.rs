@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use raddle_sync::sync::Mutex;
 
+use crate::future::delay;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
-use crate::future::timer::{self, Timeout};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::watch::{Watch, Watched};
+use crate::timer::Timeout;
 
 /// A future, and a promise that is to end as it does, or otherwise.
 struct Within<T>(Mutex<Option<Ways<T>>>);
@@ -145,9 +146,9 @@ impl<T: Send + 'static> Future<T> {
             self,
             |within| Promise::with_hearing(Interrupts::with_inputs(Arc::downgrade(within) as _)),
             |within| {
-                // The timer keeps the within, which drops the timeout when it is over.
+                // The timer keeps it, and it drops the timeout when it is over.
                 let within = Arc::clone(within);
-                timer::at(deadline, move || within.leave(Failure::timed_out(), interrupt)).map(Some)
+                delay::at(deadline, move || within.leave(Failure::timed_out(), interrupt)).map(Some)
             },
         )
     }

@@ -108,12 +108,7 @@ impl Memory {
 
 /// Tasks that only lie about in queues, leaked.
 fn idle_tasks<const N: usize>() -> [Task; N] {
-    const IDLE: &TaskVTable = &TaskVTable {
-        run: |_, _| unreachable!("not run"),
-        kill: None,
-        is_void: |_| false,
-        complete_killed: |_| (),
-    };
+    const IDLE: &TaskVTable = &TaskVTable::plain(|_, _| unreachable!("not run"));
     std::array::from_fn(|_| Task::from(Box::leak(Box::new(TaskHeader::new(IDLE)))))
 }
 

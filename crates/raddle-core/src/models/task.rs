@@ -108,6 +108,7 @@ impl Task {
             run: |_, _| unreachable!("by `run` below"),
             kill: Some(|_| unreachable!("by `kill_all` below")),
             is_void: |_| unreachable!("asked by pools only"),
+            is_awaited: |_| unreachable!("asked by pools only"),
             complete_killed: |_| unreachable!("by `kill_all` below"),
         };
         Arc::new(Task {

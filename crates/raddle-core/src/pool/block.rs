@@ -9,11 +9,11 @@ use std::sync::Once;
 use raddle_sync::atomic::Ordering;
 use raddle_sync::parker::{self, Hooks};
 
-use crate::future::timer;
 use crate::places::Resumed;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
+use crate::timer;
 
 /// Makes the hooks known, before the first pool has a thread.
 pub(crate) fn init() {

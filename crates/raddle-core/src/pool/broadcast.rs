@@ -131,8 +131,7 @@ where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
 {
-    const VTABLE: &'static TaskVTable =
-        &TaskVTable { run: Self::run, kill: None, complete_killed: |_| {}, is_void: |_| false };
+    const VTABLE: &'static TaskVTable = &TaskVTable::plain(Self::run);
 
     unsafe fn run(task: Task, worker: RunOn) {
         // SAFETY: of `broadcast_in`, which waits.
@@ -161,7 +160,7 @@ where
 impl Registry {
     /// Has the thread of this very worker run a task.
     fn send(&self, worker: usize, task: Task) {
-        // ORD: P3: before it can be found.
+        // ORD: P3 in `end`: before it can be found.
         self.count_outside();
         let memory = &self.memories[worker];
         memory.mail.push([task]);

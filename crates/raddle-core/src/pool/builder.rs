@@ -14,6 +14,7 @@ use crate::pool::Pool;
 use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
 use crate::pool::registry::{Config, Registry};
+use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::{Hooks, Outcome, TaskId};
 
 /// Why a pool could not be built. Nothing is left behind.
@@ -57,7 +58,7 @@ const MOST_THREADS: usize = 4096;
 const MOST_SPARES: usize = 4096;
 /// How many there may be unless the builder says otherwise: as the JDK's pools.
 const SPARES: usize = 256;
-const _: () = assert!(MOST_THREADS + 64 + MOST_SPARES <= Thief::MAX_WORKERS);
+const _: () = assert!(MOST_THREADS + 64 + MOST_SPARES + MOST_RESERVE <= Thief::MAX_WORKERS);
 
 /// What a thread of a pool does while it waits: see [`PoolBuilder::waits`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -203,8 +204,10 @@ impl PoolBuilder {
     ///
     /// They are started when they are needed, kept for the next time, and leave after
     /// [`keep_alive`](PoolBuilder::keep_alive). No more threads work at a time for it, except that one whose wait is over
-    /// goes on at once. At the cap, or where the system refuses threads, threads that wait take on other work, as long as
-    /// their stacks have room; [`Pool::stats`] counts that, and standard error has a line about it, once.
+    /// goes on at once. At the cap, once no task has ended for 10 ms, and where the system refuses threads, threads that
+    /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
+    /// line about it, once. If none can (all wait for locks, say), the pool gets up to three times as many threads after
+    /// all, so that the program goes on; not if this is 0.
     ///
     /// ```
     /// use raddle::{Pool, Promise};

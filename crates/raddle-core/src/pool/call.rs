@@ -66,7 +66,7 @@ where
 {
     const VTABLE: &'static TaskVTable =
         // Its caller waits for it, so it is not to be killed.
-        &TaskVTable { run: Self::run, kill: None, complete_killed: |_| {}, is_void: |_| false };
+        &TaskVTable::plain(Self::run);
 
     unsafe fn run(task: Task, worker: RunOn) {
         let call = task.cast::<Self>().as_ptr();

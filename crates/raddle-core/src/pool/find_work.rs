@@ -355,12 +355,12 @@ impl WorkerMemory {
     /// Queues a task that this worker spawned.
     #[inline]
     pub(crate) fn push_task(&self, task: Task, tag: Tag) {
-        // ORD: P3: the worker's own count, and before the task can be found (Release in `push`).
+        // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
         self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.ring.push(task, tag);
     }
 
-    /// An entry of a queue has been seen to (P3).
+    /// An entry of a queue has been seen to (P3 in `end`).
     #[inline]
     pub(crate) fn settle(&self) {
         let settled = self.settled.load(Ordering::Relaxed).wrapping_add(1);

@@ -3,8 +3,10 @@
 //! | module       | what it holds                                                      |
 //! |--------------|--------------------------------------------------------------------|
 //! | `worker`     | `Worker`, and which workers a thread is                               |
-//! | `worker_memory`     | the memory of one worker                                            |
-//! | `registry`     | what all workers share; places, threads, wake-ups, the end            |
+//! | `worker_memory` | the memory of one worker                                            |
+//! | `registry`   | what all workers share; places, threads, wake-ups                     |
+//! | `end`        | when a pool has nothing left to do                                    |
+//! | `relief`     | what is done for a pool that stands still                            |
 //! | `search`     | the life of a thread: search, work, sleep                            |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
@@ -23,6 +25,7 @@ mod builder;
 mod call;
 mod clock;
 mod current;
+mod end;
 mod find_work;
 mod forks;
 mod gate;
@@ -30,6 +33,7 @@ mod kill;
 pub mod policy;
 pub(crate) mod recorder;
 mod registry;
+mod relief;
 mod search;
 mod stats;
 pub(crate) mod wait;

@@ -7,9 +7,6 @@
 //! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
 //!   whoever took the bit out of `vacant`, which the thread sets when it is through with its memory. So a worker that was claimed
 //!   is either woken or started anew, and no memory has two threads.
-//! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
-//!   run or is found to be void. So if the sum of `settled`, added up first, equals that of `queued`, there was
-//!   a moment at which nothing was queued and no task ran.
 
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
@@ -28,10 +25,12 @@ use crate::pool::builder::{ThreadHooks, Waits};
 use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
+use crate::pool::relief::Relief;
 use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
 use crate::spawn::Hooks;
+use crate::spawn::running::Running;
 
 /// What a builder decided.
 pub(crate) struct Config {
@@ -74,20 +73,21 @@ pub(crate) struct Registry {
     pub(crate) calls: AtomicUsize,
     /// Guests that work: those that wait have given their places away.
     pub(crate) guests: AtomicUsize,
-    /// Tasks queued by threads that are no workers here (P3).
-    queued_outside: AtomicUsize,
+    /// Tasks queued by threads that are no workers here (P3 in `end`).
+    pub(super) queued_outside: AtomicUsize,
     pub(crate) gate: GateHandle,
     pub(crate) recorder: Recorder,
     pub(crate) stats: Stats,
     /// Threads first, then guests, then spare threads.
     pub(crate) memories: WorkerMemories,
     /// Of threads that have been started, to be waited for at the end.
-    handles: Mutex<Vec<thread::JoinHandle<()>>>,
+    pub(super) handles: Mutex<Vec<thread::JoinHandle<()>>>,
     refusal: Refusal,
+    pub(crate) relief: Relief,
     /// The threads go once there is nothing left to do.
-    terminating: AtomicBool,
+    pub(super) terminating: AtomicBool,
     /// There is nothing left to do.
-    ended: AtomicBool,
+    pub(super) ended: AtomicBool,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
     processors: usize,
@@ -121,7 +121,8 @@ impl Registry {
         local::tracing::listen();
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
-        let workers = threads + guests + config.spares;
+        let crew_end = threads + guests + config.spares;
+        let workers = crew_end + Relief::most(config.spares);
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
@@ -137,6 +138,7 @@ impl Registry {
             memories: WorkerMemories::new(workers),
             handles: Mutex::default(),
             refusal: Refusal::default(),
+            relief: Relief::default(),
             terminating: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             oversubscribed: threads > processors,
@@ -152,7 +154,7 @@ impl Registry {
             registry.memories.make(index, &*registry)?;
         }
         (0..threads).for_each(|number| registry.numbers.set(number));
-        let crew = (0..threads).chain(threads + guests..workers);
+        let crew = (0..threads).chain(threads + guests..crew_end);
         crew.for_each(|worker| registry.places.vacant.set(worker));
         registry.gate.open(&registry);
         if registry.config.trace.level != TraceLevel::Off {
@@ -228,6 +230,10 @@ impl Registry {
     }
 
     /// A share of the pool's memory, for somebody who works in it. None: it goes.
+    pub(crate) fn myself(&self) -> Weak<Registry> {
+        self.me.clone()
+    }
+
     pub(crate) fn handle(&self) -> Option<Arc<Registry>> {
         self.me.upgrade()
     }
@@ -250,7 +256,7 @@ impl Registry {
 
     /// How many threads there are at the moment.
     pub(crate) fn present(&self) -> usize {
-        self.threads() + self.config.spares - self.places.vacant.len()
+        self.threads() + self.config.spares + self.relief.granted() - self.places.vacant.len()
     }
 
     /// Whether so many threads wait that there may soon be none to take their places.
@@ -321,10 +327,15 @@ impl Registry {
         self.places.wake_one(&self.crew(waker));
     }
 
+    /// Whether the system has refused a thread just now.
+    pub(crate) fn is_refused(&self) -> bool {
+        // ORD: a hint.
+        self.now() < self.refusal.until.load(Ordering::Relaxed)
+    }
+
     /// Whether a thread may be asked for.
     fn may_start(&self) -> bool {
-        // ORD: hints.
-        !self.ended() && self.now() >= self.refusal.until.load(Ordering::Relaxed)
+        !self.ended() && !self.is_refused()
     }
 
     /// Starts a thread for a claimed place. False: there is none to be had.
@@ -429,9 +440,9 @@ impl Registry {
 
     // --- tasks ---
 
-    /// Counts a task that no worker of this pool queues (P3).
+    /// Counts a task that no worker of this pool queues (P3 in `end`).
     pub(crate) fn count_outside(&self) {
-        // ORD: P3: before it can be found.
+        // ORD: P3 in `end`: before it can be found.
         self.queued_outside.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -484,53 +495,6 @@ impl Registry {
             "raddle: this process was forked from one that built the pool, whose threads are not here"
         );
     }
-
-    // --- the end ---
-
-    pub(crate) fn ended(&self) -> bool {
-        // ORD: Acquire pairs with the store in `end_if_done`; sleepers are unparked after it.
-        self.ended.load(Ordering::Acquire)
-    }
-
-    /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
-    fn is_done(&self) -> bool {
-        let sum = |of: fn(&WorkerMemory) -> &AtomicUsize| {
-            // ORD: SeqCst: the sums in this order (P3).
-            let each = self.memories.iter().map(|memory| of(memory).load(Ordering::SeqCst));
-            each.fold(0_usize, usize::wrapping_add)
-        };
-        let settled = sum(|memory| &memory.settled);
-        fence(Ordering::SeqCst);
-        let outside = self.queued_outside.load(Ordering::SeqCst);
-        settled == sum(|memory| &memory.queued).wrapping_add(outside)
-    }
-
-    /// By a thread that has just fallen asleep, or by whoever ends the pool: if the pool is to end and nothing is left
-    /// to do, the threads may go.
-    pub(crate) fn end_if_done(&self) {
-        // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
-        if self.terminating.load(Ordering::Relaxed) && !self.ended() && self.is_done() {
-            // ORD: Release pairs with the Acquire in `ended`.
-            self.ended.store(true, Ordering::Release);
-            for memory in self.memories.iter().filter(|memory| !self.is_guest(memory.index)) {
-                memory.parker().unpark();
-            }
-        }
-    }
-
-    /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them.
-    pub(crate) fn terminate(&self) {
-        self.terminating.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        self.end_if_done();
-        // One by one: a task that still runs may start further threads.
-        loop {
-            let handle = self.handles.lock().pop();
-            let Some(handle) = handle else { break };
-            // A worker's loop does not panic; if it did, its message is out already.
-            let _ = handle.join();
-        }
-    }
 }
 
 /// The pool's workers as `places` knows them, woken by such a thread.
@@ -570,6 +534,31 @@ impl Crew for WokenBy<'_> {
             true => registry.memories[worker].parker().unpark(),
             false => registry.rouse(worker, self.waker),
         });
+    }
+
+    fn may_host(&self) -> bool {
+        self.registry.may_host()
+    }
+
+    fn hosts_one(&self) {
+        self.registry.relief.spend();
+    }
+
+    fn stranded(&self) {
+        self.registry.expect_relief();
+    }
+
+    fn is_awaited(&self, worker: usize) -> bool {
+        let memory = &self.registry.memories[worker];
+        // ORD: a hint.
+        let mut awaited = memory.serves.load(Ordering::Relaxed);
+        Running::for_each(&memory.running, |task| {
+            // SAFETY: U2 of `running`.
+            let vtable = unsafe { task.as_ref() }.vtable;
+            // SAFETY: as above.
+            awaited |= unsafe { (vtable.is_awaited)(task) };
+        });
+        awaited
     }
 
     fn prefers_hosts(&self) -> bool {

@@ -29,7 +29,7 @@
 use raddle_sync::time::Instant;
 
 use raddle_sync::atomic::{Ordering, fence};
-use raddle_sync::thread;
+use raddle_sync::{strand, thread};
 use raddle_trace::{EventKind, Subject};
 
 use crate::fork_stack::{Slot, Thief};
@@ -171,9 +171,13 @@ impl WorkerMemory {
         if !goal.prepare_sleep() || at.is_some() && self.thief_has_work(goal) {
             return false;
         }
-        let may_host = at.is_some() && !goal.is_alone() && self.has_room();
+        // What a thread takes on may wait for what it holds itself.
+        let free = !strand::with_local(strand::Local::thread_holds);
+        let may_host = free && at.is_some() && !goal.is_alone() && self.has_room();
         self.elsewhere.lie_down();
         self.owned.hosts.set(may_host);
+        // ORD: a hint.
+        self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
         self.lane.note(EventKind::Park, 0, NOTHING);
         match goal {
             Goal::Future(_, Some(deadline)) => {

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use raddle_sync::affinity::WakeAffinity;
-use raddle_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::sync::Mutex;
 
@@ -96,6 +96,8 @@ pub(crate) struct WorkerMemory {
     pub(crate) ring: Ring,
     /// The tasks that run on this worker, innermost first.
     pub(crate) running: AtomicPtr<Running>,
+    /// Whether the worker sleeps with a stolen fork on its stack, for which another thread waits: a hint.
+    pub(crate) serves: AtomicBool,
     /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
     pub(crate) queued: AtomicUsize,
     pub(crate) settled: AtomicUsize,
@@ -183,6 +185,7 @@ impl OwnedMemory {
             registry,
             ring: Ring::new(),
             running: AtomicPtr::new(std::ptr::null_mut()),
+            serves: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
             mail: Injector::new(),

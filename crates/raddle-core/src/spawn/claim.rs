@@ -7,6 +7,7 @@
 //! | `RUNNER`   | a thread still runs the task, though it may have been killed           |
 //! | `RELEASED` | the future's parties have gone; the last of the others frees            |
 //! | `INTERRUPTED` | the task's future was interrupted                                    |
+//! | `AWAITED`  | a thread has blocked on the task's future while it ran                |
 //! | pins       | how many hold the task, having found it upstream of their future       |
 //!
 //! ```text
@@ -35,9 +36,10 @@ const QUEUE: u32 = 4;
 const RUNNER: u32 = 8;
 const RELEASED: u32 = 16;
 const INTERRUPTED: u32 = 32;
-const PIN: u32 = 64;
+const AWAITED: u32 = 64;
+const PIN: u32 = 128;
 /// Who else may hold the task when `RELEASED` is set.
-const HOLDERS: u32 = !(PHASE | RELEASED | INTERRUPTED);
+const HOLDERS: u32 = !(PHASE | RELEASED | INTERRUPTED | AWAITED);
 
 /// See the module.
 #[derive(Debug)]
@@ -149,6 +151,19 @@ impl Claim {
     pub(crate) fn is_queued(&self) -> bool {
         // ORD: a hint.
         self.0.load(Ordering::Relaxed) & PHASE == QUEUED
+    }
+
+    /// By whoever is about to block until the task has been run, and holds it.
+    pub(crate) fn mark_awaited(&self) {
+        if !self.is_awaited() {
+            // ORD: a hint.
+            self.0.fetch_or(AWAITED, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn is_awaited(&self) -> bool {
+        // ORD: a hint.
+        self.0.load(Ordering::Relaxed) & AWAITED != 0
     }
 
     pub(crate) fn is_killed(&self) -> bool {

@@ -158,6 +158,7 @@ where
         kill: Some(Self::kill_queued),
         complete_killed: Self::complete_killed,
         is_void: Self::is_void,
+        is_awaited: Self::is_awaited,
     };
 
     /// The part of a task that queues hold: with the right to the whole of it.
@@ -295,6 +296,13 @@ where
         !unsafe { task.as_ref() }.claim.is_queued()
     }
 
+    unsafe fn is_awaited(header: NonNull<TaskHeader>) -> bool {
+        // SAFETY: this table is that of such tasks.
+        let task = unsafe { Self::from_header(header) };
+        // SAFETY: by `is_awaited`'s contract it is alive.
+        unsafe { task.as_ref() }.claim.is_awaited()
+    }
+
     unsafe fn complete_killed(header: NonNull<TaskHeader>) {
         // SAFETY: this table is that of such tasks.
         let task = unsafe { Self::from_header(header) };
@@ -396,6 +404,7 @@ where
             }
             _ => {}
         }
+        this.claim.mark_awaited();
         Assist::Go
     }
 

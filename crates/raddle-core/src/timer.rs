@@ -11,17 +11,10 @@ use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use raddle_sync::thread;
 
-use crate::future::failure::Failure;
-use crate::future::handle::Future;
-use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::Interrupts;
-use crate::future::promise::Promise;
-use crate::future::upstream::{Inputs, Visitor};
 use crate::panics::discard;
 
 type Action = Box<dyn FnOnce() + Send>;
@@ -64,11 +57,15 @@ impl Drop for Timeout {
     }
 }
 
+impl Timeout {
+    /// It is done in any case.
+    pub(crate) fn detach(self) {
+        std::mem::forget(self);
+    }
+}
+
 /// Calls `action` at that time, on the timer's thread.
-pub(crate) fn at(
-    deadline: Instant,
-    action: impl FnOnce() + Send + 'static,
-) -> Result<Timeout, Failure> {
+pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> io::Result<Timeout> {
     let mut timer = lock();
     if timer.threads == 0 {
         timer.start()?;
@@ -111,8 +108,6 @@ fn make_way() {
 
 /// The life of the timer's thread.
 fn run() {
-    // So that this thread's waits are told.
-    crate::pool::init_blocking();
     let mut timer = lock();
     loop {
         let now = Instant::now();
@@ -135,91 +130,5 @@ fn run() {
                 timer = TIMER.1.wait_timeout(timer, left).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
-    }
-}
-
-impl Future<()> {
-    /// Done after so long. An interrupt makes it fail at once, and frees the timer; so does dropping it.
-    ///
-    /// Continuations run on the timer's thread, which all share: to do more than a little there, go
-    /// [`on`](Future::on) a pool. (One that waits for a future does not hold up the others.)
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    /// use raddle::Future;
-    ///
-    /// let start = Instant::now();
-    /// Future::delay(Duration::from_millis(2)).wait().unwrap();
-    /// assert!(start.elapsed() >= Duration::from_millis(2));
-    /// ```
-    #[doc(alias = "sleep")]
-    pub fn delay(time: Duration) -> Future<()> {
-        let Some(deadline) = Instant::now().checked_add(time) else { return Future::never() };
-        // The timer keeps the delay.
-        let delay = Arc::new(Delay::default());
-        let inputs: Weak<dyn Inputs> = Arc::<Delay>::downgrade(&delay);
-        let weak = Arc::downgrade(&delay);
-        let handler = move |interrupt: Interrupt| {
-            if let Some(delay) = weak.upgrade() {
-                delay.end(Err(interrupt.into()));
-            }
-        };
-        let (promise, future) =
-            Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)));
-        let mut place = delay.lock();
-        let kept = Arc::clone(&delay);
-        match at(deadline, move || kept.end(Ok(()))) {
-            Ok(timeout) => *place = Some((promise, timeout)),
-            Err(failure) => promise.fail(failure),
-        }
-        drop(place);
-        future
-    }
-}
-
-/// A promise and the timeout that keeps it.
-#[derive(Default)]
-struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
-
-impl Delay {
-    fn lock(&self) -> MutexGuard<'_, Option<(Promise<()>, Timeout)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn end(&self, result: Result<(), Failure>) {
-        let parts = self.lock().take();
-        if let Some((promise, timeout)) = parts {
-            drop(timeout);
-            promise.complete(result);
-        }
-    }
-}
-
-impl Inputs for Delay {
-    fn visit(&self, _: &mut Visitor) {}
-
-    /// Nobody waits for it: no use in going on.
-    fn abandoned(&self) {
-        let parts = self.lock().take();
-        drop(parts);
-    }
-}
-
-impl<T: Send + 'static> Future<T> {
-    /// The same future, but not before so long from now.
-    ///
-    /// An interrupt ends the delay, and goes on to this future.
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    /// use raddle::Future;
-    ///
-    /// let start = Instant::now();
-    /// assert_eq!(Future::ready(1).delayed(Duration::from_millis(2)).wait().unwrap(), 1);
-    /// assert!(start.elapsed() >= Duration::from_millis(2));
-    /// ```
-    #[doc(alias = "delayedExecutor")]
-    pub fn delayed(self, time: Duration) -> Future<T> {
-        Future::delay(time).transform(move |_| self)
     }
 }

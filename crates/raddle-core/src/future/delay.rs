@@ -1,0 +1,108 @@
+//! Futures that are done when it is time.
+
+use raddle_sync::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::future::failure::Failure;
+use crate::future::handle::Future;
+use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::Interrupts;
+use crate::future::promise::Promise;
+use crate::future::upstream::{Inputs, Visitor};
+use crate::timer::{self, Timeout};
+
+/// Calls `action` at that time, on the timer's thread, which has a stand-in while it waits there.
+pub(super) fn at(
+    deadline: Instant,
+    action: impl FnOnce() + Send + 'static,
+) -> Result<Timeout, Failure> {
+    crate::pool::init_blocking();
+    Ok(timer::at(deadline, action)?)
+}
+
+impl Future<()> {
+    /// Done after so long. An interrupt makes it fail at once, and frees the timer; so does dropping it.
+    ///
+    /// Continuations run on the timer's thread, which all share: to do more than a little there, go
+    /// [`on`](Future::on) a pool. (One that waits for a future does not hold up the others.)
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use raddle::Future;
+    ///
+    /// let start = Instant::now();
+    /// Future::delay(Duration::from_millis(2)).wait().unwrap();
+    /// assert!(start.elapsed() >= Duration::from_millis(2));
+    /// ```
+    #[doc(alias = "sleep")]
+    pub fn delay(time: Duration) -> Future<()> {
+        let Some(deadline) = Instant::now().checked_add(time) else { return Future::never() };
+        // The timer keeps the delay.
+        let delay = Arc::new(Delay::default());
+        let inputs: Weak<dyn Inputs> = Arc::<Delay>::downgrade(&delay);
+        let weak = Arc::downgrade(&delay);
+        let handler = move |interrupt: Interrupt| {
+            if let Some(delay) = weak.upgrade() {
+                delay.end(Err(interrupt.into()));
+            }
+        };
+        let (promise, future) =
+            Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)));
+        let mut place = delay.lock();
+        let kept = Arc::clone(&delay);
+        match at(deadline, move || kept.end(Ok(()))) {
+            Ok(timeout) => *place = Some((promise, timeout)),
+            Err(failure) => promise.fail(failure),
+        }
+        drop(place);
+        future
+    }
+}
+
+/// A promise and the timeout that keeps it.
+#[derive(Default)]
+struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
+
+impl Delay {
+    fn lock(&self) -> MutexGuard<'_, Option<(Promise<()>, Timeout)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, result: Result<(), Failure>) {
+        let parts = self.lock().take();
+        if let Some((promise, timeout)) = parts {
+            drop(timeout);
+            promise.complete(result);
+        }
+    }
+}
+
+impl Inputs for Delay {
+    fn visit(&self, _: &mut Visitor) {}
+
+    /// Nobody waits for it: no use in going on.
+    fn abandoned(&self) {
+        let parts = self.lock().take();
+        drop(parts);
+    }
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// The same future, but not before so long from now.
+    ///
+    /// An interrupt ends the delay, and goes on to this future.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use raddle::Future;
+    ///
+    /// let start = Instant::now();
+    /// assert_eq!(Future::ready(1).delayed(Duration::from_millis(2)).wait().unwrap(), 1);
+    /// assert!(start.elapsed() >= Duration::from_millis(2));
+    /// ```
+    #[doc(alias = "delayedExecutor")]
+    pub fn delayed(self, time: Duration) -> Future<T> {
+        Future::delay(time).transform(move |_| self)
+    }
+}

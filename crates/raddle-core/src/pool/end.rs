@@ -1,0 +1,65 @@
+//! The end of a pool: once its handle is gone and nothing is left to do. It is counted, not inferred from who sleeps.
+//!
+//! # Invariants
+//!
+//! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
+//!   run or is found to be void. So if the sum of `settled`, added up first, equals that of `queued`, there was
+//!   a moment at which nothing was queued and no task ran.
+
+use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
+
+use crate::pool::registry::Registry;
+use crate::pool::worker_memory::WorkerMemory;
+
+impl Registry {
+    pub(crate) fn ended(&self) -> bool {
+        // ORD: Acquire pairs with the store in `end_if_done`; sleepers are unparked after it.
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn sum(&self, of: fn(&WorkerMemory) -> &AtomicUsize) -> usize {
+        // ORD: SeqCst: the sums of `is_done` in this order (P3).
+        let each = self.memories.iter().map(|memory| of(memory).load(Ordering::SeqCst));
+        each.fold(0_usize, usize::wrapping_add)
+    }
+
+    /// How many entries of queues have been seen to (P3).
+    pub(crate) fn settled(&self) -> usize {
+        self.sum(|memory| &memory.settled)
+    }
+
+    /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
+    fn is_done(&self) -> bool {
+        let settled = self.settled();
+        fence(Ordering::SeqCst);
+        let outside = self.queued_outside.load(Ordering::SeqCst);
+        settled == self.sum(|memory| &memory.queued).wrapping_add(outside)
+    }
+
+    /// By a thread that has just fallen asleep, or by whoever ends the pool: if the pool is to end and nothing is left
+    /// to do, the threads may go.
+    pub(crate) fn end_if_done(&self) {
+        // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
+        if self.terminating.load(Ordering::Relaxed) && !self.ended() && self.is_done() {
+            // ORD: Release pairs with the Acquire in `ended`.
+            self.ended.store(true, Ordering::Release);
+            for memory in self.memories.iter().filter(|memory| !self.is_guest(memory.index)) {
+                memory.parker().unpark();
+            }
+        }
+    }
+
+    /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them.
+    pub(crate) fn terminate(&self) {
+        self.terminating.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.end_if_done();
+        // One by one: a task that still runs may start further threads.
+        loop {
+            let handle = self.handles.lock().pop();
+            let Some(handle) = handle else { break };
+            // A worker's loop does not panic; if it did, its message is out already.
+            let _ = handle.join();
+        }
+    }
+}

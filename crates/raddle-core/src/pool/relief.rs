@@ -1,0 +1,113 @@
+//! Relief for a pool that stands still beside work that is queued.
+//!
+//! Where as many threads wait as there may be, one of them takes on what is queued. What it takes on may wait for what
+//! lies beneath, so this is the last resort: only once no task has ended for a while. Then the pool may ask a host, next
+//! time two more, and so on. And not all who wait can be hosts: not whoever waits for a lock, or runs low on
+//! stack. If there is none, the pool gets threads beyond those it should have: rather that than a program that
+//! hangs. Where the system has refused threads, it is asked again.
+
+use std::time::Duration;
+
+use raddle_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use raddle_sync::time::Instant;
+
+use crate::pool::builder::Waits;
+use crate::pool::registry::{Registry, Waker};
+use crate::timer;
+
+/// For so long no task ends in a pool that stands still.
+const STILL: Duration = Duration::from_millis(10);
+/// So many threads more there may be, as a multiple of the spare ones, and at most.
+const RESERVE: usize = 3;
+pub(crate) const MOST_RESERVE: usize = 1024;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Relief {
+    /// A look at the pool is due.
+    due: AtomicBool,
+    /// How many hosts may be asked.
+    credit: AtomicUsize,
+    /// How many there were granted last.
+    step: AtomicUsize,
+    /// How many threads there may be beyond the spare ones.
+    granted: AtomicUsize,
+}
+
+impl Relief {
+    /// The most threads that it grants to a pool with so many spare ones.
+    pub(crate) fn most(spares: usize) -> usize {
+        (spares * RESERVE).min(MOST_RESERVE)
+    }
+
+    pub(crate) fn granted(&self) -> usize {
+        // ORD: a hint.
+        self.granted.load(Ordering::Relaxed)
+    }
+
+    /// A host is asked.
+    pub(crate) fn spend(&self) {
+        // ORD: a count; one too many does no harm.
+        let _ =
+            self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+}
+
+impl Registry {
+    /// Whether a host may be asked: see the module.
+    pub(crate) fn may_host(&self) -> bool {
+        cfg!(raddle_shuttle)
+            || self.config.waits == Waits::Host
+            || self.config.spares == 0
+            || self.is_refused()
+            // ORD: ordered by the SeqCst fences of `strand` and `recall` (S4).
+            || self.relief.credit.load(Ordering::Relaxed) > 0
+    }
+
+    /// Places are stranded: looks after a while whether the pool stands still.
+    pub(crate) fn expect_relief(&self) {
+        // ORD: a flag; what it guards is looked at anew.
+        if cfg!(raddle_shuttle) || self.relief.due.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (me, settled) = (self.myself(), self.settled());
+        let look = move || {
+            if let Some(registry) = me.upgrade() {
+                registry.relieve(settled);
+            }
+        };
+        match timer::at(Instant::now() + STILL, look) {
+            Ok(timeout) => timeout.detach(),
+            // No thread for the timer: whoever brings work asks again.
+            Err(_) => self.relief.due.store(false, Ordering::SeqCst),
+        }
+    }
+
+    fn relieve(&self, settled: usize) {
+        self.relief.due.store(false, Ordering::SeqCst);
+        if self.ended() {
+            return;
+        }
+        let full = self.places.vacant.len() == 0;
+        if full && self.places.has_stranded() && self.settled() == settled {
+            self.grant();
+        }
+        // If nobody is found again, relief is expected again.
+        self.places.recall(&self.crew(Waker::Idle));
+    }
+
+    /// One host or thread, then two more, and so on. Not by two at a time: one look is due.
+    fn grant(&self) {
+        if self.places.hosts.len() > 0 {
+            let step = (2 * self.relief.step.load(Ordering::Relaxed)).max(1);
+            self.relief.step.store(step, Ordering::Relaxed);
+            self.relief.credit.fetch_add(step, Ordering::Relaxed);
+            return;
+        }
+        let first = self.first_spare() + self.config.spares;
+        let before = self.relief.granted();
+        let after = (2 * before).max(1).min(Relief::most(self.config.spares));
+        self.relief.granted.store(after, Ordering::Relaxed);
+        (before..after).for_each(|one| self.places.vacant.set(first + one));
+    }
+}
