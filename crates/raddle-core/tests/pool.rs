@@ -1,12 +1,14 @@
 //! How pools come, idle and go.
 #![allow(missing_docs)]
 
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{Pool, PoolBuildError, join};
+use raddle_core::{CurrentPool, Pool, PoolBuildError, join};
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
@@ -167,4 +169,20 @@ fn an_idle_pool_uses_no_processor_time() {
         // This very thread's two looks are in it.
         assert!(used < Duration::from_millis(5), "{threads} idle threads used {used:?}");
     }
+}
+
+/// A guest has kept what says which pool it works in.
+#[test]
+fn a_pool_that_has_ended_says_so() {
+    thread_local! {
+        static KEPT: RefCell<Option<CurrentPool>> = const { RefCell::new(None) };
+    }
+    let pool = Pool::new(1).unwrap();
+    pool.run(|_| KEPT.set(Pool::current()));
+    let kept = KEPT.take().expect("a guest works in the pool");
+    assert_eq!(kept.run(|_| 7), 7);
+    drop(pool);
+    let late = catch_unwind(AssertUnwindSafe(|| drop(kept.spawn(|| 7))));
+    let payload = late.expect_err("there is no thread that would run it");
+    assert_eq!(payload.downcast_ref(), Some(&"raddle: the pool has ended"));
 }

@@ -12,8 +12,9 @@ use raddle::lock::{
 };
 use raddle::trace::RegionGuard;
 use raddle::{
-    Binding, BindingRef, Failure, Future, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
-    Scope, ScopeLocal, Snapshot, TaskId, Worker,
+    AsCompleted, Awaiting, Binding, BindingRef, BroadcastContext, CurrentPool, Failure,
+    FailureKind, Future, Interrupt, Killed, Outcome, Pool, PoolBuildError, PoolBuilder, PoolStats,
+    Promise, Scope, ScopeLocal, Shared, Snapshot, TaskId, Waits, Worker,
 };
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::cell::UnsafeCell;
@@ -52,6 +53,16 @@ is! {
     // A shared future gives no reference to its value, so the value need not be Sync.
     Future<u32>: Send, Future<u32>: Sync,
     Future<Cell<u32>>: Send, Future<Cell<u32>>: Sync,
+    // As futures: whoever has the promise gives the value away; consumers of a shared one get clones.
+    Promise<u32>: Send, Promise<u32>: Sync,
+    Promise<Cell<u32>>: Send, Promise<Cell<u32>>: Sync,
+    Shared<u32>: Send, Shared<u32>: Sync,
+    Awaiting<Cell<u32>>: Send,
+    AsCompleted<Cell<u32>>: Send,
+    Interrupt: Send, Interrupt: Sync, FailureKind: Send, FailureKind: Sync,
+    // Two numbers.
+    BroadcastContext: Send, BroadcastContext: Sync,
+    PoolStats: Send, PoolStats: Sync, Waits: Send, Waits: Sync,
     PoolBuildError: Send, PoolBuildError: Sync, PoolBuildError: std::error::Error,
     TaskId: Send, TaskId: Sync,
     Outcome: Send, Outcome: Sync,
@@ -68,8 +79,12 @@ is! {
 }
 is_not! {
     Worker: Send, Worker: Sync,
+    // Of this thread, for which the pool waits.
+    CurrentPool: Send, CurrentPool: Sync,
     // It ends the region on the thread that began it.
     RegionGuard: Send, RegionGuard: Sync,
+    Promise<Rc<u32>>: Send, Promise<Rc<u32>>: Sync,
+    Shared<Rc<u32>>: Send, Shared<Rc<u32>>: Sync,
     Future<Rc<u32>>: Send, Future<Rc<u32>>: Sync,
     Binding<Cell<u32>>: Send, Binding<Cell<u32>>: Sync,
     // Sync alone is not enough: the last task drops the value, wherever it runs.

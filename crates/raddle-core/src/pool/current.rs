@@ -11,6 +11,8 @@ use crate::pool::worker::Worker;
 use crate::pool::{Pool, Registry};
 
 /// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.
+///
+/// Using it panics once the pool is no more: a thread that has left the pool may have kept it.
 pub struct CurrentPool {
     pool: ManuallyDrop<Pool>,
     /// Of this thread, which the pool waits for.
@@ -28,6 +30,7 @@ impl Deref for CurrentPool {
     type Target = Pool;
 
     fn deref(&self) -> &Pool {
+        assert!(!self.pool.registry().ended(), "raddle: the pool has ended");
         &self.pool
     }
 }
@@ -44,7 +47,7 @@ impl Drop for CurrentPool {
 
 impl fmt::Debug for CurrentPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CurrentPool").field(&self.num_threads()).finish()
+        f.debug_tuple("CurrentPool").field(&self.pool.num_threads()).finish()
     }
 }
 
