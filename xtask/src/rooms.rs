@@ -23,7 +23,7 @@ struct Floor {
 }
 
 const FLOORS: &[Floor] = &[
-    Floor { name: "ground", modules: &["panics"], below: &[] },
+    Floor { name: "ground", modules: &["ledger", "memory", "panics"], below: &[] },
     Floor {
         name: "protocol",
         modules: &[
@@ -69,7 +69,6 @@ const fn known(file: &'static str, names: &'static str, why: &'static str) -> Kn
 
 /// Arrows that run up inside `raddle-core/src`.
 const UPWARD: &[Known] = &[
-    known("local/block.rs", "future::memory", "blocks come from the allocator of nodes"),
     known("pool/block.rs", "future::timer", "the timer's thread is replaced before it blocks"),
     known(
         "pool/block.rs",

@@ -35,12 +35,19 @@ mod fork_stack;
 mod future;
 mod job;
 mod latch;
+#[cfg(any(raddle_loom, raddle_shuttle))]
+mod ledger;
 mod local;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod memory;
 mod panics;
 mod places;
 mod queue;
 mod record;
 mod spawn;
+
+#[cfg(any(raddle_loom, raddle_shuttle))]
+use self::ledger as memory;
 
 #[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
 mod models;

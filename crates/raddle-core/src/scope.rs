@@ -10,6 +10,7 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
@@ -18,6 +19,7 @@ use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Context, Entered, Frame, Restore};
+use crate::memory;
 use crate::panics::discard;
 use crate::pool::wait::Goal;
 use crate::pool::{Pool, Registry, Worker};
@@ -240,13 +242,16 @@ where
 
     fn allocate(scope: &Scope<'scope>, closure: F, context: C) -> NonNull<TaskHeader> {
         let header = TaskHeader::new(Self::VTABLE);
-        NonNull::from(Box::leak(Box::new(Self { header, scope, closure, context }))).cast()
+        memory::allocate(ManuallyDrop::new(Self { header, scope, closure, context })).cast()
     }
 
     unsafe fn run(task: NonNull<TaskHeader>, _: RunOn) {
-        // SAFETY: made by `Scope::spawn`, and queues run a task once.
-        let task = unsafe { Box::from_raw(task.cast::<Self>().as_ptr()) };
-        let (scope, closure, context) = (task.scope, task.closure, task.context);
+        let place = task.cast::<ManuallyDrop<Self>>();
+        // SAFETY: made by `allocate`, and queues run a task once.
+        let task = ManuallyDrop::into_inner(unsafe { place.read() });
+        // SAFETY: as above; what was in it has been taken out.
+        unsafe { memory::free(place) };
+        let Self { scope, closure, context, .. } = task;
         // SAFETY: C2.
         let alive = unsafe { &*scope };
         context.run(alive, || {

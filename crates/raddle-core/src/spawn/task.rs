@@ -14,6 +14,7 @@ use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Frame, Restore};
+use crate::memory;
 use crate::panics::discard;
 use crate::pool::{self, Pool, PoolRef, Registry, Worker};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
@@ -114,7 +115,7 @@ where
     T: Send + 'static,
 {
     let id = if registry.config.hooks.any() { pool::next_task_id(registry) } else { 0 };
-    let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
+    let task = memory::allocate(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
         body: UnsafeCell::new(Body::of(f)),
         header: TaskHeader::new(Task::<F, T>::TASK),
@@ -122,7 +123,7 @@ where
         id: TaskId(id),
         home: registry.gate.home(),
         context: ManuallyDrop::new(local::capture()),
-    })));
+    });
     let node = NodeRef::headed(task.cast());
     // SAFETY: a fresh node whose value is a `T`, which interrupts come to.
     let future = unsafe { Future::pending(node, Some(node)) };
@@ -186,7 +187,7 @@ where
             Started::Yes => unsafe { Self::execute(task, worker) },
             Started::No => {}
             // SAFETY: K3.
-            Started::Free => drop(unsafe { Box::from_raw(task.as_ptr()) }),
+            Started::Free => unsafe { memory::free(task) },
         }
     }
 
@@ -231,7 +232,7 @@ where
             discard(result);
             if this.claim.runner_leaves() {
                 // SAFETY: K3.
-                drop(unsafe { Box::from_raw(task.as_ptr()) });
+                unsafe { memory::free(task) };
             }
         }
     }
@@ -309,7 +310,7 @@ where
         // SAFETY: the consumer's share is used here.
         if unsafe { task.as_ref() }.claim.release() {
             // SAFETY: K3.
-            drop(unsafe { Box::from_raw(task.as_ptr()) });
+            unsafe { memory::free(task) };
         }
     }
 
@@ -344,7 +345,7 @@ where
         // SAFETY: pinned.
         if unsafe { task.as_ref() }.claim.unpin() {
             // SAFETY: K3.
-            drop(unsafe { Box::from_raw(task.as_ptr()) });
+            unsafe { memory::free(task) };
         }
     }
 
