@@ -31,6 +31,7 @@ const FLOORS: &[Floor] = &[
             "fork_stack",
             "queue",
             "latch",
+            "count",
             "places",
             "record",
             "spawn::claim",

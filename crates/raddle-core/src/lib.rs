@@ -13,7 +13,7 @@
 //!               |
 //!             local                       the context of the running code
 //!               |
-//!    deque  queue  latch  places          one protocol each, model-checked
+//!    deque  queue  latch  places  count   one protocol each, model-checked
 //!    claim  running  record  job
 //! ```
 //!
@@ -31,6 +31,7 @@
     )
 )]
 
+mod count;
 mod fork_stack;
 mod future;
 mod job;

@@ -268,6 +268,7 @@ impl Places {
     }
 
     /// Whether places are stranded: a hint.
+    #[inline]
     pub(crate) fn has_stranded(&self) -> bool {
         // ORD: a hint.
         self.stranded.load(Ordering::Relaxed) > 0

@@ -29,6 +29,7 @@
 
 #[cfg(raddle_loom)]
 mod claim;
+mod count;
 #[cfg(raddle_loom)]
 mod fork_stack;
 mod future;

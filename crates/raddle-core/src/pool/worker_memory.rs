@@ -22,8 +22,9 @@ use raddle_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::sync::Mutex;
 
+use crate::count::Purse;
 use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
-use crate::local::ForkCapture;
+use crate::local::{ForkCapture, Restore};
 use crate::pool::find_work::Serving;
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
@@ -56,6 +57,8 @@ pub(crate) struct Owned {
     pub(crate) number: Cell<Option<usize>>,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
+    /// What the worker has in hand of a scope's count.
+    pub(crate) purse: Purse,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
     /// Tasks that were run out of turn, and whose entries may still lie in the ring.
@@ -125,6 +128,21 @@ impl WorkerMemory {
         unsafe { &*self.registry }
     }
 
+    pub(crate) fn purse(&self) -> &Purse {
+        &self.owned.purse
+    }
+
+    /// As [`Restore::after`], by the thread that is this worker, and has entered it last.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn restore_after(&self, context: usize) -> Restore {
+        // SAFETY: contract.
+        unsafe { Restore::within(&self.owned.context, context) }
+    }
+
     /// The bottom of the fork stack, as a worker that has forked nothing.
     pub(crate) fn base(&self) -> &Worker {
         Worker::from_slot(self.fork.slot(FIRST))
@@ -171,6 +189,7 @@ impl OwnedMemory {
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
                 hosts: Cell::new(false),
+                purse: Purse::new(),
                 room: Cell::new(0),
                 husks: Cell::new(0),
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
