@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use raddle_sync::affinity::WakeAffinity;
-use raddle_sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::sync::Mutex;
 
@@ -30,7 +30,7 @@ use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::worker::Worker;
 use crate::queue::{Injector, Ring};
-use crate::spawn::running::Running;
+use crate::spawn::running::List;
 
 /// Bytes of a worker memory: address space, of which only the pages in use are memory.
 pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();
@@ -98,7 +98,7 @@ pub(crate) struct WorkerMemory {
     pub(crate) registry: *const Registry,
     pub(crate) ring: Ring,
     /// The tasks that run on this worker, innermost first.
-    pub(crate) running: AtomicPtr<Running>,
+    pub(crate) running: List,
     /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
     pub(crate) queued: AtomicUsize,
     pub(crate) settled: AtomicUsize,
@@ -201,7 +201,7 @@ impl OwnedMemory {
             index,
             registry,
             ring: Ring::new(),
-            running: AtomicPtr::new(std::ptr::null_mut()),
+            running: List::new(),
             queued: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
             mail: Injector::new(),
