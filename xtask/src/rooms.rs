@@ -23,7 +23,7 @@ struct Floor {
 }
 
 const FLOORS: &[Floor] = &[
-    Floor { name: "ground", modules: &["panics", "timer"], below: &[] },
+    Floor { name: "ground", modules: &["ledger", "memory", "panics", "timer"], below: &[] },
     Floor {
         name: "protocol",
         modules: &[
@@ -31,6 +31,7 @@ const FLOORS: &[Floor] = &[
             "fork_stack",
             "queue",
             "latch",
+            "count",
             "places",
             "record",
             "spawn::claim",
@@ -69,7 +70,6 @@ const fn known(file: &'static str, names: &'static str, why: &'static str) -> Kn
 
 /// Arrows that run up inside `raddle-core/src`.
 const UPWARD: &[Known] = &[
-    known("local/block.rs", "future::memory", "blocks come from the allocator of nodes"),
     known(
         "pool/block.rs",
         "future::walk",

@@ -13,7 +13,7 @@
 //!               |
 //!             local                       the context of the running code
 //!               |
-//!    deque  queue  latch  places          one protocol each, model-checked
+//!    deque  queue  latch  places  count   one protocol each, model-checked
 //!    claim  running  record  job
 //! ```
 //!
@@ -31,17 +31,25 @@
     )
 )]
 
+mod count;
 mod fork_stack;
 mod future;
 mod job;
 mod latch;
+#[cfg(any(raddle_loom, raddle_shuttle))]
+mod ledger;
 mod local;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod memory;
 mod panics;
 mod places;
 mod queue;
 mod record;
 mod spawn;
 mod timer;
+
+#[cfg(any(raddle_loom, raddle_shuttle))]
+use self::ledger as memory;
 
 #[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
 mod models;

@@ -48,9 +48,13 @@
 //! The division into places and threads is that of Go's scheduler (its P and M); compensation for threads that
 //! wait is the JDK's `ManagedBlocker`.
 
+use std::cell::Cell;
+
 use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
+/// So many hosts are asked whether others wait for them.
+const MOST_LOOKS: usize = 8;
 const ONE_SEARCHING: u64 = 1;
 const ONE_IDLE: u64 = 1 << 32;
 
@@ -286,6 +290,7 @@ impl Places {
     }
 
     /// Whether places are stranded: a hint.
+    #[inline]
     pub(crate) fn has_stranded(&self) -> bool {
         // ORD: a hint.
         self.stranded.load(Ordering::Relaxed) > 0
@@ -333,7 +338,13 @@ impl Places {
         }
         // ORD: a hint.
         let from = self.next_host.load(Ordering::Relaxed);
-        let host = self.hosts.take_below(from, |worker| !crew.is_awaited(worker));
+        // To ask costs a heavy fence.
+        let looks = Cell::new(MOST_LOOKS);
+        let fits = |worker| {
+            looks.set(looks.get().saturating_sub(1));
+            looks.get() == 0 || !crew.is_awaited(worker)
+        };
+        let host = self.hosts.take_below(from, fits);
         host.is_some_and(|worker| {
             // ORD: a hint.
             self.next_host.store(worker, Ordering::Relaxed);

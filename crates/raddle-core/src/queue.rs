@@ -100,6 +100,7 @@ impl Ring {
     }
 
     /// Owner only.
+    #[inline]
     pub(crate) fn push(&self, task: Task, tag: Tag) {
         // ORD: `bottom` is the owner's own; Acquire of `top` pairs with the thieves' exchange, so
         // that the slot of a stolen task is not overwritten before it was read (Q1).
@@ -152,11 +153,13 @@ impl Ring {
     }
 
     /// Owner only: the newest task if it has this tag. Else whether there is a newest task.
+    #[inline]
     pub(crate) fn pop_tagged(&self, tag: Tag) -> Result<Task, bool> {
         self.pop_where(|_, newest| newest == tag)
     }
 
     /// Owner only: the newest task, and its tag.
+    #[inline]
     pub(crate) fn pop_with_tag(&self) -> Option<(Task, Tag)> {
         let mut tag = NOBODY;
         let task = self.pop_where(|_, newest| {
@@ -206,15 +209,20 @@ impl Ring {
 
     /// The oldest task.
     pub(crate) fn steal(&self) -> Option<Task> {
+        self.steal_with_tag().map(|(task, _)| task)
+    }
+
+    /// The oldest task, and its tag.
+    pub(crate) fn steal_with_tag(&self) -> Option<(Task, Tag)> {
         self.steal_where(|_| true)
     }
 
     /// The oldest task if it has this tag.
     pub(crate) fn steal_tagged(&self, tag: Tag) -> Option<Task> {
-        self.steal_where(|oldest| oldest == tag)
+        self.steal_where(|oldest| oldest == tag).map(|(task, _)| task)
     }
 
-    fn steal_where(&self, accept: impl Fn(Tag) -> bool) -> Option<Task> {
+    fn steal_where(&self, accept: impl Fn(Tag) -> bool) -> Option<(Task, Tag)> {
         loop {
             // ORD: Acquire: Q1 and the loads that follow.
             let top = self.top.load(Ordering::Acquire);
@@ -227,7 +235,8 @@ impl Ring {
             // ORD: Acquire pairs with the Release in `grow`.
             let slot = self.buffer(Ordering::Acquire).slot(top);
             let task = slot.task.load(Ordering::Relaxed);
-            if !accept(slot.tag.load(Ordering::Relaxed)) {
+            let tag = slot.tag.load(Ordering::Relaxed);
+            if !accept(tag) {
                 return None;
             }
             // ORD: Q2.
@@ -236,7 +245,7 @@ impl Ring {
                 .compare_exchange(top, top.wrapping_add(1), Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
             {
-                return NonNull::new(task);
+                return Some((NonNull::new(task)?, tag));
             }
         }
     }

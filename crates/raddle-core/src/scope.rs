@@ -2,32 +2,31 @@
 //!
 //! # Invariants
 //!
-//! - **C1** `pending` counts the body and every spawned task that is not over. Whoever brings it to
-//!   zero sets the latch, and touches the scope no more; the scope returns only when the latch is set,
-//!   or when it brought the count to zero itself.
+//! - **C1** The body and every spawned task that is not over have a share of `count`. The scope returns only when
+//!   there is none (N1 in `count`).
 //! - **C2** So what a task borrows (`'scope`) and the scope itself outlive the task.
 
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicPtr, Ordering};
 
+use crate::count::Count;
 use crate::job::{RunOn, TaskHeader, TaskVTable};
-use crate::latch::Latch;
-use crate::local::{self, Context, Entered, Frame, Restore};
+use crate::local::{self, Context, Entered, Frame};
+use crate::memory;
 use crate::panics::discard;
 use crate::pool::wait::Goal;
-use crate::pool::{Pool, Registry, Worker};
-use crate::queue::Tag;
+use crate::pool::{self, Pool, Registry, Worker, WorkerMemory};
 
 /// A place to spawn tasks that may borrow from outside of it: see [`scope`].
 pub struct Scope<'scope> {
     registry: *const Registry,
-    pending: AtomicUsize,
-    latch: Latch,
+    count: Count,
     /// The first panic of a task, boxed once more to be one word.
     panic: AtomicPtr<Box<dyn Any + Send>>,
     /// The context of the code that opened the scope, under which most of its tasks run.
@@ -43,7 +42,7 @@ unsafe impl Send for Scope<'_> {}
 
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("pending", &self.pending).finish_non_exhaustive()
+        f.debug_struct("Scope").field("count", &self.count).finish_non_exhaustive()
     }
 }
 
@@ -96,18 +95,19 @@ impl<'scope> Scope<'scope> {
     {
         let scope = Scope {
             registry,
-            pending: AtomicUsize::new(1),
-            latch: Latch::new(crate::pool::current_parker()),
+            count: Count::new(pool::current_parker()),
             panic: AtomicPtr::new(std::ptr::null_mut()),
             context: local::current(),
             _scope: PhantomData,
         };
-        let position = crate::pool::task_position();
+        let position = pool::task_position();
+        let purse = pool::here(registry).map(WorkerMemory::purse);
+        let outer = purse.map(|purse| purse.open(scope.count.tag()));
         let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        // ORD: Acquire pairs with the Release of the tasks' decrements: what they did is visible.
-        if scope.pending.fetch_sub(1, Ordering::AcqRel) != 1 {
-            let goal = Goal::Scope(&scope.latch, scope.tag(), position);
-            crate::pool::wait_for(&scope.latch, goal);
+        let left = purse.zip(outer).map_or(0, |(purse, outer)| purse.close(outer));
+        if !scope.count.close(left) {
+            let latch = scope.count.latch();
+            pool::wait_for(latch, Goal::Scope(latch, scope.count.tag(), position));
         }
         let panic = NonNull::new(scope.panic.load(Ordering::Relaxed)).map(|payload| {
             // SAFETY: C1: all tasks are over; it came from `Box::into_raw` in `keep_panic`.
@@ -137,27 +137,28 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        // ORD: the spawner's own share keeps the count above zero (C1).
-        self.pending.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: C1: the pool is there while the scope is.
+        let registry = unsafe { &*self.registry };
+        let here = pool::here(registry);
+        match here {
+            Some(memory) => memory.purse().spend(&self.count),
+            None => self.count.add(),
+        }
         let task = if local::current() == self.context && !local::is_followed() {
             ScopeTask::allocate(self, f, ())
         } else {
             // SAFETY: X1: the scope's context is that of code that waits for the task.
             ScopeTask::allocate(self, f, unsafe { Context::within(self.context) })
         };
-        // SAFETY: C1: the pool is there while the scope is.
-        let registry = unsafe { &*self.registry };
-        crate::pool::queue_tagged(registry, task, self.tag());
-    }
-
-    /// By which waits know the scope's tasks in queues.
-    fn tag(&self) -> Tag {
-        std::ptr::from_ref(self).addr()
+        match here {
+            Some(memory) => memory.queue(task, self.count.tag()),
+            None => pool::queue_last(registry, task),
+        }
     }
 
     fn keep_panic(&self, payload: Box<dyn Any + Send>) {
         let boxed = Box::into_raw(Box::new(payload));
-        // ORD: the decrement of `pending` that follows publishes it.
+        // ORD: the share that is given back afterwards publishes it.
         let kept = self.panic.compare_exchange(
             std::ptr::null_mut(),
             boxed,
@@ -169,50 +170,34 @@ impl<'scope> Scope<'scope> {
             discard(unsafe { Box::from_raw(boxed) });
         }
     }
-
-    /// One task is over.
-    ///
-    /// # Safety
-    ///
-    /// `scope` must be valid; it may be gone afterwards.
-    unsafe fn leave(scope: *const Scope<'scope>) {
-        // SAFETY: valid until the count is zero (C1).
-        let pending = unsafe { &(*scope).pending };
-        // ORD: Release pairs with the Acquire in `open`.
-        if pending.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: the scope waits for its latch (C1).
-            let latch = unsafe { &raw const (*scope).latch };
-            // SAFETY: as above.
-            unsafe { Latch::set(latch) };
-        }
-    }
 }
 
 /// The context of a task.
 trait Inherited {
     /// Calls `f`, which does not unwind, in it.
-    fn run(&self, scope: &Scope<'_>, f: impl FnOnce());
+    fn run(&self, scope: &Scope<'_>, memory: &WorkerMemory, f: impl FnOnce());
 }
 
 /// That of the scope.
 impl Inherited for () {
-    fn run(&self, scope: &Scope<'_>, f: impl FnOnce()) {
+    #[inline]
+    fn run(&self, scope: &Scope<'_>, memory: &WorkerMemory, f: impl FnOnce()) {
         let _entered = Entered::by(|| None);
         // SAFETY: X1: that of code that waits for the task.
-        let _restore = unsafe { Restore::after(scope.context) };
+        let _restore = unsafe { memory.restore_after(scope.context) };
         f();
     }
 }
 
 /// Another one.
 impl Inherited for Context {
-    fn run(&self, scope: &Scope<'_>, f: impl FnOnce()) {
+    fn run(&self, scope: &Scope<'_>, memory: &WorkerMemory, f: impl FnOnce()) {
         let _entered = self.enter();
         // SAFETY: X1: as above.
         let claim = unsafe { Frame::of_word(scope.context) }.map_or(ptr::null(), Frame::claim);
         let frame = self.frame(claim);
         // SAFETY: X1: put back before the frame goes.
-        let _restore = unsafe { Restore::after(frame.word()) };
+        let _restore = unsafe { memory.restore_after(frame.word()) };
         f();
     }
 }
@@ -235,22 +220,29 @@ where
 
     fn allocate(scope: &Scope<'scope>, closure: F, context: C) -> NonNull<TaskHeader> {
         let header = TaskHeader::new(Self::VTABLE);
-        NonNull::from(Box::leak(Box::new(Self { header, scope, closure, context }))).cast()
+        memory::allocate(ManuallyDrop::new(Self { header, scope, closure, context })).cast()
     }
 
-    unsafe fn run(task: NonNull<TaskHeader>, _: RunOn) {
-        // SAFETY: made by `Scope::spawn`, and queues run a task once.
-        let task = unsafe { Box::from_raw(task.cast::<Self>().as_ptr()) };
-        let (scope, closure, context) = (task.scope, task.closure, task.context);
+    unsafe fn run(task: NonNull<TaskHeader>, worker: RunOn) {
+        let place = task.cast::<ManuallyDrop<Self>>();
+        // SAFETY: made by `allocate`, and queues run a task once.
+        let task = ManuallyDrop::into_inner(unsafe { place.read() });
+        // SAFETY: as above; what was in it has been taken out.
+        unsafe { memory::free(place) };
+        let Self { scope, closure, context, .. } = task;
+        // SAFETY: by `run`'s contract.
+        let memory = unsafe { &*worker.cast::<Worker>() }.memory();
         // SAFETY: C2.
         let alive = unsafe { &*scope };
-        context.run(alive, || {
+        context.run(alive, memory, || {
             if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| closure(alive))) {
                 alive.keep_panic(payload);
             }
         });
-        discard(context);
-        // SAFETY: C1; nothing of the scope is used after this.
-        unsafe { Scope::leave(scope) };
+        drop(context);
+        // SAFETY: C1.
+        let count = unsafe { &raw const (*scope).count };
+        // SAFETY: C1: the task's; nothing of the scope is used after this.
+        unsafe { memory.purse().earn(count) };
     }
 }

@@ -30,6 +30,7 @@ use crate::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::num::NonZeroU16;
 
 /// The id of a strand: 1 to 65,535.
@@ -335,6 +336,43 @@ pub struct ForeignStrand {
 impl Drop for ForeignStrand {
     #[inline]
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl ForeignStrand {
+    /// Ends the strand, and begins another one in its place.
+    ///
+    /// ```
+    /// use raddle_sync::strand;
+    /// let mut foreign = strand::enter_foreign();
+    /// let first = strand::current();
+    /// let another = strand::enter_foreign();
+    /// assert!(first.is_some() && strand::current() != first);
+    /// drop(another);
+    /// foreign.renew();
+    /// assert_eq!(strand::with_local(|local| local.token_or_zero()), 0);
+    /// ```
+    #[inline]
+    pub fn renew(&mut self) {
+        // One that has no name yet has left nothing behind: it may pass for the next.
+        let fresh = RUNNING.with(|local| {
+            let (depth, irregular) = (local.depth.get(), local.irregular.get());
+            let unnamed = local.token.get() == 0 && local.holds() == 0;
+            unnamed && irregular == 1 && depth == self.outer.depth + 1
+        });
+        if !fresh {
+            self.end();
+            self.outer = enter_foreign().defuse();
+        }
+    }
+
+    fn defuse(self) -> Saved {
+        ManuallyDrop::new(self).outer
+    }
+
+    #[inline]
+    fn end(&self) {
         let inner = RUNNING.with(|local| {
             let inner = local.save();
             // Not innermost any more: an outer guard has ended this strand already (I2).
@@ -347,9 +385,7 @@ impl Drop for ForeignStrand {
             self.settle(inner);
         }
     }
-}
 
-impl ForeignStrand {
     fn settle(&self, inner: Saved) {
         let holds = inner.holds as i32;
         RUNNING.with(|local| {

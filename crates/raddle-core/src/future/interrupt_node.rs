@@ -21,12 +21,12 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::{Arc, Mutex};
 
 use crate::future::interrupt::Interrupt;
-use crate::future::memory;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Inputs;
 use crate::future::walk;
 use crate::local::{self, Capture, Context};
+use crate::memory;
 use crate::panics::discard;
 
 #[repr(C)]

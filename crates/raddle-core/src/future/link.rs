@@ -14,13 +14,13 @@ use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{self, InterruptNode};
-use crate::future::memory;
 use crate::future::node::{self, Body, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::then::attach;
 use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::local::{self, Capture};
+use crate::memory;
 use crate::panics::discard;
 
 /// An operation: from how one future ended to the next one.

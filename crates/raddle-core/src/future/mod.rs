@@ -14,9 +14,7 @@
 //! |-------------|----------------------------------------------------------------------------|
 //! | `state`     | the word between producer and consumer. **Start here**                        |
 //! | `node`      | what all nodes have in common; completing                                   |
-//! | `memory`    | where nodes come from                                                       |
 //! | `life`      | for models: that nobody uses what has been freed                              |
-//! | `ledger`    | the memory of nodes under models                                             |
 //! | `walk`      | running continuations, in a loop                                            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
 //! | `interrupt_node`      | where a promise hears of them                                              |
@@ -38,22 +36,14 @@
 mod all;
 #[cfg(not(raddle_loom))]
 mod awaiting;
+#[cfg(not(raddle_loom))]
+mod delay;
 pub(crate) mod failure;
 pub(crate) mod handle;
 mod interrupt;
 pub(crate) mod interrupt_node;
-#[cfg(any(raddle_loom, raddle_shuttle))]
-pub(crate) mod ledger;
 mod life;
 mod link;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
-pub(crate) mod memory;
-#[cfg(not(raddle_loom))]
-mod within;
-#[cfg(any(raddle_loom, raddle_shuttle))]
-pub(crate) use self::ledger as memory;
-#[cfg(not(raddle_loom))]
-mod delay;
 pub(crate) mod node;
 #[cfg(not(raddle_loom))]
 mod on;
@@ -69,6 +59,8 @@ pub(crate) mod upstream;
 mod wait;
 pub(crate) mod walk;
 mod watch;
+#[cfg(not(raddle_loom))]
+mod within;
 
 #[cfg(not(raddle_loom))]
 pub use self::awaiting::Awaiting;

@@ -20,11 +20,11 @@ use std::ptr::NonNull;
 
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::interrupt_node::InterruptNode;
-use crate::future::memory;
 use crate::future::state::{Completed, Outcome, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter};
+use crate::memory;
 use crate::panics::discard;
 
 /// What comes first in every node that is not a root.

@@ -6,11 +6,11 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::memory;
 use crate::future::node::{self, Body, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Outcome, State};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
+use crate::memory;
 use crate::panics::discard;
 
 /// An operation: from how one future ended to how the next one does.

@@ -292,11 +292,17 @@ pub(crate) fn fresh<R>(f: impl FnOnce() -> R) -> R {
     flush();
     let depth = DEPTH.with(|d| d.replace(0));
     let result = f();
+    settle();
+    DEPTH.with(|d| d.set(depth));
+    result
+}
+
+/// Between two jobs that run as `f` of [`fresh`] one after the other: does what the first has put off.
+#[inline]
+pub(crate) fn settle() {
     if DEPTH.with(Cell::get) != 0 {
         drain();
     }
-    DEPTH.with(|d| d.set(depth));
-    result
 }
 
 /// Tells `watch` of each of these now, one after the other; those that are left when one of them waits are handed over

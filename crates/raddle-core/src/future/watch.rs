@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
-use crate::future::memory;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 use crate::future::walk;
+use crate::memory;
 
 /// Whoever is told that one of the futures that it watches is done.
 pub(crate) trait Watch: Send + Sync + 'static {

@@ -20,7 +20,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::future::memory;
+use crate::memory;
 
 struct Header {
     shares: AtomicUsize,

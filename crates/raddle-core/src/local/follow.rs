@@ -204,28 +204,35 @@ impl fmt::Debug for Captured {
 
 /// Has the thread back what it had when it is dropped.
 #[must_use]
-pub(crate) struct Entered(Vec<Box<dyn Any>>);
+pub(crate) struct Entered {
+    _guards: Option<Guards>,
+}
 
 impl Entered {
     /// Enters what a task took along, or hides what the thread has. Does not unwind.
     #[inline]
     pub(crate) fn by<'a>(captured: impl FnOnce() -> Option<&'a Captured>) -> Entered {
-        if active() { Entered::slowly(captured()) } else { Entered(Vec::new()) }
-    }
-
-    #[cold]
-    fn slowly(captured: Option<&Captured>) -> Entered {
-        if CALLING.with(Cell::get) {
-            return Entered(Vec::new());
-        }
-        let state = |i: usize| captured?.0.get(i)?.as_deref();
-        let enter = |(i, follower): (usize, &dyn Erased)| call(|| follower.enter(state(i)));
-        Entered(followers().enumerate().filter_map(enter).collect())
+        Entered { _guards: if active() { Guards::enter(captured()) } else { None } }
     }
 }
 
-impl Drop for Entered {
-    #[inline]
+/// In the order of entering.
+struct Guards(Vec<Box<dyn Any>>);
+
+impl Guards {
+    #[cold]
+    fn enter(captured: Option<&Captured>) -> Option<Guards> {
+        if CALLING.with(Cell::get) {
+            return None;
+        }
+        let state = |i: usize| captured?.0.get(i)?.as_deref();
+        let enter = |(i, follower): (usize, &dyn Erased)| call(|| follower.enter(state(i)));
+        Some(Guards(followers().enumerate().filter_map(enter).collect()))
+    }
+}
+
+impl Drop for Guards {
+    #[cold]
     fn drop(&mut self) {
         while let Some(guard) = self.0.pop() {
             drop_theirs(guard);

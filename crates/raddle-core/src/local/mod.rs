@@ -152,6 +152,18 @@ impl Restore {
         unsafe { Restore::at(Place::here(), context) }
     }
 
+    /// The same for a thread that knows its place: it was entered last.
+    ///
+    /// # Safety
+    ///
+    /// As [`Restore::after`]; the place lives as long as this.
+    #[inline(always)]
+    pub(crate) unsafe fn within(place: *const Cell<usize>, context: usize) -> Restore {
+        debug_assert!(ptr::eq(place, PLACE.with(Cell::get)));
+        // SAFETY: contract.
+        unsafe { Restore::at(Place(place), context) }
+    }
+
     /// The same for this thread's place.
     ///
     /// # Safety

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use raddle_sync::thread;
 
 use crate::models::check;
-use crate::models::task::{List, Record, Task, list};
+use crate::models::task::{Record, Task};
 use crate::queue::Injector;
+use crate::spawn::running::List;
 
 /// A task in an injector, and the list of the worker that takes it from there.
 struct Stage {
@@ -28,7 +29,7 @@ fn race(preemptions: usize, parties: &'static [Party]) {
         let stage = Arc::new(Stage {
             task: Task::new(&record),
             injector: Injector::new(),
-            running: list(),
+            running: List::new(),
         });
         stage.injector.push([stage.task.header()]);
         let (first, others) = parties.split_first().expect("somebody");
@@ -79,6 +80,12 @@ fn drops(stage: &Stage) {
     stage.task.abandon();
 }
 
+/// The future was dropped before the task was found.
+fn drops_and_works(stage: &Stage) {
+    stage.task.abandon();
+    worker(stage);
+}
+
 fn kills_and_drops(stage: &Stage) {
     stage.task.kill();
     stage.task.abandon();
@@ -89,7 +96,7 @@ fn waits(stage: &Stage) {
 }
 
 fn helps_and_waits(stage: &Stage) {
-    stage.task.run_here(&stage.injector, &list());
+    stage.task.run_here(&stage.injector, &List::new());
     stage.task.wait();
 }
 
@@ -110,6 +117,16 @@ fn interrupts_what_is_let_go(stage: &Stage) {
     stage.task.abandon();
     if pinned {
         stage.task.interrupt_pinned();
+    }
+}
+
+/// The same, who only looks.
+fn looks_at_what_is_let_go(stage: &Stage) {
+    let pinned = stage.task.pin();
+    stage.task.abandon();
+    if pinned {
+        stage.task.look();
+        stage.task.unpin();
     }
 }
 
@@ -163,6 +180,16 @@ fn a_start_against_an_interrupt_and_a_drop() {
 #[test]
 fn a_start_against_an_interrupt_of_what_is_let_go() {
     race(4, &[worker, interrupts_what_is_let_go]);
+}
+
+#[test]
+fn a_start_of_what_was_let_go_against_a_killer_of_what_runs() {
+    race(4, &[drops_and_works, kills_running]);
+}
+
+#[test]
+fn a_start_against_a_look_at_what_is_let_go() {
+    race(4, &[worker, looks_at_what_is_let_go]);
 }
 
 #[test]

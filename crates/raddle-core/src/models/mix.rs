@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use raddle_sync::thread;
 
-use crate::models::task::{List, Record, Task, list};
+use crate::models::task::{Record, Task};
 use crate::queue::Injector;
+use crate::spawn::running::List;
 
 const ITERATIONS: usize = 20_000;
 
@@ -18,7 +19,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 fn parties(parties: &'static [fn(&Arc<Task>, &Injector, &List)]) {
     check(move || {
         let record = Record::default();
-        let stage = Arc::new((Task::new(&record), Injector::new(), list()));
+        let stage = Arc::new((Task::new(&record), Injector::new(), List::new()));
         stage.1.push([stage.0.header()]);
         let threads: Vec<_> = parties
             .iter()

@@ -30,6 +30,8 @@
 #[cfg(raddle_loom)]
 mod claim;
 #[cfg(raddle_loom)]
+mod count;
+#[cfg(raddle_loom)]
 mod fork_stack;
 mod future;
 #[cfg(raddle_loom)]

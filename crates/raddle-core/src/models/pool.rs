@@ -11,7 +11,7 @@ use std::time::Duration;
 use raddle_sync::{hint, thread};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
-use crate::future::ledger;
+use crate::ledger;
 use crate::models::Tally;
 use crate::{Future, Pool, Promise, Waits, Worker, join, scope};
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use raddle_sync::thread;
 
-use crate::models::task::{List, Record, Task, list};
+use crate::models::task::{Record, Task};
 use crate::models::{Tally, check};
 use crate::queue::Task as Header;
-use crate::spawn::running::Running;
+use crate::spawn::running::List;
 
 /// A task that is alive while it is listed, and no longer.
 struct Listed(Arc<Task>, Record);
@@ -21,13 +21,13 @@ impl Listed {
     }
 
     fn run(&self, list: &List, body: impl FnOnce()) {
-        Running::scope(list, self.0.header(), body);
+        list.with(self.0.header(), body);
         self.0.end();
     }
 }
 
 fn look(list: &List, seen: &Tally) {
-    Running::for_each(list, |header: Header| {
+    list.for_each(|header: Header| {
         // SAFETY: the memory lives as long as the model.
         unsafe { Task::of(header) }.look();
         seen.add();
@@ -36,7 +36,7 @@ fn look(list: &List, seen: &Tally) {
 
 fn race(worker: fn(&List, &[Listed; 2])) {
     check(6, move || {
-        let list = Arc::new(list());
+        let list = Arc::new(List::new());
         let killer = {
             let list = Arc::clone(&list);
             thread::spawn(move || look(&list, &Tally::default()))
@@ -60,10 +60,10 @@ fn one_after_another(list: &List, [first, second]: &[Listed; 2]) {
 fn one_in_another(list: &List, [outer, inner]: &[Listed; 2]) {
     outer.run(list, || {
         inner.run(list, || {
-            assert!(Running::contains(list, outer.0.header()));
-            assert!(Running::contains(list, inner.0.header()));
+            assert!(list.contains(outer.0.header()));
+            assert!(list.contains(inner.0.header()));
         });
-        assert!(!Running::contains(list, inner.0.header()));
+        assert!(!list.contains(inner.0.header()));
     });
 }
 
@@ -81,7 +81,7 @@ fn nested_tasks_against_a_killer() {
 #[test]
 fn a_killer_sees_both_of_two_nested_tasks() {
     check(6, || {
-        let list = list();
+        let list = List::new();
         let [outer, inner] = [Listed::new(), Listed::new()];
         let seen = Tally::default();
         outer.run(&list, || inner.run(&list, || look(&list, &seen)));

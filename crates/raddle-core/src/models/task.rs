@@ -1,10 +1,9 @@
 //! A spawned task without its closure's types: what `spawn::task`, `future::{node, wait}` and
 //! `pool::kill` do with the protocols, step by step as there.
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use raddle_sync::atomic::AtomicPtr;
 use raddle_sync::cell::UnsafeCell;
 
 use crate::future::state::{Abandoned, Attach, Completed, Outcome, State};
@@ -13,7 +12,7 @@ use crate::latch::Latch;
 use crate::models::{Memory, Tally, parker};
 use crate::queue::{Injector, Task as Header};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
-use crate::spawn::running::Running;
+use crate::spawn::running::List;
 
 /// A thread that waits, on its own stack.
 #[derive(Debug)]
@@ -98,9 +97,6 @@ unsafe impl Send for Task {}
 // SAFETY: as above.
 unsafe impl Sync for Task {}
 
-/// The tasks that run on a worker.
-pub(super) type List = AtomicPtr<Running>;
-
 impl Task {
     /// A task that is about to be queued.
     pub(super) fn new(record: &Record) -> Arc<Task> {
@@ -147,24 +143,32 @@ impl Task {
     /// By who took it out of a queue, on a worker with this list.
     pub(super) fn run(&self, list: &List) {
         self.memory.touch();
+        if self.state.is_dropped() && self.claim.start_alone() {
+            return self.execute(list, true);
+        }
         match self.claim.start_queued() {
-            Started::Yes => self.execute(list),
+            Started::Yes => self.execute(list, false),
             Started::No => {}
             Started::Free => self.memory.free(),
         }
     }
 
-    fn execute(&self, list: &List) {
+    fn execute(&self, list: &List, alone: bool) {
         let Body::Closure(closure) = self.put(Body::Empty) else {
             panic!("a task that has started has its closure");
         };
-        let result = Running::scope(list, self.header(), || {
+        let result = list.with(self.header(), || {
             self.record.ran.add();
             drop(closure);
             Value(self.record.values_dropped.clone())
         });
         self.memory.touch();
-        if self.claim.finish() {
+        let alone = alone && self.claim.finish_alone();
+        if alone {
+            // As for a result that needs no drop.
+            drop(result);
+            self.memory.free();
+        } else if self.claim.finish() {
             self.put(Body::Result(result));
             self.complete(Outcome::Ok);
         } else {
@@ -197,7 +201,7 @@ impl Task {
         }
     }
 
-    /// For models of the list alone: a killer's look, and the end of the task.
+    /// A killer's look, or a visitor's; and for models of the list alone the end of the task.
     pub(super) fn look(&self) {
         self.memory.touch();
     }
@@ -232,7 +236,7 @@ impl Task {
     /// Kills what runs on a worker.
     pub(super) fn kill_running(list: &List) {
         let mut killed = Vec::new();
-        Running::for_each(list, |header| {
+        list.for_each(|header| {
             // SAFETY: U2.
             if unsafe { Task::of(header) }.kill_only() {
                 killed.push(header);
@@ -277,6 +281,10 @@ impl Task {
                 assert!(!self.claim.runner_leaves(), "it is pinned");
             }
         }
+        self.unpin();
+    }
+
+    pub(super) fn unpin(&self) {
         self.memory.touch();
         if self.claim.unpin() {
             self.memory.free();
@@ -302,7 +310,7 @@ impl Task {
         if unsafe { injector.remove(self.header()) } {
             self.claim.unqueued();
         }
-        self.execute(list);
+        self.execute(list, false);
     }
 
     /// Waits, and takes the result.
@@ -321,8 +329,4 @@ impl Task {
         }
         self.use_up(outcome);
     }
-}
-
-pub(super) fn list() -> List {
-    AtomicPtr::new(ptr::null_mut())
 }

@@ -25,7 +25,12 @@ use crate::queue::{NOBODY, Tag, Task};
 #[derive(Debug)]
 pub(crate) enum Work {
     Fork { job: *mut ForkHeader, victim: usize, index: usize },
-    Task(Task),
+    Task(Task, Tag),
+}
+
+/// A task out of the injector or the mail, where none has a tag.
+fn untagged(task: Task) -> Work {
+    Work::Task(task, NOBODY)
 }
 
 /// What a wait has found.
@@ -66,10 +71,19 @@ impl WorkerMemory {
                 return Some(work);
             }
         }
-        self.open_mail()
-            .or_else(|| self.ring.pop().map(Work::Task))
-            .or_else(|| if self.registry().is_crowded() { self.alternate() } else { self.grab() })
-            .or_else(|| self.steal(eager))
+        self.open_mail().or_else(|| self.newest()).or_else(|| self.find_elsewhere(eager))
+    }
+
+    /// As `find_any`, where there is nothing in the ring.
+    fn find_elsewhere(&self, eager: bool) -> Option<Work> {
+        // What is in hand of a scope would hold it up meanwhile.
+        self.owned.purse.turn_to(NOBODY);
+        let queued = if self.registry().is_crowded() { self.alternate() } else { self.grab() };
+        queued.or_else(|| self.steal(eager))
+    }
+
+    fn newest(&self) -> Option<Work> {
+        self.ring.pop_with_tag().map(|(task, tag)| Work::Task(task, tag))
     }
 
     /// One task, by turns the newest and the oldest. Where many threads wait already, what is left to do had better let
@@ -77,9 +91,9 @@ impl WorkerMemory {
     fn alternate(&self) -> Option<Work> {
         let injector = &self.registry().injector;
         if self.owned.tick.get() % 2 == 0 {
-            return injector.take_newest().map(Work::Task);
+            return injector.take_newest().map(untagged);
         }
-        injector.take::<1>()?.into_iter().next().map(Work::Task)
+        injector.take::<1>()?.into_iter().next().map(untagged)
     }
 
     /// What a wait may take on: see `wait`. Anything, if it was `claimed` for that.
@@ -119,11 +133,10 @@ impl WorkerMemory {
     fn task_of(&self, tag: Tag, floor: usize) -> Option<Work> {
         loop {
             match self.ring.pop_tagged(tag) {
-                Ok(task) => return Some(Work::Task(task)),
+                Ok(task) => return Some(Work::Task(task, tag)),
                 // What lies on top is for others to run, while this worker waits for what may lie beneath.
                 Err(true) if self.ring.reaches(floor) => {
-                    let top = std::iter::from_fn(|| self.ring.pop()).take(1);
-                    self.registry().inject_again(top);
+                    self.registry().inject_again(self.ring.pop());
                 }
                 Err(_) => break,
             }
@@ -131,13 +144,13 @@ impl WorkerMemory {
         self.others().find_map(|victim| {
             let task = self.registry().memories.get(victim)?.ring.steal_tagged(tag)?;
             self.lane.note(EventKind::Steal, victim, task_key(task));
-            Some(Work::Task(task))
+            Some(Work::Task(task, tag))
         })
     }
 
     /// The task that has waited longest: here, or in the injector, by turns.
     fn oldest(&self) -> Option<Work> {
-        let own = || self.ring.steal().map(Work::Task);
+        let own = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
         if self.owned.tick.get() / FAIRNESS % 2 == 0 {
             self.grab().or_else(own)
         } else {
@@ -147,7 +160,7 @@ impl WorkerMemory {
 
     /// A task for this very thread.
     fn open_mail(&self) -> Option<Work> {
-        self.has_mail().then(|| self.mail.take::<1>()?.into_iter().next().map(Work::Task)).flatten()
+        self.has_mail().then(|| self.mail.take::<1>()?.into_iter().next().map(untagged)).flatten()
     }
 
     pub(crate) fn has_mail(&self) -> bool {
@@ -182,7 +195,7 @@ impl WorkerMemory {
             // On their way they were in no queue: whoever looked then may sleep now (S1).
             self.registry().announce();
         }
-        first.map(Work::Task)
+        first.map(untagged)
     }
 
     /// One round over all other workers. Eager: private jobs too.
@@ -192,9 +205,9 @@ impl WorkerMemory {
             let Some(memory) = self.registry().memories.get(victim) else { continue };
             let work = self.steal_fork(victim, 0);
             let work = work.or_else(|| {
-                let task = memory.ring.steal()?;
+                let (task, tag) = memory.ring.steal_with_tag()?;
                 self.lane.note(EventKind::Steal, victim, task_key(task));
-                Some(Work::Task(task))
+                Some(Work::Task(task, tag))
             });
             if work.is_some() {
                 return work;
@@ -252,24 +265,64 @@ impl WorkerMemory {
 
     // --- running it ---
 
-    /// Runs a foreign job on top of this thread's stack, while it `waits` or has nothing to do. True: the worker counts as
-    /// a searcher now.
-    pub(crate) fn run(&self, work: Work, at: &Worker, waits: bool) -> bool {
-        // What runs while we wait is another strand of work: it must not pass for us.
-        let _strand = waits.then(strand::enter_foreign);
+    /// Runs a foreign job on a thread that has nothing else to do. True: the worker counts as a searcher now.
+    pub(crate) fn run(&self, work: Work) -> bool {
         let no_unwinding = AbortOnUnwind;
-        let _current = at.enter();
+        let at = self.base();
         self.heed_followers(at);
-        let run = || match work {
-            Work::Fork { job, victim, index } => self.run_fork(job, victim, index, at, waits),
-            Work::Task(task) => {
+        let searching = match work {
+            Work::Fork { job, victim, index } => {
+                self.owned.purse.turn_to(NOBODY);
+                self.run_fork(job, victim, index, at, false)
+            }
+            Work::Task(task, tag) => {
+                self.owned.purse.turn_to(tag);
                 self.run_task(task, at);
                 false
             }
         };
-        let searching = if waits { walk::fresh(run) } else { run() };
         forget(no_unwinding);
         searching
+    }
+
+    /// Runs a foreign job on top of this thread's stack, while it waits.
+    pub(crate) fn run_on_top(&self, work: Work, at: &Worker) {
+        // What runs while we wait is another strand of work: it must not pass for us.
+        let _strand = strand::enter_foreign();
+        let no_unwinding = AbortOnUnwind;
+        let _current = at.enter();
+        self.heed_followers(at);
+        walk::fresh(|| match work {
+            Work::Fork { job, victim, index } => {
+                self.run_fork(job, victim, index, at, true);
+            }
+            Work::Task(task, _) => self.run_task(task, at),
+        });
+        forget(no_unwinding);
+    }
+
+    /// Runs a task of the scope that this thread waits for, and those that lie on top of its ring afterwards.
+    pub(crate) fn run_own(&self, first: Task, tag: Tag, at: &Worker) {
+        let mut strand = strand::enter_foreign();
+        let no_unwinding = AbortOnUnwind;
+        let _current = at.enter();
+        self.owned.purse.turn_to(tag);
+        walk::fresh(|| {
+            let mut task = first;
+            loop {
+                self.heed_followers(at);
+                self.run_task(task, at);
+                // A claimed host, or mail, is the caller's to see to.
+                if self.has_mail() {
+                    break;
+                }
+                let Ok(next) = self.ring.pop_tagged(tag) else { break };
+                task = next;
+                walk::settle();
+                strand.renew();
+            }
+        });
+        forget(no_unwinding);
     }
 
     /// Runs `f`, which has nothing to do with the forks that this thread serves: so nobody is to follow it there (W2 of
@@ -352,12 +405,16 @@ impl WorkerMemory {
 
     // --- its own tasks ---
 
-    /// Queues a task that this worker spawned.
+    /// Queues a task that this worker spawned, and sees that somebody comes for it.
     #[inline]
-    pub(crate) fn push_task(&self, task: Task, tag: Tag) {
+    pub(crate) fn queue(&self, task: Task, tag: Tag) {
         // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
         self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.ring.push(task, tag);
+        if self.lane.has_tasks() {
+            self.lane.note(EventKind::Fork, 1, task_key(task));
+        }
+        self.registry().announce();
     }
 
     /// An entry of a queue has been seen to (P3 in `end`).

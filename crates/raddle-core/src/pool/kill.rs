@@ -2,7 +2,6 @@
 
 use crate::pool::registry::Registry;
 use crate::queue::Task;
-use crate::spawn::running::Running;
 
 /// Kills what is queued and what runs. No code of the user's runs while a task that may not be killed is in no queue, nor
 /// under a lock.
@@ -19,7 +18,7 @@ pub(crate) fn kill_all(registry: &Registry) -> usize {
     registry.inject_again(others);
     let mut killed: Vec<Task> = mortal.iter().copied().filter(kill).collect();
     for memory in registry.memories.iter() {
-        Running::for_each(&memory.running, |task| {
+        memory.running.for_each(|task| {
             // It runs, so its closure is not dropped here.
             if kill(&task) {
                 killed.push(task);

@@ -60,7 +60,7 @@ pub(crate) use self::worker_memory::WorkerMemory;
 use crate::future::Future;
 use crate::latch::Latch;
 use crate::local::{self, Restore};
-use crate::queue::{NOBODY, Tag, Task};
+use crate::queue::{NOBODY, Task};
 use crate::scope::Scope;
 use crate::spawn;
 
@@ -305,23 +305,18 @@ fn default_threads() -> usize {
 // --- for scope, spawn and future ---
 
 /// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
-pub(crate) fn queue(registry: &Registry, task: Task) {
-    queue_tagged(registry, task, NOBODY);
-}
-
-/// As `queue`, a task of a scope.
 #[inline]
-pub(crate) fn queue_tagged(registry: &Registry, task: Task, tag: Tag) {
-    match Worker::here().filter(|memory| std::ptr::eq(memory.registry, registry)) {
-        Some(memory) => {
-            memory.push_task(task, tag);
-            if memory.lane.has_tasks() {
-                memory.lane.note(EventKind::Fork, 1, recorder::task_key(task));
-            }
-            registry.announce();
-        }
+pub(crate) fn queue(registry: &Registry, task: Task) {
+    match here(registry) {
+        Some(memory) => memory.queue(task, NOBODY),
         None => queue_last(registry, task),
     }
+}
+
+/// The worker of this pool that the thread is, innermost.
+#[inline]
+pub(crate) fn here<'a>(registry: &Registry) -> Option<&'a WorkerMemory> {
+    Worker::here().filter(|memory| std::ptr::eq(memory.registry, registry))
 }
 
 /// Where this worker's next task will lie in its ring.
@@ -339,7 +334,7 @@ pub(crate) fn queue_last(registry: &Registry, task: Task) {
 
 /// The id of the next task, from this worker's block if it is one of the pool.
 pub(crate) fn next_task_id(registry: &Registry) -> u64 {
-    match Worker::here().filter(|memory| std::ptr::eq(memory.registry, registry)) {
+    match here(registry) {
         Some(memory) => memory.task_id(),
         None => registry.id_block(1).0,
     }

@@ -30,7 +30,6 @@ use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
 use crate::spawn::Hooks;
-use crate::spawn::running::Running;
 
 /// What a builder decided.
 pub(crate) struct Config {
@@ -552,7 +551,7 @@ impl Crew for WokenBy<'_> {
         let memory = &self.registry.memories[worker];
         // ORD: a hint.
         let mut awaited = memory.serves.load(Ordering::Relaxed);
-        Running::for_each(&memory.running, |task| {
+        memory.running.for_each(|task| {
             // SAFETY: U2 of `running`.
             let vtable = unsafe { task.as_ref() }.vtable;
             // SAFETY: as above.

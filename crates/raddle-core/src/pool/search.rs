@@ -10,6 +10,7 @@ use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
+use crate::queue::NOBODY;
 
 /// How a sleep ended.
 enum Slept {
@@ -89,7 +90,7 @@ impl WorkerMemory {
                         registry.hand_on(Waker::Busy);
                     }
                     self.owned.fruitless.set(false);
-                    searching = self.run(work, self.base(), false);
+                    searching = self.run(work);
                     since = None;
                     continue;
                 }
@@ -104,6 +105,7 @@ impl WorkerMemory {
                     continue;
                 }
             }
+            self.owned.purse.turn_to(NOBODY);
             self.owned.fruitless.set(true);
             match self.sleep(searching) {
                 Slept::Searching => registry.pass_on(),

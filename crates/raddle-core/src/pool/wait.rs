@@ -36,12 +36,12 @@ use crate::fork_stack::{Slot, Thief};
 use crate::future::walk;
 use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
-use crate::pool::find_work::Found;
+use crate::pool::find_work::{Found, Work};
 use crate::pool::recorder::{NOTHING, fork_key};
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
-use crate::queue::Tag;
+use crate::queue::{NOBODY, Tag};
 
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +132,7 @@ impl WorkerMemory {
         // What this thread has put off may be what it waits for.
         walk::flush();
         let _waiting = Waiting::begin(self, goal);
+        let purse = matches!(goal, Goal::Scope(..)).then(|| self.purse().open(NOBODY));
         let mut since: Option<Instant> = None;
         // Claimed to take something on: this thread counts as a searcher.
         let mut searching = false;
@@ -142,9 +143,13 @@ impl WorkerMemory {
                     self.registry().hand_on(Waker::Busy);
                 }
                 match found {
-                    Found::Own(work) => self.run(work, at, true),
-                    Found::Any(work) => self.hidden(|| self.run(work, at, true)),
-                };
+                    Found::Own(Work::Task(task, tag)) => {
+                        self.run_own(task, tag, at);
+                        self.purse().turn_to(NOBODY);
+                    }
+                    Found::Own(work) => self.run_on_top(work, at),
+                    Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
+                }
                 since = None;
                 continue;
             }
@@ -163,6 +168,10 @@ impl WorkerMemory {
         }
         if searching {
             self.registry().hand_on(Waker::Busy);
+        }
+        if let Some(outer) = purse {
+            // Empty: see above.
+            self.purse().close(outer);
         }
     }
 

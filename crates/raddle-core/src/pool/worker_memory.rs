@@ -18,18 +18,19 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use raddle_sync::affinity::WakeAffinity;
-use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::sync::Mutex;
 
+use crate::count::Purse;
 use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
-use crate::local::ForkCapture;
+use crate::local::{ForkCapture, Restore};
 use crate::pool::find_work::Serving;
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::worker::Worker;
 use crate::queue::{Injector, Ring};
-use crate::spawn::running::Running;
+use crate::spawn::running::List;
 
 /// Bytes of a worker memory: address space, of which only the pages in use are memory.
 pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();
@@ -56,6 +57,8 @@ pub(crate) struct Owned {
     pub(crate) number: Cell<Option<usize>>,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
+    /// What the worker has in hand of a scope's count.
+    pub(crate) purse: Purse,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
     /// Tasks that were run out of turn, and whose entries may still lie in the ring.
@@ -95,7 +98,7 @@ pub(crate) struct WorkerMemory {
     pub(crate) registry: *const Registry,
     pub(crate) ring: Ring,
     /// The tasks that run on this worker, innermost first.
-    pub(crate) running: AtomicPtr<Running>,
+    pub(crate) running: List,
     /// Whether the worker sleeps with a stolen fork on its stack, for which another thread waits: a hint.
     pub(crate) serves: AtomicBool,
     /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
@@ -125,6 +128,21 @@ impl WorkerMemory {
     pub(crate) fn registry(&self) -> &Registry {
         // SAFETY: the pool outlives whoever uses its worker memories (R1).
         unsafe { &*self.registry }
+    }
+
+    pub(crate) fn purse(&self) -> &Purse {
+        &self.owned.purse
+    }
+
+    /// As [`Restore::after`], by the thread that is this worker, and has entered it last.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn restore_after(&self, context: usize) -> Restore {
+        // SAFETY: contract.
+        unsafe { Restore::within(&self.owned.context, context) }
     }
 
     /// The bottom of the fork stack, as a worker that has forked nothing.
@@ -173,6 +191,7 @@ impl OwnedMemory {
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
                 hosts: Cell::new(false),
+                purse: Purse::new(),
                 room: Cell::new(0),
                 husks: Cell::new(0),
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
@@ -184,7 +203,7 @@ impl OwnedMemory {
             index,
             registry,
             ring: Ring::new(),
-            running: AtomicPtr::new(std::ptr::null_mut()),
+            running: List::new(),
             serves: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),

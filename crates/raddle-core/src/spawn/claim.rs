@@ -24,6 +24,9 @@
 //! - **K3** The task is freed by the future's parties (`release`) if there is neither `QUEUE` nor
 //!   `RUNNER` nor a pin, otherwise by the last of them to go after `RELEASED`. Only who knows that the
 //!   future's parties are there may pin.
+//! - **K4** When the future's parties have gone and the word is `QUEUED | QUEUE`, nobody but the queue knows the task. So
+//!   whoever has taken it out of the queue is alone with it, until it lists it as running, and again when it has taken
+//!   it off the list: no read-modify-write is needed.
 
 use raddle_sync::atomic::{AtomicU32, Ordering};
 
@@ -90,6 +93,32 @@ impl Claim {
         // ORD: AcqRel: K3, whoever frees has seen what the others did.
         let before = self.0.fetch_and(!QUEUE, Ordering::AcqRel);
         if is_free(before & !QUEUE) { Started::Free } else { Started::No }
+    }
+
+    /// By who took it out of a queue and has seen that the future's parties have gone. True: it has started, and nobody
+    /// else knows it (K4).
+    #[inline]
+    pub(crate) fn start_alone(&self) -> bool {
+        // ORD: Acquire: K3: those who had pinned it have gone.
+        let alone = self.0.load(Ordering::Acquire) == QUEUED | QUEUE;
+        if alone {
+            // ORD: published by the list of running tasks.
+            self.0.store(RUNNING | RUNNER, Ordering::Relaxed);
+        }
+        alone
+    }
+
+    /// As `finish`, by the runner that started it alone and has taken it off the list (K4). False: it was killed, or is known
+    /// to others.
+    #[inline]
+    pub(crate) fn finish_alone(&self) -> bool {
+        // ORD: a killer's doings are seen by whoever takes the task off the list.
+        let alone = self.0.load(Ordering::Relaxed) == RUNNING | RUNNER;
+        if alone {
+            // ORD: as above.
+            self.0.store(FINISHED, Ordering::Relaxed);
+        }
+        alone
     }
 
     /// By a waiting thread, that leaves the task in its queue.

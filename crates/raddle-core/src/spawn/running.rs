@@ -1,68 +1,84 @@
 //! Which tasks run on a worker, so that `kill_all` finds them and a cycle is seen.
 //!
-//! A list on the worker's stack, innermost task first, behind one word in its region. The word's
-//! lowest bit is a lock that a killer takes for a moment.
+//! A list on the worker's stack, innermost task first, behind one word in its memory. A killer who looks at it says so,
+//! and the worker waits for him before an entry goes. Tasks come and go often and killers seldom, so the
+//! killer runs the heavy fence for both (see `raddle_sync::fence`).
+//!
+//! | step | worker                    | killer                    |
+//! |------|---------------------------|---------------------------|
+//! | 1    | takes an entry off         | stores `watched`          |
+//! | 2    | *light fence*             | *heavy fence*             |
+//! | 3    | waits while `watched`     | reads the list            |
 //!
 //! # Invariants
 //!
-//! - **U1** Entries are added and removed by the worker alone, and not while the word is locked.
+//! - **U1** Entries are added and removed by the worker alone, and one that is removed stays where it is until no killer
+//!   looks who may have found it: so by the table, as one of the two sees the other.
 //! - **U2** A task in the list is running: its runner has not left (`RUNNER` in `claim`), so it is alive.
 
 use std::ptr::{self, NonNull};
 
-use raddle_sync::atomic::{AtomicPtr, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+use raddle_sync::fence::{heavy, light, process_wide};
 use raddle_sync::spin::Backoff;
 
 use crate::job::TaskHeader;
 
+/// The tasks that run on a worker.
+#[derive(Debug)]
+pub(crate) struct List {
+    innermost: AtomicPtr<Running>,
+    /// A killer looks at it.
+    watched: AtomicBool,
+}
+
 /// One running task.
 #[derive(Debug)]
-#[repr(align(8))]
 pub(crate) struct Running {
     task: NonNull<TaskHeader>,
     outer: *mut Running,
 }
 
-fn is_locked(word: *mut Running) -> bool {
-    word.addr() & 1 != 0
-}
+impl List {
+    pub(crate) fn new() -> List {
+        List { innermost: AtomicPtr::new(ptr::null_mut()), watched: AtomicBool::new(false) }
+    }
 
-impl Running {
     /// Lists `task` while `body` runs, which must not unwind.
-    pub(crate) fn scope<R>(
-        list: &AtomicPtr<Running>,
-        task: NonNull<TaskHeader>,
-        body: impl FnOnce() -> R,
-    ) -> R {
-        let mut entry = Running { task, outer: ptr::null_mut() };
-        let me = &raw mut entry;
-        // ORD: own word, but for a killer's lock.
-        let outer = list.load(Ordering::Relaxed).map_addr(|addr| addr & !1);
-        // SAFETY: not listed yet.
-        unsafe { (*me).outer = outer };
-        if outer.is_null() {
-            // ORD: Release pairs with the Acquire of a killer's lock. An empty list is not locked.
-            list.store(me, Ordering::Release);
-        } else {
-            Running::replace(list, outer, me);
-        }
+    #[inline]
+    pub(crate) fn with<R>(&self, task: NonNull<TaskHeader>, body: impl FnOnce() -> R) -> R {
+        // ORD: the worker's own word.
+        let outer = self.innermost.load(Ordering::Relaxed);
+        let mut entry = Running { task, outer };
+        // ORD: Release pairs with the Acquire in `for_each`: the entry is complete, and its task has started.
+        self.innermost.store(&raw mut entry, Ordering::Release);
         let result = body();
-        Running::replace(list, me, outer);
+        // ORD: Release as above, for the outer entry.
+        self.innermost.store(outer, Ordering::Release);
+        if process_wide() {
+            light()
+        } else {
+            fence(Ordering::SeqCst)
+        } // U1
+        // ORD: Acquire pairs with the Release in `for_each`: the killer is done with the entry, and its task.
+        if self.watched.load(Ordering::Acquire) {
+            self.outwait();
+        }
         result
     }
 
-    /// Changes the word from one entry to another when it is not locked (U1).
-    fn replace(list: &AtomicPtr<Running>, from: *mut Running, to: *mut Running) {
+    #[cold]
+    fn outwait(&self) {
         let mut backoff = Backoff::new();
-        // ORD: Release: the entry is complete. Acquire: the killer is done with it.
-        while list.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // ORD: as in `with`.
+        while self.watched.load(Ordering::Acquire) {
             backoff.spin();
         }
     }
 
     /// Worker itself: whether `task` is in the list.
-    pub(crate) fn contains(list: &AtomicPtr<Running>, task: NonNull<TaskHeader>) -> bool {
-        let mut entry = list.load(Ordering::Relaxed).map_addr(|addr| addr & !1);
+    pub(crate) fn contains(&self, task: NonNull<TaskHeader>) -> bool {
+        let mut entry = self.innermost.load(Ordering::Relaxed);
         // SAFETY: entries are on this thread's own stack, below this frame.
         while let Some(running) = unsafe { entry.as_ref() } {
             if running.task == task {
@@ -74,31 +90,25 @@ impl Running {
     }
 
     /// Killer: shows each task of the list to `visit` while the list stands still.
-    pub(crate) fn for_each(list: &AtomicPtr<Running>, mut visit: impl FnMut(NonNull<TaskHeader>)) {
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(NonNull<TaskHeader>)) {
+        // ORD: a hint: what begins to run now may be missed.
+        if self.innermost.load(Ordering::Relaxed).is_null() {
+            return;
+        }
         let mut backoff = Backoff::new();
-        let first = loop {
-            let first = list.load(Ordering::Relaxed);
-            if first.is_null() {
-                return;
-            }
-            let locked = first.map_addr(|addr| addr | 1);
-            // ORD: Acquire pairs with the Release of the worker's store.
-            if !is_locked(first)
-                && list
-                    .compare_exchange(first, locked, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
-                break first;
-            }
+        // ORD: Acquire pairs with the Release of the killer before.
+        while self.watched.swap(true, Ordering::Acquire) {
             backoff.spin();
-        };
-        let mut entry = first;
-        // SAFETY: U1: the entries stay while the word is locked.
+        }
+        heavy(); // U1
+        // ORD: Acquire pairs with the Release in `with`.
+        let mut entry = self.innermost.load(Ordering::Acquire);
+        // SAFETY: U1: the entries stay while the list is watched.
         while let Some(running) = unsafe { entry.as_ref() } {
             visit(running.task);
             entry = running.outer;
         }
-        // ORD: Release pairs with the Acquire of `replace`.
-        list.store(first, Ordering::Release);
+        // ORD: Release pairs with the Acquire in `with`.
+        self.watched.store(false, Ordering::Release);
     }
 }

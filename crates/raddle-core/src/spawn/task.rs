@@ -1,6 +1,6 @@
 //! A spawned task: the node of a future, and what a queue holds, in one allocation.
 
-use std::mem::{ManuallyDrop, offset_of};
+use std::mem::{ManuallyDrop, needs_drop, offset_of};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
@@ -13,12 +13,12 @@ use crate::future::state::{Outcome as Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
-use crate::local::{self, Context, Frame, Restore};
+use crate::local::{self, Context, Frame};
+use crate::memory;
 use crate::panics::discard;
 use crate::pool::{self, Pool, PoolRef, Registry, Worker};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
 use crate::spawn::hooks::{Outcome, TaskId};
-use crate::spawn::running::Running;
 
 /// Runs `f` on a pool and returns the future of its result.
 ///
@@ -114,7 +114,7 @@ where
     T: Send + 'static,
 {
     let id = if registry.config.hooks.any() { pool::next_task_id(registry) } else { 0 };
-    let task = NonNull::from(Box::leak(Box::new(Task::<F, T> {
+    let task = memory::allocate(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
         body: UnsafeCell::new(Body::of(f)),
         header: TaskHeader::new(Task::<F, T>::TASK),
@@ -122,7 +122,7 @@ where
         id: TaskId(id),
         home: registry.gate.home(),
         context: ManuallyDrop::new(local::capture()),
-    })));
+    });
     let node = NodeRef::headed(task.cast());
     // SAFETY: a fresh node whose value is a `T`, which interrupts come to.
     let future = unsafe { Future::pending(node, Some(node)) };
@@ -182,21 +182,25 @@ where
         let this = unsafe { task.as_ref() };
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
+        if this.head.state.is_dropped() && this.claim.start_alone() {
+            // SAFETY: started.
+            return unsafe { Self::execute(task, worker, true) };
+        }
         match this.claim.start_queued() {
             // SAFETY: started.
-            Started::Yes => unsafe { Self::execute(task, worker) },
+            Started::Yes => unsafe { Self::execute(task, worker, false) },
             Started::No => {}
             // SAFETY: K3.
-            Started::Free => drop(unsafe { Box::from_raw(task.as_ptr()) }),
+            Started::Free => unsafe { memory::free(task) },
         }
     }
 
-    /// Runs a task that was started.
+    /// Runs a task that was started, `alone` or not (K4).
     ///
     /// # Safety
     ///
     /// By who started it, on its worker.
-    unsafe fn execute(task: NonNull<Self>, worker: &Worker) {
+    unsafe fn execute(task: NonNull<Self>, worker: &Worker, alone: bool) {
         // SAFETY: `RUNNER` holds it until `finish`.
         let this = unsafe { task.as_ref() };
         let hooks = &worker.registry().config.hooks;
@@ -205,11 +209,11 @@ where
         let memory = worker.memory();
         // SAFETY: K1, as the closure.
         let context = unsafe { this.take_context() };
-        let result = Running::scope(&memory.running, Self::header_of(task), || {
+        let result = memory.running.with(Self::header_of(task), || {
             let entered = context.enter();
             let frame = context.frame(&this.claim);
             // SAFETY: X1: this frame's, and put back before it goes.
-            let restore = unsafe { Restore::after(frame.word()) };
+            let restore = unsafe { memory.restore_after(frame.word()) };
             let result = match hooks.before_start(this.id) {
                 Ok(()) => panic::catch_unwind(AssertUnwindSafe(closure)),
                 Err(payload) => {
@@ -221,18 +225,24 @@ where
             drop(entered);
             result.map_err(Failure::panicked)
         });
-        discard(context);
-        if this.claim.finish() {
+        drop(context);
+        let alone = alone && this.claim.finish_alone();
+        if alone || this.claim.finish() {
             let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Panicked };
             hooks.after_finish(this.id, outcome);
-            // SAFETY: K2; the closure is gone.
-            unsafe { Self::resolve(task, result) };
+            if alone && result.is_ok() && !needs_drop::<T>() {
+                // SAFETY: K4.
+                unsafe { memory::free(task) };
+            } else {
+                // SAFETY: K2; the closure is gone.
+                unsafe { Self::resolve(task, result) };
+            }
         } else {
             hooks.after_finish(this.id, Outcome::Killed);
             discard(result);
             if this.claim.runner_leaves() {
                 // SAFETY: K3.
-                drop(unsafe { Box::from_raw(task.as_ptr()) });
+                unsafe { memory::free(task) };
             }
         }
     }
@@ -317,7 +327,7 @@ where
         // SAFETY: the consumer's share is used here.
         if unsafe { task.as_ref() }.claim.release() {
             // SAFETY: K3.
-            drop(unsafe { Box::from_raw(task.as_ptr()) });
+            unsafe { memory::free(task) };
         }
     }
 
@@ -352,7 +362,7 @@ where
         // SAFETY: pinned.
         if unsafe { task.as_ref() }.claim.unpin() {
             // SAFETY: K3.
-            drop(unsafe { Box::from_raw(task.as_ptr()) });
+            unsafe { memory::free(task) };
         }
     }
 
@@ -388,7 +398,7 @@ where
                 let within = Frame::current_claim();
                 // On this very thread, or as a fork of the task on another.
                 let own = within.is_some_and(|claim| std::ptr::eq(claim, &this.claim));
-                if own || Running::contains(&memory.running, header) {
+                if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
                 if memory.has_room() {
@@ -436,7 +446,7 @@ where
         }
         let _strand = strand::enter_foreign();
         // SAFETY: started.
-        let run = || local::outside(|| unsafe { Self::execute(task, worker) });
+        let run = || local::outside(|| unsafe { Self::execute(task, worker, false) });
         walk::fresh(run);
         if unqueued {
             memory.settle();

@@ -8,7 +8,7 @@
 //! | `threes`    | three threads of the same, at random (shuttle)                        |
 //!
 //! Whatever a model makes (values, closures, handlers, signals) holds a [`Token`], and at the end as many
-//! have gone as there were. So for nodes: see `future::ledger`, which also tells a use after the free and a
+//! have gone as there were. So for nodes: see `ledger`, which also tells a use after the free and a
 //! second free.
 
 #[cfg(raddle_loom)]
@@ -25,12 +25,12 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use crate::future::handle::{Now, Repr};
-use crate::future::ledger;
-use crate::future::memory;
 use crate::future::node::{self, Head, VTable};
 use crate::future::state::{Attach, State};
 use crate::future::then::attach;
 use crate::future::{Failure, FailureKind, Future, Interrupt, Promise};
+use crate::ledger;
+use crate::memory;
 use crate::models::Tally;
 
 /// How many tokens there were, and how many have gone.

@@ -1,9 +1,9 @@
-//! Where nodes come from and go to.
+//! Where nodes and tasks come from and go to.
 //!
-//! Nodes are small, of few sizes, and made and freed at a rate at which the system's allocator is most of
-//! the cost of an operation. So each thread keeps a few free blocks of each size for the next node. What
+//! They are small, of few sizes, and made and freed at a rate at which the system's allocator is most of
+//! the cost of an operation. So each thread keeps a few free blocks of each size for the next one. What
 //! is over the limit, or of an unusual size, is the allocator's. With `--cfg raddle_plain_memory` all are, so that tools
-//! that watch the allocator see every node.
+//! that watch the allocator see every node. Under models `ledger` stands in for this.
 //!
 //! # Invariants
 //!
@@ -15,8 +15,8 @@ use std::ptr::{self, NonNull};
 
 /// How many blocks of a size a thread keeps.
 const LIMIT: usize = 256;
-/// Sizes in words, from two to this many.
-const CLASSES: usize = 9;
+/// Sizes in words, from two to fewer than this many.
+const CLASSES: usize = 17;
 
 /// A free block.
 struct Block {
