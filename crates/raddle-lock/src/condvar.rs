@@ -17,8 +17,9 @@ use crate::wait_result::WaitResult;
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::const_fn;
 use raddle_sync::sync::{Mutex, MutexGuard as BucketGuard};
+use raddle_sync::time::Instant;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A condition variable of four bytes, for the guards of [`Mutex`](crate::Mutex).
 ///
@@ -74,7 +75,7 @@ impl Waiter {
         if mutex.is_held() {
             mutex.queue_for(self.node); // C3
         } else {
-            Node::signal(self.node, WAKE);
+            Node::signal(self.node, WAKE).unpark();
         }
     }
 }
@@ -186,12 +187,13 @@ impl Condvar {
     }
 
     fn sleep(&self, mutex: &Core, deadline: Option<Instant>) -> WaitResult {
+        mutex.assert_held();
         let node = Node::new();
         let mut bucket = self.bucket();
         bucket.push(Waiter { address: self.address(), node: &node, mutex });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(bucket);
-        mutex.release();
+        mutex.release::<false>();
         count(Count::Parks);
         let notified = node.sleep_until(deadline) != WAITING || !self.leave(&node);
         match node.moved.get() {

@@ -15,6 +15,7 @@
 //! the contender, who waits for the 0 that follows; and with that 0 (Release, Acquire) comes the freed
 //! word. So if the word still names X, X is asleep, busy or on its way to the slow release: the
 //! contender may sleep until X wakes it.
+//! A signal handler that releases a lock of its own in between leaves `releasing` as it has found it.
 //! **L3** The slow release, and all that contenders do with a thin lock, is under the lock of the
 //! address's bucket ([`pending`](crate::pending)).
 //!
@@ -36,11 +37,13 @@
 //! then the mode `FULL`: whoever cleared `READY` ran a barrier before the mode became `FULL`, and an owner
 //! that sets `READY` later does so by a read-modify-write of the same word, and so sees the flag.
 
+use crate::core::Patience;
+use crate::spin::Moment;
 use crate::stats::{Count, count};
 use raddle_sync::atomic::{AtomicU32, Ordering, fence as full_fence};
-use raddle_sync::spin::Backoff;
-use raddle_sync::{fence, hint};
-use std::time::{Duration, Instant};
+use raddle_sync::fence;
+use raddle_sync::time::Instant;
+use std::time::Duration;
 
 /// The owner of this slot may release by the light fence.
 pub(crate) const READY: u32 = 1;
@@ -138,9 +141,11 @@ pub(crate) fn prepare(owner: u32) -> bool {
     light
 }
 
-/// Makes sure of L2 for `owner`, until [`disarm`]. The caller does not hold any lock of ours.
+/// Makes sure of L2 for `owner`, until [`disarm`]. The caller does not hold any lock of ours. False if that would take
+/// longer than until `deadline`; then there is nothing to take back.
 #[cold]
-pub(crate) fn arm(owner: u32) {
+#[must_use]
+pub(crate) fn arm(owner: u32, deadline: Option<Instant>) -> bool {
     let slot = of(owner);
     // ORD: Acquire: having seen `READY` cleared by `leave` the mode is `LEAVING` at least (L4).
     let before = slot.flag.fetch_add(ONE, Ordering::AcqRel);
@@ -152,24 +157,15 @@ pub(crate) fn arm(owner: u32) {
     } else {
         full_fence(Ordering::SeqCst); // the other half is in `Core::release_slow`
     }
-    let mut backoff = Backoff::new();
+    let mut moment = Moment::default();
     // ORD: Acquire pairs with the Release in `Core::release`: the freed word (L2).
     while slot.releasing.load(Ordering::Acquire) != 0 {
-        if backoff.is_completed() {
-            pause();
+        if !moment.pass(true, Patience::Until(deadline)) {
+            disarm(owner);
+            return false;
         }
-        backoff.spin();
     }
-}
-
-/// The owner has lost its processor between two instructions. Giving ours away does not help it where
-/// the scheduler goes by priority, so this sleeps.
-fn pause() {
-    if cfg!(any(raddle_loom, raddle_shuttle)) {
-        hint::spin_loop();
-    } else {
-        std::thread::sleep(Duration::from_micros(50));
-    }
+    true
 }
 
 /// Flags `owner`, which is the caller: for [`disarm`] to take back.
