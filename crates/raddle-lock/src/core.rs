@@ -331,15 +331,8 @@ impl Core {
                     0 => self.release_fat(entry, seen, fair),
                     levels => entry.levels.store(levels - 1, Ordering::Relaxed), // E5
                 }
-                strand::with_local(|local| {
-                    if owner == local.token_or_zero() {
-                        // SAFETY: the level is released, and with the last one the name is gone from the lock.
-                        unsafe { local.unhold() };
-                    } else {
-                        // SAFETY: as above. A fat lock is among the others, of whichever strand.
-                        unsafe { local.let_go_of(owner, 0) };
-                    }
-                });
+                // SAFETY: the level is released, and with the last one the name is gone from the lock.
+                strand::with_local(|local| unsafe { local.unhold_of(owner) });
             }
         }
     }

@@ -31,7 +31,7 @@ mod local;
 pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 pub use foreign::{ForeignStrand, enter_foreign};
-pub use local::{Local, Release};
+pub use local::{Local, Release, highest};
 
 use std::fmt;
 use std::num::NonZeroU16;

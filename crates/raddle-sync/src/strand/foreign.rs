@@ -123,9 +123,7 @@ impl Local {
             kept.set(0);
         }
         let token = ended.token;
-        if ended.holds.fast != [0, 0] {
-            self.lost.borrow_mut().push(ended);
-        }
+        self.lost.borrow_mut().push(ended);
         abandon::report(id(token), holds);
     }
 }

@@ -29,6 +29,16 @@ crate::lazy_static! {
     static NEXT_TOKEN: AtomicU32 = AtomicU32::new(1 << 16);
 }
 
+crate::lazy_static! {
+    /// The largest id that was ever given out.
+    static HIGHEST: AtomicU32 = AtomicU32::new(0);
+}
+
+/// The largest id that any strand has had. What a strand does under its id comes after this is as large.
+pub fn highest() -> u32 {
+    HIGHEST.load(Ordering::Relaxed)
+}
+
 /// What a strand holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holds {
@@ -91,7 +101,7 @@ pub struct Local {
     /// Strands beneath this one that hold something, or whose names are not among `ids`; deepest last. Not
     /// dropped, so that the thread-local needs no destructor: `thread_ends` empties it.
     pub(super) beneath: RefCell<ManuallyDrop<Vec<Saved>>>,
-    /// Strands that were abandoned on this thread and hold something fast. Never freed: their guards may turn up.
+    /// Strands that were abandoned on this thread. Never freed: their guards may turn up.
     pub(super) lost: RefCell<ManuallyDrop<Vec<Saved>>>,
 }
 
@@ -272,6 +282,52 @@ impl Local {
         Release::Last // of a strand that was abandoned, and held nothing twice
     }
 
+    /// Takes one [`hold`](Local::hold) back of the strand named `owner`: the running one, one beneath it, or one that was
+    /// abandoned on this thread.
+    ///
+    /// # Safety
+    ///
+    /// As that of [`unhold`](Local::unhold).
+    #[inline]
+    pub unsafe fn unhold_of(&self, owner: u32) {
+        if owner == self.token.get() {
+            // SAFETY: the contract of this function.
+            unsafe { self.unhold() };
+        } else {
+            self.unhold_other(owner);
+        }
+    }
+
+    #[cold]
+    fn unhold_other(&self, owner: u32) {
+        for list in [&self.beneath, &self.lost] {
+            if let Some(saved) = list.borrow_mut().iter_mut().find(|saved| saved.token == owner) {
+                saved.holds.others = saved.holds.others.wrapping_sub(1);
+                return;
+            }
+        }
+    }
+
+    /// The names of the strand that runs and of those beneath it, as far as they have any.
+    pub fn names(&self) -> Vec<u32> {
+        let mut names = vec![self.token()];
+        names.extend(self.beneath.borrow().iter().map(|saved| saved.token));
+        let depth = self.depth.get().min(KEPT as u32);
+        names.extend((0..depth).map(|depth| self.kept(depth)));
+        names.retain(|&name| name != 0);
+        names
+    }
+
+    /// What `which` makes of the id of a strand that runs on this thread, has done so or lies beneath, of the first of
+    /// which it makes something; the running one is asked first.
+    pub fn find_name<T>(&self, which: impl Fn(u32) -> Option<T>) -> Option<T> {
+        let named = |name: u32| if (1..=0xFFFF).contains(&name) { which(name) } else { None };
+        named(self.token.get())
+            .or_else(|| self.ids.iter().find_map(|id| named(id.get())))
+            .or_else(|| self.beneath.borrow().iter().find_map(|saved| named(saved.token)))
+            .or_else(|| self.lost.borrow().iter().find_map(|saved| named(saved.token)))
+    }
+
     /// How many things the running strand holds.
     pub fn holds(&self) -> u32 {
         self.holding().count()
@@ -319,6 +375,8 @@ impl Local {
             DISPENSER.take().filter(|&id| AT_THREAD_END.try_with(|_| ()).is_ok() || refuse(id))
         {
             let token = u32::from(id.get());
+            // ORD: `Relaxed`: whoever looks at what this strand shows has a fence, or a barrier, for that already.
+            HIGHEST.fetch_max(token, Ordering::Relaxed);
             self.token.set(token);
             if let Some(kept) = self.ids.get(self.depth.get() as usize) {
                 kept.set(token);
