@@ -2,7 +2,7 @@
 
 use crate::core::{Core, Found, Patience, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
-use crate::queue::{Node, WAITING};
+use crate::queue::{List, Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};
 use raddle_sync::atomic::{AtomicU32, Ordering};
@@ -94,14 +94,19 @@ impl Core {
         notified
     }
 
-    /// Puts a strand that waits elsewhere into this lock's queue. The caller holds the lock.
-    pub(crate) fn queue_for(&self, node: *const Node) {
+    /// Puts strands that wait elsewhere into this lock's queue. The caller holds the lock.
+    pub(crate) fn queue_for(&self, mut nodes: List) {
+        if nodes.is_empty() {
+            return;
+        }
         let entry = self.inflate_held();
         let mut inner = entry.inner.lock();
-        // SAFETY: not signalled, so alive (Q2).
-        unsafe { &*node }.moved.set(Some(entry));
         entry.clean.store(0, Ordering::Relaxed); // E6
-        inner.lock.push_back(node);
+        while let Some(node) = nodes.pop_front() {
+            // SAFETY: not signalled, so alive (Q2).
+            unsafe { &*node }.moved.set(Some(entry));
+            inner.lock.push_back(node);
+        }
         entry.update(Ordering::Relaxed, |state| state | QUEUED);
     }
 

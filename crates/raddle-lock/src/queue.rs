@@ -29,6 +29,9 @@ pub(crate) struct Node {
     /// The entry of the lock in whose queue a notification has put it. Written before the signal, read
     /// after it.
     pub(crate) moved: Cell<Option<&'static Entry>>,
+    /// Others that were notified with it and want the same mutex: it puts them into the mutex's queue when it has
+    /// that. Written before the signal, read after it.
+    pub(crate) others: Cell<List>,
     signal: AtomicU32,
     parker: &'static Parker,
 }
@@ -39,6 +42,7 @@ impl Node {
             next: Cell::new(ptr::null()),
             for_notice: Cell::new(false),
             moved: Cell::new(None),
+            others: Cell::new(List::new()),
             signal: AtomicU32::new(WAITING),
             parker: parker::current(),
         }
@@ -101,6 +105,12 @@ pub(crate) struct List {
 // SAFETY: the nodes are only touched by whoever holds the lock that guards the list (Q1), and are alive
 // for as long as they are in it (Q2), whichever thread that is.
 unsafe impl Send for List {}
+
+impl Default for List {
+    fn default() -> List {
+        List::new()
+    }
+}
 
 impl List {
     pub(crate) const fn new() -> List {
