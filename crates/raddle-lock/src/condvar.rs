@@ -6,19 +6,21 @@
 //! **C1** The word and the queue are changed under the bucket's lock.
 //! **C2** A waiter is in the queue before it releases the mutex. A notifier that has held the mutex since
 //! then sees the word not 0; so the look at the word alone, which costs no lock, loses nobody.
-//! **C3** A notifier that holds the waiter's mutex does not wake the waiter, who could only wait for the
-//! mutex, but puts it into the mutex's queue.
+//! **C3** A notifier that holds the waiters' mutex does not wake them, who could only wait for the mutex, but puts them into
+//! the mutex's queue. One that does not hold it wakes the first, who does that when it has the mutex. So there is
+//! one more awake at a time.
 
 use crate::core::{Core, keeping_guards};
 use crate::mutex::MutexGuard;
-use crate::queue::{Node, WAITING, WAKE};
+use crate::queue::{List, Node, WAITING, WAKE};
 use crate::stats::{Count, count};
 use crate::wait_result::WaitResult;
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::const_fn;
 use raddle_sync::sync::{Mutex, MutexGuard as BucketGuard};
+use raddle_sync::time::Instant;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A condition variable of four bytes, for the guards of [`Mutex`](crate::Mutex).
 ///
@@ -66,16 +68,17 @@ raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
 }
 
-impl Waiter {
-    /// Ends the wait of one that has been taken out of its bucket.
-    fn notify(&self) {
-        // SAFETY: borrowed by the waiter, who stays until it is signalled (Q2).
-        let mutex = unsafe { &*self.mutex };
-        if mutex.is_held() {
-            mutex.queue_for(self.node); // C3
-        } else {
-            Node::signal(self.node, WAKE);
-        }
+/// Ends the waits of some that have been taken out of their bucket, and want the same mutex (C3).
+fn notify(mutex: *const Core, mut nodes: List) {
+    // SAFETY: borrowed by the waiters, who stay until they are signalled (Q2).
+    let mutex = unsafe { &*mutex };
+    if mutex.is_held() {
+        return mutex.queue_for(nodes);
+    }
+    if let Some(first) = nodes.pop_front() {
+        // SAFETY: not signalled, so alive (Q2).
+        unsafe { &*first }.others.set(nodes);
+        Node::signal(first, WAKE).unpark();
     }
 }
 
@@ -163,7 +166,9 @@ impl Condvar {
         let waiter = bucket.remove(at);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         drop(bucket);
-        waiter.notify();
+        let mut node = List::new();
+        node.push_back(waiter.node);
+        notify(waiter.mutex, node);
         true
     }
 
@@ -177,27 +182,40 @@ impl Condvar {
         let address = self.address();
         let (woken, others) = bucket.drain(..).partition(|waiter| waiter.address == address);
         *bucket = others;
-        let woken: Vec<Waiter> = woken;
+        let mut woken: Vec<Waiter> = woken;
         self.waiting.store(0, Ordering::Relaxed); // C1
         drop(bucket);
         let count = woken.len();
-        woken.iter().for_each(Waiter::notify);
+        // One mutex, mostly.
+        while let Some(mutex) = woken.first().map(|waiter| waiter.mutex) {
+            let mut nodes = List::new();
+            woken.retain(|waiter| {
+                let other = !std::ptr::eq(waiter.mutex, mutex);
+                if !other {
+                    nodes.push_back(waiter.node);
+                }
+                other
+            });
+            notify(mutex, nodes);
+        }
         count
     }
 
     fn sleep(&self, mutex: &Core, deadline: Option<Instant>) -> WaitResult {
+        mutex.assert_held();
         let node = Node::new();
         let mut bucket = self.bucket();
         bucket.push(Waiter { address: self.address(), node: &node, mutex });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(bucket);
-        mutex.release();
+        mutex.release::<false>();
         count(Count::Parks);
         let notified = node.sleep_until(deadline) != WAITING || !self.leave(&node);
         match node.moved.get() {
             Some(entry) => keeping_guards(|| mutex.resume(entry, &node)),
             None => mutex.acquire_back(),
         }
+        mutex.queue_for(node.others.take());
         WaitResult::new(notified)
     }
 

@@ -3,13 +3,13 @@
 use crate::pending;
 use crate::queue::Node;
 use crate::slot::{self, READY};
-use crate::spin::Spin;
+use crate::spin::{Moment, Spin};
 use crate::table;
-use crate::word::{self, FREE, LEVEL, LEVELS, MAX_OWNER, View, view};
+use crate::word::{self, FREE, MAX_OWNER, View, view};
 use raddle_sync::atomic::{AtomicU32, Ordering};
-use raddle_sync::strand::{self, Local};
-use raddle_sync::{const_fn, fence, hint};
-use std::time::Instant;
+use raddle_sync::strand::{self, Local, Release};
+use raddle_sync::time::Instant;
+use raddle_sync::{const_fn, fence};
 
 /// A word and its protocol; the states are in [`word`], [`slot`] and [`entry`](crate::entry).
 pub(crate) struct Core {
@@ -23,6 +23,18 @@ pub(crate) enum Patience {
     Try,
     /// For ever, or until then.
     Until(Option<Instant>),
+    /// For ever, and without a panic: there is a guard already.
+    Back,
+}
+
+impl Patience {
+    /// When it ends, if ever.
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Patience::Until(deadline) => deadline,
+            Patience::Try | Patience::Back => None,
+        }
+    }
 }
 
 /// What came of an attempt to take a lock.
@@ -31,6 +43,15 @@ pub(crate) enum Gain {
     Nothing,
     Thin,
     Fat,
+}
+
+/// What came of a look for the entry of a thin lock.
+pub(crate) enum Found<R> {
+    Entry(R),
+    /// The lock is not thin, or not that owner's, any more.
+    Changed,
+    /// The deadline has passed.
+    Late,
 }
 
 /// Calls what takes a lock for which there is a guard already. Ends the process if it panics.
@@ -70,7 +91,18 @@ impl Core {
     /// Takes back a lock for which there is a guard already. The guard must not live on without the lock, so a
     /// panic does not get further than this: it ends the process.
     pub(crate) fn acquire_back(&self) {
-        keeping_guards(|| self.acquire::<false>());
+        keeping_guards(|| {
+            if !strand::with_local(|local| self.acquire_now::<false>(local)) {
+                self.acquire_slow(false, Patience::Back);
+            }
+        });
+    }
+
+    /// Panics unless the strand that runs holds the lock: one that lets go of it, to take it back, must be the one whose
+    /// guard it is.
+    #[inline]
+    pub(crate) fn assert_held(&self) {
+        assert!(self.is_held(), "this guard belongs to a strand beneath the one that runs");
     }
 
     /// Takes the lock if that needs no waiting.
@@ -79,7 +111,7 @@ impl Core {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free if strand::with_local(|local| self.acquire_now::<RE>(local)) => true,
-            View::Thin { owner, .. } if !RE || owner != strand::token() => false,
+            View::Thin { owner } if !RE || owner != strand::token() => false,
             _ => self.acquire_slow(RE, Patience::Try),
         }
     }
@@ -112,7 +144,7 @@ impl Core {
         let taken =
             self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
-            local.hold();
+            local.hold_fast(self.address());
         }
         taken
     }
@@ -120,15 +152,12 @@ impl Core {
     /// `seen` is not free: this strand's own thin lock once more, or a fat one that nobody has.
     #[inline]
     fn acquire_again<const RE: bool>(&self, seen: u32, me: u32, local: &Local) -> bool {
-        if RE && seen & !(LEVELS * LEVEL) == me && seen < LEVELS * LEVEL {
-            self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
-            local.add_irregular();
-            local.hold();
+        // The word says that the lock is this strand's, so that what is written down of it is true.
+        if RE && seen == me && local.again(self.address()) {
             return true;
         }
         if word::is_fat(seen) && self.take_fat(seen, me) {
-            local.add_irregular();
-            local.hold();
+            local.hold_slow(self.address());
             return true;
         }
         false
@@ -140,6 +169,7 @@ impl Core {
     pub(crate) fn acquire_slow(&self, reentrant: bool, patience: Patience) -> bool {
         let me = strand::token();
         let mut spin = Spin::default();
+        let mut moment = Moment::default();
         let gain = loop {
             let seen = self.word.load(Ordering::Acquire);
             match view(seen) {
@@ -155,15 +185,13 @@ impl Core {
                         break Gain::Fat;
                     }
                 }
-                View::Thin { owner, .. } if owner == me => {
+                View::Thin { owner } if owner == me => {
                     return self.acquire_own(reentrant, patience);
                 }
-                View::Thin { owner, .. } => {
-                    let Patience::Until(deadline) = patience else {
-                        return false;
-                    };
+                View::Thin { .. } if matches!(patience, Patience::Try) => return false,
+                View::Thin { owner } => {
                     if !spin.spin() {
-                        if let Some(gain) = self.sleep_thin(owner, me, deadline) {
+                        if let Some(gain) = self.sleep_thin(owner, me, patience) {
                             break gain;
                         }
                     }
@@ -175,17 +203,18 @@ impl Core {
                     if let Some(gain) = self.acquire_fat(seen, me, patience) {
                         break gain;
                     }
-                    hint::spin_loop(); // Its last holder is about to change the word.
+                    // Its last holder is about to change the word, and until then still has the lock.
+                    let unchanged = self.word.load(Ordering::Acquire) == seen;
+                    if !moment.pass(unchanged, patience) {
+                        return false;
+                    }
                 }
             }
         };
         strand::with_local(|local| match gain {
             Gain::Nothing => {}
-            Gain::Thin => local.hold(),
-            Gain::Fat => {
-                local.hold();
-                local.add_irregular();
-            }
+            Gain::Thin => local.hold_fast(self.address()),
+            Gain::Fat => local.hold_slow(self.address()),
         });
         gain != Gain::Nothing
     }
@@ -194,63 +223,70 @@ impl Core {
     fn acquire_own(&self, reentrant: bool, patience: Patience) -> bool {
         if !reentrant {
             assert!(
-                !matches!(patience, Patience::Until(_)),
+                matches!(patience, Patience::Try),
                 "this lock is held by the strand that wants it: it is not re-entrant, and waiting \
                  would hang"
             );
             return false;
         }
-        let seen = self.word.load(Ordering::Acquire);
-        match view(seen) {
-            View::Thin { levels, .. } if levels < LEVELS => {
-                self.word.store(seen + LEVEL, Ordering::Relaxed); // L1
-            }
-            _ => {
-                let entry = self.inflate_held();
-                let levels = entry.levels.load(Ordering::Relaxed);
-                let levels = levels.checked_add(1).expect("a lock taken too often by its owner");
-                entry.levels.store(levels, Ordering::Relaxed); // E5
-            }
+        let thin = !word::is_fat(self.word.load(Ordering::Relaxed));
+        let address = self.address();
+        if thin
+            && strand::with_local(|local| local.again(address) || local.again_from_others(address))
+        {
+            return true;
         }
-        strand::with_local(|local| {
-            local.add_irregular();
-            local.hold();
-        });
+        let entry = self.inflate_held();
+        let levels = entry.levels.load(Ordering::Relaxed);
+        let levels = levels.checked_add(1).expect("a lock taken too often by its owner");
+        entry.levels.store(levels, Ordering::Relaxed); // E5
+        strand::with_local(Local::hold);
         true
     }
 
-    /// Releases one level of the lock, which this strand holds.
+    /// Releases one level of the lock, which this strand holds. `RE`: there may be several.
     #[inline]
-    pub(crate) fn release(&self) {
-        let done = strand::with_local(|local| {
-            if local.irregular() != 0 {
-                return false;
+    pub(crate) fn release<const RE: bool>(&self) {
+        if !self.release_now::<RE>() {
+            self.release_slow(false);
+        }
+    }
+
+    /// The fast path: thin, taken by this strand and written down, and nobody has flagged it.
+    #[inline(always)]
+    fn release_now<const RE: bool>(&self) -> bool {
+        strand::with_local(|local| {
+            // SAFETY: below the word becomes free, or the lock is held again.
+            match unsafe { local.let_go::<RE>(self.address()) } {
+                Release::Level => return true,
+                Release::Unknown => return false,
+                Release::Last => {}
             }
-            // All that this thread holds are thin locks of this strand's, taken once.
             let slot = slot::of(local.token_or_zero());
+            // Not 0 if this is a signal handler that interrupts another release, which then goes on.
+            let outer = slot.releasing.load(Ordering::Relaxed);
             slot.releasing.store(1, Ordering::Relaxed);
             // ORD: Dekker with `slot::arm`, whose half is the heavy fence (L2).
             fence::light();
             if slot.flag.load(Ordering::Relaxed) != READY {
-                slot.releasing.store(0, Ordering::Relaxed);
+                slot.releasing.store(outer, Ordering::Relaxed);
+                local.hold();
                 return false;
             }
             // ORD: Release pairs with the Acquire in `acquire_now` and others that take a free lock.
             self.word.store(FREE, Ordering::Release); // L1
             // ORD: Release pairs with the Acquire in `slot::arm`: the freed word (L2).
-            slot.releasing.store(0, Ordering::Release);
-            // SAFETY: the word is free, so this strand's name is not in it.
-            unsafe { local.unhold() };
+            slot.releasing.store(outer, Ordering::Release);
             true
-        });
-        if !done {
-            self.release_slow(false);
-        }
+        })
     }
 
     /// As [`release`](Core::release), to whoever waits longest.
-    pub(crate) fn release_fair(&self) {
-        self.release_slow(true);
+    pub(crate) fn release_fair<const RE: bool>(&self) {
+        // Where nobody has flagged this strand nobody waits.
+        if !self.release_now::<RE>() {
+            self.release_slow(true);
+        }
     }
 
     /// Whether somebody sleeps for this lock, which this strand holds.
@@ -261,7 +297,7 @@ impl Core {
                 let state = table::entry(seen & word::INDEX).state.load(Ordering::Relaxed);
                 state & crate::entry::QUEUED != 0
             }
-            View::Thin { owner, .. } => {
+            View::Thin { owner } => {
                 slot::of(owner).flag.load(Ordering::Relaxed) > READY
                     && pending::bucket(self.address()).find().is_some()
             }
@@ -274,18 +310,20 @@ impl Core {
     #[inline(never)]
     pub(crate) fn release_slow(&self, fair: bool) {
         let seen = self.word.load(Ordering::Acquire);
+        let address = self.address();
         match view(seen) {
             View::Free | View::Hashed => panic!("this lock is not held, so it cannot be unlocked"),
-            View::Thin { levels: 1.., .. } => {
-                self.word.store(seen - LEVEL, Ordering::Relaxed); // L1
-                // SAFETY: for this level one was added.
-                strand::with_local(|local| unsafe { local.remove_irregular() });
+            View::Thin { owner } => {
+                // SAFETY: it is let go of right below.
+                let release =
+                    strand::with_local(|local| unsafe { local.let_go_of(owner, address) });
+                if release != Release::Level {
+                    self.release_thin(owner, fair);
+                }
             }
-            View::Thin { owner, .. } => self.release_thin(owner, fair),
             View::Fat => {
                 let entry = table::entry(seen & word::INDEX);
-                // SAFETY: as above.
-                strand::with_local(|local| unsafe { local.remove_irregular() });
+                let owner = entry.owner.load(Ordering::Relaxed); // E5
                 match entry.levels.load(Ordering::Relaxed) {
                     0 if entry.clean.load(Ordering::Relaxed) != 0
                         && !fair
@@ -293,10 +331,10 @@ impl Core {
                     0 => self.release_fat(entry, seen, fair),
                     levels => entry.levels.store(levels - 1, Ordering::Relaxed), // E5
                 }
+                // SAFETY: the level is released, and with the last one the name is gone from the lock.
+                strand::with_local(|local| unsafe { local.unhold_of(owner) });
             }
         }
-        // SAFETY: the level is released, and with the last one the strand's name is gone from the lock.
-        strand::with_local(|local| unsafe { local.unhold() });
     }
 
     /// The last level of a thin lock. Nothing of `self` is touched once it is free.
@@ -307,6 +345,7 @@ impl Core {
             flag = slot.flag.load(Ordering::Relaxed);
         }
         if flag <= READY {
+            let outer = slot.releasing.load(Ordering::Relaxed); // as in `release_now`
             let clean = if flag == READY {
                 slot.releasing.store(1, Ordering::Relaxed);
                 fence::light(); // ORD: as in `release`
@@ -318,7 +357,7 @@ impl Core {
             if clean {
                 self.word.store(FREE, Ordering::Release); // ORD: as in `release`; L1
             }
-            slot.releasing.store(0, Ordering::Release); // ORD: as in `release`
+            slot.releasing.store(outer, Ordering::Release); // ORD: as in `release`
             if clean {
                 return;
             }
@@ -336,40 +375,50 @@ impl Core {
 
     /// Goes to sleep for a thin lock; `None` if it has changed hands meanwhile, so that one should look
     /// again.
-    fn sleep_thin(&self, owner: u32, me: u32, deadline: Option<Instant>) -> Option<Gain> {
+    fn sleep_thin(&self, owner: u32, me: u32, patience: Patience) -> Option<Gain> {
         let node = Node::new();
-        let entry = self.with_pending(owner, |entry| {
+        let queued = self.with_pending(owner, patience.deadline(), |entry| {
             let mut inner = entry.inner.lock();
             entry.update(Ordering::Relaxed, |state| state | crate::entry::QUEUED);
             inner.lock.push_back(&node);
             entry
-        })?;
-        slot::note_contention();
-        Some(self.wait_turn(entry, &node, me, deadline))
+        });
+        match queued {
+            Found::Entry(entry) => {
+                slot::note_contention();
+                Some(self.wait_turn(entry, &node, me, patience))
+            }
+            Found::Changed => None,
+            Found::Late => Some(Gain::Nothing),
+        }
     }
 
     /// Makes sure that `owner` will find an entry for this lock, and calls `f` with it under the bucket's
-    /// lock; `None` if the lock is not thin or not that owner's.
+    /// lock.
     pub(crate) fn with_pending<R>(
         &self,
         owner: u32,
+        deadline: Option<Instant>,
         f: impl FnOnce(&'static crate::entry::Entry) -> R,
-    ) -> Option<R> {
+    ) -> Found<R> {
         let named = |core: &Core| match view(core.word.load(Ordering::Acquire)) {
-            View::Thin { owner, .. } => owner,
+            View::Thin { owner } => owner,
             _ => 0,
         };
         let mut bucket = pending::bucket(self.address());
         if let Some(pending) = bucket.find().filter(|pending| pending.armed == owner) {
             let entry = pending.entry;
-            return (named(self) == owner).then(|| f(entry)); // P2
+            // P2
+            return if named(self) == owner { Found::Entry(f(entry)) } else { Found::Changed };
         }
         drop(bucket);
-        slot::arm(owner);
+        if !slot::arm(owner, deadline) {
+            return Found::Late;
+        }
         let mut bucket = pending::bucket(self.address());
         if named(self) != owner {
             slot::disarm(owner);
-            return None;
+            return Found::Changed;
         }
         let entry = match bucket.find() {
             Some(pending) => {
@@ -382,7 +431,7 @@ impl Core {
                 entry
             }
         };
-        Some(f(entry))
+        Found::Entry(f(entry))
     }
 
     /// The name under which the lock waits in buckets.
@@ -415,7 +464,7 @@ impl Core {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free | View::Hashed => None,
-            View::Thin { owner, .. } => Some(owner),
+            View::Thin { owner } => Some(owner),
             View::Fat => {
                 let owner = table::entry(seen & word::INDEX).owner.load(Ordering::Relaxed);
                 Some(owner).filter(|&owner| owner != 0)

@@ -7,13 +7,15 @@
 //!
 //! **D1** No false alarm. An edge from `a` to `b` counts if `a` saw `b` hold the lock *after* `b` had
 //! registered, and both still are. A registered strand sleeps; asleep it releases nothing; so `b` holds the
-//! lock still.
+//! lock still. A wait that ends by itself, at a deadline, is not registered, nor is a strand while it runs the hook.
+//! **D2** A panic of the hook's is caught, and passed on when the strand has left the lock's queue (Q2).
 
-use crate::core::Core;
+use crate::core::{Core, Patience};
 use crate::queue::Node;
+use raddle_sync::time::Instant;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A circle of strands that wait for each other's locks; see [`set_deadlock_hook`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +63,11 @@ impl fmt::Display for Deadlock {
 
 #[cfg(all(any(debug_assertions, feature = "deadlock"), not(any(raddle_loom, raddle_shuttle))))]
 mod detector {
-    use super::Instant;
-    use super::{Core, Deadlock, DeadlockHook, Node, Wait};
+    use super::{Core, Deadlock, DeadlockHook, Instant, Node, Panic, Patience, Wait};
     use crate::queue::WAITING;
     use std::collections::HashMap;
+    use std::io::Write;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
@@ -95,32 +98,62 @@ mod detector {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn sleep(core: &Core, node: &Node, deadline: Option<Instant>, me: u32) -> u32 {
-        let mut registered = false;
-        let signal = loop {
-            let look = Instant::now() + INTERVAL;
-            let last = deadline.is_some_and(|deadline| deadline <= look);
-            let signal = node.sleep_until(if last { deadline } else { Some(look) });
-            if signal != WAITING || last {
-                break signal;
+    pub(crate) fn sleep(
+        core: &Core,
+        node: &Node,
+        until: Option<Instant>,
+        me: u32,
+        patience: Patience,
+    ) -> Result<u32, Panic> {
+        if until.is_some() || patience.deadline().is_some() {
+            return Ok(node.sleep_until(until)); // D1
+        }
+        let mut registered = Registered { me, told: false };
+        loop {
+            let signal = node.sleep_until(Some(Instant::now() + INTERVAL));
+            if signal != WAITING {
+                return Ok(signal);
             }
-            if let Some(deadlock) = look_round(core, me) {
-                let hook = locked(&HOOK).clone();
-                match hook {
-                    Some(hook) => hook(&deadlock),
-                    None => eprintln!("raddle: {deadlock}"),
+            if let Some(deadlock) = look_round(core, me, registered.told) {
+                registered.told = true;
+                unregister(me);
+                // D2. Where there is a guard already nobody may unwind, so the panic ends here.
+                match catch_unwind(AssertUnwindSafe(|| tell(&deadlock))) {
+                    Err(panic) if !matches!(patience, Patience::Back) => return Err(panic),
+                    _ => {}
                 }
             }
-            registered = true;
-        };
-        if registered {
-            locked(&REGISTRY).edges.get_or_insert_default().remove(&me);
         }
-        signal
+    }
+
+    /// Says that a deadlock was found. Standard error may be closed, which is no reason to panic.
+    fn tell(deadlock: &Deadlock) {
+        let hook = locked(&HOOK).clone();
+        match hook {
+            Some(hook) => hook(deadlock),
+            None => _ = writeln!(std::io::stderr(), "raddle: {deadlock}"),
+        }
+    }
+
+    /// A strand that may be in the registry.
+    struct Registered {
+        me: u32,
+        /// Has been part of a deadlock that it told of.
+        told: bool,
+    }
+
+    impl Drop for Registered {
+        fn drop(&mut self) {
+            unregister(self.me);
+        }
+    }
+
+    fn unregister(me: u32) {
+        locked(&REGISTRY).edges.get_or_insert_default().remove(&me);
     }
 
     /// Registers, or looks again; a deadlock that was not reported yet.
-    fn look_round(core: &Core, me: u32) -> Option<Deadlock> {
+    fn look_round(core: &Core, me: u32, told: bool) -> Option<Deadlock> {
         let name = std::thread::current().name().map(str::to_owned);
         let mut registry = locked(&REGISTRY);
         registry.step += 1;
@@ -131,7 +164,7 @@ mod detector {
             holder: None,
             since: now,
             seen: now,
-            reported: false,
+            reported: told,
         });
         edge.holder = core.holder();
         edge.seen = now;
@@ -176,9 +209,18 @@ pub(crate) use detector::sleep;
     any(debug_assertions, feature = "deadlock"),
     not(any(raddle_loom, raddle_shuttle))
 )))]
-pub(crate) fn sleep(_core: &Core, node: &Node, deadline: Option<Instant>, _me: u32) -> u32 {
-    node.sleep_until(deadline)
+pub(crate) fn sleep(
+    _core: &Core,
+    node: &Node,
+    until: Option<Instant>,
+    _me: u32,
+    _patience: Patience,
+) -> Result<u32, Panic> {
+    Ok(node.sleep_until(until))
 }
+
+/// What a hook has panicked with.
+type Panic = Box<dyn Any + Send>;
 
 /// What [`set_deadlock_hook`] takes.
 pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
@@ -188,7 +230,14 @@ pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 ///
 /// Where the detector is not built, in release builds without the feature `deadlock`, this does nothing.
 ///
-/// The hook runs on one of the threads that hang.
+/// The hook runs on one of the threads that hang. If it panics, that strand stops waiting and the panic comes out of
+/// its `lock()`, so that the others may go on; but not out of what takes a lock back ([`Condvar::wait`] and
+/// [`MutexGuard::unlocked`], for instance), which goes on waiting.
+///
+/// A wait with a time limit is never part of a report, for it ends by itself.
+///
+/// [`Condvar::wait`]: crate::Condvar::wait
+/// [`MutexGuard::unlocked`]: crate::MutexGuard::unlocked
 ///
 /// ```
 /// use std::sync::Arc;

@@ -49,7 +49,7 @@ use crate::fat::Armed;
 use crate::queue::List;
 use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use raddle_sync::sync::Mutex;
-use std::time::Instant;
+use raddle_sync::time::Instant;
 
 pub(crate) const LOCKED: u32 = 1;
 pub(crate) const QUEUED: u32 = 2;
@@ -188,6 +188,9 @@ impl Entry {
             return true;
         }
         let holder = armed.holder();
+        if self.owner.load(Ordering::Relaxed) > crate::word::MAX_OWNER {
+            return true; // Without an id, so without a slot: its hold is not clean.
+        }
         if holder == 0 || self.owner.load(Ordering::Relaxed) != holder {
             return false;
         }

@@ -1,6 +1,7 @@
 //! Fat locks: taking one, waiting for it, releasing it.
 
 use crate::core::{Core, Gain, Patience};
+use crate::deadlock;
 use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN};
 use crate::pending;
 use crate::queue::{HAND_OFF, Node, WAITING, WAKE};
@@ -10,8 +11,10 @@ use crate::stats::{Count, count};
 use crate::table;
 use crate::word::{self, FREE, GENERATIONS};
 use raddle_sync::atomic::Ordering;
-use raddle_sync::{fence, hint};
-use std::time::{Duration, Instant};
+use raddle_sync::fence;
+use raddle_sync::time::Instant;
+use std::panic::resume_unwind;
+use std::time::Duration;
 
 /// How long the first in the queue sleeps that has lost to those who run.
 const LAZINESS: Duration = Duration::from_micros(60);
@@ -45,6 +48,7 @@ impl Core {
     pub(crate) fn release_clean(&self, entry: &Entry, seen: u32) -> bool {
         let owner = entry.owner.load(Ordering::Relaxed);
         let slot = slot::of(owner);
+        let outer = slot.releasing.load(Ordering::Relaxed); // as in `Core::release_now`
         slot.releasing.store(1, Ordering::Relaxed);
         fence::light(); // ORD: Dekker with `slot::arm` (L2)
         entry.clean.store(0, Ordering::Relaxed);
@@ -54,7 +58,7 @@ impl Core {
             // ORD: Release pairs with the Acquires that take the lock.
             entry.state.store(seen & GENERATIONS, Ordering::Release); // E6
         }
-        slot.releasing.store(0, Ordering::Release); // ORD: as in `Core::release`
+        slot.releasing.store(outer, Ordering::Release); // ORD: as in `Core::release`
         if !free && slot.flag.load(Ordering::Relaxed) & READY == 0 {
             slot::prepare(owner);
         }
@@ -89,14 +93,16 @@ impl Core {
                 Patience::Try => return Some(Gain::Nothing),
                 // Where others wait, who have been there longer, a spin would only slow down the one that
                 // has the lock.
-                Patience::Until(_) if state & (QUEUED | WOKEN) == 0 && spin.spin() => {}
-                Patience::Until(_) => break,
+                _ if state & (QUEUED | WOKEN) == 0 && spin.spin() => {}
+                _ => break,
             }
         }
-        let Patience::Until(deadline) = patience else { unreachable!("returned above") };
         let node = Node::new();
         let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
-        let mut armed = Armed::new(if sticky { entry.owner.load(Ordering::Relaxed) } else { 0 });
+        let holder = if sticky { entry.owner.load(Ordering::Relaxed) } else { 0 };
+        let Some(mut armed) = Armed::new(holder, patience.deadline()) else {
+            return Some(Gain::Nothing);
+        };
         let mut inner = entry.inner.lock();
         loop {
             match entry.take(generation, false) {
@@ -105,11 +111,7 @@ impl Core {
                     return self.confirm(entry, seen, me).then_some(Gain::Fat);
                 }
                 Err(state) if is_stale(state, generation) => return None,
-                Err(_) if sticky && !entry.is_fair_game(&mut armed) => {
-                    drop(inner);
-                    hint::spin_loop();
-                    return None;
-                }
+                Err(_) if sticky && !entry.is_fair_game(&mut armed) => return None,
                 Err(state) => {
                     // ORD: `Relaxed`: under `inner`, as is whoever acts on the bit (E3).
                     let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -130,7 +132,7 @@ impl Core {
         inner.lock.push_back(&node);
         drop(inner);
         drop(armed);
-        Some(self.wait_turn(entry, &node, me, deadline))
+        Some(self.wait_turn(entry, &node, me, patience))
     }
 
     /// Sleeps in an entry's queue until the lock is this strand's, or the deadline is past.
@@ -139,10 +141,10 @@ impl Core {
         entry: &'static Entry,
         node: &Node,
         me: u32,
-        deadline: Option<Instant>,
+        patience: Patience,
     ) -> Gain {
         count(Count::Parks);
-        let gain = self.wait_in_queue(entry, node, me, deadline);
+        let gain = self.wait_in_queue(entry, node, me, patience);
         if gain == Gain::Fat {
             entry.owner.store(me, Ordering::Relaxed); // E5
             entry.turn();
@@ -155,8 +157,9 @@ impl Core {
         entry: &'static Entry,
         node: &Node,
         me: u32,
-        deadline: Option<Instant>,
+        patience: Patience,
     ) -> Gain {
+        let deadline = patience.deadline();
         // What this strand has set in the state: nothing, `LAZY` or `WANT`.
         let mut mark = 0;
         loop {
@@ -165,7 +168,16 @@ impl Core {
                 (Some(lazily), Some(deadline)) => Some(lazily.min(deadline)),
                 (lazily, deadline) => lazily.or(deadline),
             };
-            match self.sleep(node, early, me) {
+            let signal = match deadlock::sleep(self, node, early, me, patience) {
+                Ok(signal) => signal,
+                Err(panic) => match self.give_up(entry, node, mark) {
+                    // In the queue no more, so that the panic may pass (Q2).
+                    Some(Gain::Nothing) => resume_unwind(panic),
+                    Some(gain) => return gain,
+                    None => continue,
+                },
+            };
+            match signal {
                 HAND_OFF => return Gain::Fat,
                 WAKE => {}
                 _ if early == deadline => {
@@ -238,7 +250,7 @@ impl Core {
             _ => debug_assert_eq!(node.signalled(), WAITING),
         }
         let removed = inner.lock.remove(node);
-        debug_assert!(removed, "not signalled, so in the queue");
+        debug_assert!(removed, "not signalled, so in the queue (Q4)");
         if mark != 0 {
             entry.update(Ordering::Relaxed, |state| state & !mark);
             // E4: nobody may have been woken because of us.
@@ -296,10 +308,6 @@ impl Core {
             self.deflate(entry);
         }
     }
-
-    fn sleep(&self, node: &Node, deadline: Option<Instant>, me: u32) -> u32 {
-        crate::deadlock::sleep(self, node, deadline, me)
-    }
 }
 
 /// The moment of a `LAZY` strand is over: makes it the one awake, which now wants the lock. False if it has
@@ -320,12 +328,12 @@ pub(crate) struct Armed(u32);
 
 impl Armed {
     /// Flags `holder`, if it can be: 0 is nobody, and strands without an id have no slot.
-    fn new(holder: u32) -> Armed {
+    /// `None` if the deadline passes meanwhile.
+    fn new(holder: u32, deadline: Option<Instant>) -> Option<Armed> {
         if !(1..=word::MAX_OWNER).contains(&holder) {
-            return Armed(0);
+            return Some(Armed(0));
         }
-        slot::arm(holder);
-        Armed(holder)
+        slot::arm(holder, deadline).then_some(Armed(holder))
     }
 
     /// Whom it flags, or 0.
@@ -397,14 +405,16 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
         // `WANT` and `LAZY` are of the first, and change under `inner` while it is in the queue.
         if fair || entry.state.load(Ordering::Relaxed) & WANT != 0 {
             entry.update(Ordering::Relaxed, |state| state & !clear);
-            drop(inner);
+            let parker = Node::signal(first, HAND_OFF);
+            drop(inner); // Q4
             count(Count::HandOffs);
-            Node::signal(first, HAND_OFF);
+            parker.unpark();
         } else {
             clear |= LOCKED;
             entry.update(success, |state| (state & !clear) | WOKEN);
-            drop(inner);
-            Node::signal(first, WAKE);
+            let parker = Node::signal(first, WAKE);
+            drop(inner); // Q4
+            parker.unpark();
         }
         return false;
     }

@@ -5,10 +5,11 @@ use crate::wait_result::WaitResult;
 use crate::word;
 use raddle_sync::atomic::Ordering;
 use raddle_sync::const_fn;
+use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Four bytes that make an object a monitor: a re-entrant lock, a place to wait for notifications, and
 /// an identity hash. After .NET's object header and its thin locks (dotnet/runtime #79519).
@@ -207,7 +208,7 @@ impl<'a> HeaderGuard<'a> {
 
     /// Unlocks one level; the last one hands the lock to whoever has waited longest.
     pub fn unlock_fair(this: Self) {
-        this.header.core.release_fair();
+        this.header.core.release_fair::<true>();
         std::mem::forget(this);
     }
 }
@@ -215,7 +216,7 @@ impl<'a> HeaderGuard<'a> {
 impl Drop for HeaderGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.header.core.release();
+        self.header.core.release::<true>();
     }
 }
 

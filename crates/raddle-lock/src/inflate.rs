@@ -36,18 +36,18 @@ impl Core {
     /// The entry of a lock that this strand holds; made, if it is thin.
     pub(crate) fn inflate_held(&self) -> &'static Entry {
         let seen = self.word.load(Ordering::Acquire);
-        let View::Thin { owner, levels } = view(seen) else {
+        let View::Thin { owner } = view(seen) else {
             return table::entry(seen & word::INDEX);
         };
+        let levels = strand::with_local(|local| local.forget(self.address()));
+        let levels = u32::try_from(levels).expect("a lock taken too often by its owner");
         let mut bucket = pending::bucket(self.address());
         if bucket.find().is_none() {
             // Nobody has flagged the owner for this lock; `adopt` takes the flag away.
             bucket.leave(table::take(), owner);
             slot::arm_quietly(owner);
         }
-        let entry = self.adopt(&mut bucket, owner, levels);
-        strand::with_local(|local| local.add_irregular());
-        entry
+        self.adopt(&mut bucket, owner, levels)
     }
 
     /// Gives a thin lock, held by `owner` who calls this, the entry that waits for it.

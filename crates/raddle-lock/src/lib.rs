@@ -13,8 +13,10 @@
 //! |---|---|---|
 //! | a value that one strand at a time may change | [`Mutex`], with [`Condvar`] | 4 + the value, 4 |
 //! | a value whose owner comes back in | [`ReentrantLock`] | 4 + the value |
+//! | a value that is read often and written seldom | [`RwLock`] | 4 + the value |
+//! | a value that is made when it is first asked for | [`OnceLock`], [`LazyLock`] | 4 + the value |
 //! | an object of a language: monitor and identity hash | [`ObjectHeader`] | 4 |
-//! | code that is written for the traits of `lock_api` | [`RawThinLock`] | 4 |
+//! | code that is written for the traits of `lock_api` | `RawThinLock`, `RawRwLock` | 4 |
 //!
 //! None of them needs a pool, none allocates until it is fought for, and all know their owner:
 //!
@@ -75,10 +77,12 @@ mod header;
 mod inflate;
 mod monitor;
 mod mutex;
+mod once;
 mod pending;
 mod queue;
 mod raw;
 mod reentrant;
+mod rw;
 mod slot;
 mod spin;
 mod stats;
@@ -90,8 +94,15 @@ pub use condvar::Condvar;
 pub use deadlock::{Deadlock, DeadlockHook, Wait, set_deadlock_hook};
 pub use header::{HeaderGuard, ObjectHeader};
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
+pub use once::{LazyLock, OnceLock};
 pub use raddle_sync::strand::{AbandonHook, Abandoned, set_abandon_hook};
 pub use raw::RawThinLock;
 pub use reentrant::{ReentrantLock, ReentrantLockGuard};
+#[cfg(not(raddle_loom))]
+pub use rw::RawRwLock;
+pub use rw::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard,
+};
 pub use stats::{LockStats, stats};
 pub use wait_result::WaitResult;

@@ -1,13 +1,13 @@
 //! Waiting for notifications, and identity hashes: what else an entry is for.
 
-use crate::core::{Core, keeping_guards};
+use crate::core::{Core, Found, Patience, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
-use crate::queue::{Node, WAITING};
+use crate::queue::{List, Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::strand;
-use std::time::Instant;
+use raddle_sync::time::Instant;
 
 impl Core {
     /// Releases the lock with all its levels, waits for a notification, takes it back. False if the
@@ -32,7 +32,7 @@ impl Core {
         self.release_fat(entry, self.word.load(Ordering::Acquire), false);
         let notified = node.sleep_until(deadline) != WAITING || self.leave_notice(entry, &node);
         // Notified, it has become one of those who want the lock; else it has just made itself one.
-        keeping_guards(|| self.wait_turn(entry, &node, me, None));
+        keeping_guards(|| self.wait_turn(entry, &node, me, Patience::Back));
         entry.levels.store(levels, Ordering::Relaxed);
         notified
     }
@@ -56,8 +56,7 @@ impl Core {
         if before & LOCKED != 0 {
             inner.lock.push_back(node);
         } else {
-            drop(inner);
-            Node::signal(node, crate::queue::HAND_OFF); // to ourselves
+            let _ourselves = Node::signal(node, crate::queue::HAND_OFF);
         }
         false
     }
@@ -95,24 +94,26 @@ impl Core {
         notified
     }
 
-    /// Puts a strand that waits elsewhere into this lock's queue. The caller holds the lock.
-    pub(crate) fn queue_for(&self, node: *const Node) {
+    /// Puts strands that wait elsewhere into this lock's queue. The caller holds the lock.
+    pub(crate) fn queue_for(&self, mut nodes: List) {
+        if nodes.is_empty() {
+            return;
+        }
         let entry = self.inflate_held();
         let mut inner = entry.inner.lock();
-        // SAFETY: not signalled, so alive (Q2).
-        unsafe { &*node }.moved.set(Some(entry));
         entry.clean.store(0, Ordering::Relaxed); // E6
-        inner.lock.push_back(node);
+        while let Some(node) = nodes.pop_front() {
+            // SAFETY: not signalled, so alive (Q2).
+            unsafe { &*node }.moved.set(Some(entry));
+            inner.lock.push_back(node);
+        }
         entry.update(Ordering::Relaxed, |state| state | QUEUED);
     }
 
     /// Takes the lock as one that [`queue_for`](Core::queue_for) has put into its queue.
     pub(crate) fn resume(&self, entry: &'static Entry, node: &Node) {
-        self.wait_turn(entry, node, strand::token(), None);
-        strand::with_local(|local| {
-            local.hold();
-            local.add_irregular();
-        });
+        self.wait_turn(entry, node, strand::token(), Patience::Back);
+        strand::with_local(|local| local.hold_slow(self.address()));
     }
 
     /// The hash of the lock, made on the first call.
@@ -131,11 +132,11 @@ impl Core {
                         return word::identity(hashed);
                     }
                 }
-                View::Thin { owner, .. } if owner == me => {
+                View::Thin { owner } if owner == me => {
                     return hash_of(self.inflate_held());
                 }
-                View::Thin { owner, .. } => {
-                    if let Some(hash) = self.with_pending(owner, hash_of) {
+                View::Thin { owner } => {
+                    if let Found::Entry(hash) = self.with_pending(owner, None, hash_of) {
                         return hash; // The owner will find it when it releases (P2).
                     }
                 }

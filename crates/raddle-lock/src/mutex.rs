@@ -7,10 +7,11 @@
 use crate::core::Core;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::const_fn;
+use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A mutual-exclusion lock: four bytes and the value.
 ///
@@ -213,14 +214,15 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Unlocks, and hands the mutex to whoever has waited longest, if somebody does. Others than they
     /// cannot take it in between. Costs a switch to another thread where a plain drop need not.
     pub fn unlock_fair(this: Self) {
-        this.mutex.core.release_fair();
+        this.mutex.core.release_fair::<false>();
         std::mem::forget(this);
     }
 
     /// Lets whoever has waited longest have the mutex, if somebody waits, and takes it again.
     pub fn bump(this: &mut Self) {
         if this.mutex.core.is_wanted() {
-            this.mutex.core.release_fair();
+            this.mutex.core.assert_held();
+            this.mutex.core.release_fair::<false>();
             this.mutex.core.acquire_back();
         }
     }
@@ -244,7 +246,8 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
                 self.0.acquire_back();
             }
         }
-        this.mutex.core.release();
+        this.mutex.core.assert_held();
+        this.mutex.core.release::<false>();
         let _relock = Relock(&this.mutex.core);
         f()
     }
@@ -281,7 +284,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.core.release();
+        self.mutex.core.release::<false>();
     }
 }
 
@@ -357,7 +360,7 @@ impl<U: ?Sized> DerefMut for MappedMutexGuard<'_, U> {
 impl<U: ?Sized> Drop for MappedMutexGuard<'_, U> {
     #[inline]
     fn drop(&mut self) {
-        self.core.release();
+        self.core.release::<false>();
     }
 }
 

@@ -4,13 +4,15 @@
 //! **Q2** A node in a list is alive: its strand returns only after it was signalled, which is done after
 //! the node was taken out of the list, or after it took the node out itself.
 //! **Q3** Whoever signals touches the node no more afterwards; the parker it then wakes is immortal.
+//! **Q4** A node of a lock's queue is signalled under the lock that guards the list, with which it was taken out. So
+//! under that lock a node is in a list or has its signal: no strand gives up between the two.
 
 use crate::entry::Entry;
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::parker::{self, Parker};
+use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::ptr;
-use std::time::Instant;
 
 /// Not signalled yet.
 pub(crate) const WAITING: u32 = 0;
@@ -27,6 +29,9 @@ pub(crate) struct Node {
     /// The entry of the lock in whose queue a notification has put it. Written before the signal, read
     /// after it.
     pub(crate) moved: Cell<Option<&'static Entry>>,
+    /// Others that were notified with it and want the same mutex: it puts them into the mutex's queue when it has
+    /// that. Written before the signal, read after it.
+    pub(crate) others: Cell<List>,
     signal: AtomicU32,
     parker: &'static Parker,
 }
@@ -37,19 +42,22 @@ impl Node {
             next: Cell::new(ptr::null()),
             for_notice: Cell::new(false),
             moved: Cell::new(None),
+            others: Cell::new(List::new()),
             signal: AtomicU32::new(WAITING),
             parker: parker::current(),
         }
     }
 
-    /// Ends the wait. The caller has taken the node out of its list (Q3).
-    pub(crate) fn signal(node: *const Node, signal: u32) {
+    /// Ends the wait. The caller has taken the node out of its list (Q3), and wakes the result when it has let go of
+    /// its locks.
+    #[must_use]
+    pub(crate) fn signal(node: *const Node, signal: u32) -> &'static Parker {
         // SAFETY: alive until it is signalled (Q2), which happens next and once.
         let this = unsafe { &*node };
         let parker = this.parker;
         // ORD: Release pairs with the Acquire in `signalled`.
         this.signal.store(signal, Ordering::Release);
-        parker.unpark();
+        parker
     }
 
     /// `WAITING`, or how the wait has ended.
@@ -78,7 +86,10 @@ impl Node {
                     if left.is_zero() {
                         return self.signalled();
                     }
-                    self.parker.park_timeout(left);
+                    // The parker's word counts too: models have no clock, but time-outs that expire.
+                    if !self.parker.park_timeout(left) {
+                        return self.signalled();
+                    }
                 }
             }
         }
@@ -94,6 +105,12 @@ pub(crate) struct List {
 // SAFETY: the nodes are only touched by whoever holds the lock that guards the list (Q1), and are alive
 // for as long as they are in it (Q2), whichever thread that is.
 unsafe impl Send for List {}
+
+impl Default for List {
+    fn default() -> List {
+        List::new()
+    }
+}
 
 impl List {
     pub(crate) const fn new() -> List {

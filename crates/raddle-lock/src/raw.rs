@@ -51,7 +51,8 @@ impl fmt::Debug for RawThinLock {
 mod api {
     use super::RawThinLock;
     use lock_api::{GuardNoSend, RawMutex, RawMutexFair, RawMutexTimed};
-    use std::time::{Duration, Instant};
+    use raddle_sync::time::Instant;
+    use std::time::Duration;
 
     // SAFETY: the lock is exclusive: `FREE` becomes an owner's name by one compare-exchange, and only the
     // owner makes it `FREE` again, as a fat lock's `LOCKED` is set and cleared. `GuardNoSend` keeps the
@@ -73,7 +74,7 @@ mod api {
 
         #[inline]
         unsafe fn unlock(&self) {
-            self.core.release();
+            self.core.release::<false>();
         }
 
         #[inline]
@@ -85,12 +86,13 @@ mod api {
     // SAFETY: as above.
     unsafe impl RawMutexFair for RawThinLock {
         unsafe fn unlock_fair(&self) {
-            self.core.release_fair();
+            self.core.release_fair::<false>();
         }
 
         unsafe fn bump(&self) {
             if self.core.is_wanted() {
-                self.core.release_fair();
+                self.core.assert_held();
+                self.core.release_fair::<false>();
                 self.core.acquire_back();
             }
         }

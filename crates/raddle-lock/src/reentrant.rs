@@ -6,10 +6,11 @@
 use crate::core::Core;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::const_fn;
+use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A lock of four bytes, and the value, that the strand which holds it may take again.
 ///
@@ -168,7 +169,7 @@ unsafe impl<T: ?Sized + Sync> Sync for ReentrantLockGuard<'_, T> {}
 impl<T: ?Sized> ReentrantLockGuard<'_, T> {
     /// Unlocks one level; the last one hands the lock to whoever has waited longest.
     pub fn unlock_fair(this: Self) {
-        this.lock.core.release_fair();
+        this.lock.core.release_fair::<true>();
         std::mem::forget(this);
     }
 }
@@ -188,7 +189,7 @@ impl<T: ?Sized> Deref for ReentrantLockGuard<'_, T> {
 impl<T: ?Sized> Drop for ReentrantLockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.core.release();
+        self.lock.core.release::<true>();
     }
 }
 

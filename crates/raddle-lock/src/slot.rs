@@ -15,6 +15,7 @@
 //! the contender, who waits for the 0 that follows; and with that 0 (Release, Acquire) comes the freed
 //! word. So if the word still names X, X is asleep, busy or on its way to the slow release: the
 //! contender may sleep until X wakes it.
+//! A signal handler that releases a lock of its own in between leaves `releasing` as it has found it.
 //! **L3** The slow release, and all that contenders do with a thin lock, is under the lock of the
 //! address's bucket ([`pending`](crate::pending)).
 //!
@@ -36,11 +37,13 @@
 //! then the mode `FULL`: whoever cleared `READY` ran a barrier before the mode became `FULL`, and an owner
 //! that sets `READY` later does so by a read-modify-write of the same word, and so sees the flag.
 
+use crate::core::Patience;
+use crate::spin::Moment;
 use crate::stats::{Count, count};
-use raddle_sync::atomic::{AtomicU32, Ordering, fence as full_fence};
-use raddle_sync::spin::Backoff;
-use raddle_sync::{fence, hint};
-use std::time::{Duration, Instant};
+use raddle_sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence as full_fence};
+use raddle_sync::fence;
+use raddle_sync::time::Instant;
+use std::time::Duration;
 
 /// The owner of this slot may release by the light fence.
 pub(crate) const READY: u32 = 1;
@@ -54,14 +57,33 @@ const SLOTS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 4 } else { 1 <<
 pub(crate) struct Slot {
     pub(crate) flag: AtomicU32,
     pub(crate) releasing: AtomicU32,
+    /// Addresses of readers-writer locks that the strand reads, or 0; see `rw/core.rs`.
+    pub(crate) reads: [AtomicUsize; READS],
 }
+
+/// As many locks a strand can read without being counted.
+const READS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 4 };
 
 impl Slot {
     raddle_sync::const_fn! {
         const fn new() -> Slot {
-            Slot { flag: AtomicU32::new(0), releasing: AtomicU32::new(0) }
+            Slot {
+                flag: AtomicU32::new(0),
+                releasing: AtomicU32::new(0),
+                reads: new_reads(),
+            }
         }
     }
+}
+
+#[cfg(not(raddle_loom))]
+const fn new_reads() -> [AtomicUsize; READS] {
+    [const { AtomicUsize::new(0) }; READS]
+}
+
+#[cfg(raddle_loom)]
+fn new_reads() -> [AtomicUsize; READS] {
+    std::array::from_fn(|_| AtomicUsize::new(0))
 }
 
 /// How thin locks are released.
@@ -138,9 +160,11 @@ pub(crate) fn prepare(owner: u32) -> bool {
     light
 }
 
-/// Makes sure of L2 for `owner`, until [`disarm`]. The caller does not hold any lock of ours.
+/// Makes sure of L2 for `owner`, until [`disarm`]. The caller does not hold any lock of ours. False if that would take
+/// longer than until `deadline`; then there is nothing to take back.
 #[cold]
-pub(crate) fn arm(owner: u32) {
+#[must_use]
+pub(crate) fn arm(owner: u32, deadline: Option<Instant>) -> bool {
     let slot = of(owner);
     // ORD: Acquire: having seen `READY` cleared by `leave` the mode is `LEAVING` at least (L4).
     let before = slot.flag.fetch_add(ONE, Ordering::AcqRel);
@@ -152,24 +176,15 @@ pub(crate) fn arm(owner: u32) {
     } else {
         full_fence(Ordering::SeqCst); // the other half is in `Core::release_slow`
     }
-    let mut backoff = Backoff::new();
+    let mut moment = Moment::default();
     // ORD: Acquire pairs with the Release in `Core::release`: the freed word (L2).
     while slot.releasing.load(Ordering::Acquire) != 0 {
-        if backoff.is_completed() {
-            pause();
+        if !moment.pass(true, Patience::Until(deadline)) {
+            disarm(owner);
+            return false;
         }
-        backoff.spin();
     }
-}
-
-/// The owner has lost its processor between two instructions. Giving ours away does not help it where
-/// the scheduler goes by priority, so this sleeps.
-fn pause() {
-    if cfg!(any(raddle_loom, raddle_shuttle)) {
-        hint::spin_loop();
-    } else {
-        std::thread::sleep(Duration::from_micros(50));
-    }
+    true
 }
 
 /// Flags `owner`, which is the caller: for [`disarm`] to take back.
@@ -273,6 +288,53 @@ pub(crate) fn rejoin() {
     if GLOBAL.mode.compare_exchange(FULL, LIGHT, success, failure).is_ok() {
         count(Count::Switches);
     }
+}
+
+/// Reads that are counted until a lock is read published, at least and at most; and how many nanoseconds of a barrier
+/// make one more. So that readers who count bear about what they save, and the writer who ends that.
+const SELDOM: (u32, u32) = (64, 4096);
+const PER_READ: u32 = 4;
+
+/// How many reads are counted, until one of them lets others publish.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+static COUNTED: AtomicU32 = AtomicU32::new(SELDOM.0);
+
+/// Whether a reader that is counted is to let others be published: each time after so many, if there is a barrier.
+pub(crate) fn may_publish() -> bool {
+    #[cfg(any(raddle_loom, raddle_shuttle))]
+    return true;
+    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    {
+        raddle_sync::thread_local! {
+            static CALLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        }
+        let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
+        calls >= COUNTED.load(Ordering::Relaxed) && fence::process_wide() && {
+            CALLS.with(|calls| calls.set(0));
+            true
+        }
+    }
+}
+
+/// The heavy fence of a writer, and what it takes.
+pub(crate) fn revoke() {
+    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    let begun = Instant::now();
+    fence::heavy();
+    count(Count::Barriers);
+    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    {
+        let took = u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX) / PER_READ;
+        let mean = (COUNTED.load(Ordering::Relaxed) / 8 * 7).saturating_add(took / 8);
+        COUNTED.store(mean.clamp(SELDOM.0, SELDOM.1), Ordering::Relaxed);
+    }
+}
+
+/// Whether `which` is true of one of the cells in which strands are published. All of those who were published before the
+/// caller's heavy fence are asked.
+pub(crate) fn any_read(which: impl Fn(&AtomicUsize) -> bool) -> bool {
+    let highest = raddle_sync::strand::highest().min(SLOTS as u32 - 1);
+    (1..=highest).any(|owner| of(owner).reads.iter().any(&which))
 }
 
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]

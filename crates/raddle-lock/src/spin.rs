@@ -1,6 +1,10 @@
 //! How long a strand spins for a lock before it sleeps.
 
+use crate::core::Patience;
 use raddle_sync::hint;
+use raddle_sync::spin::Backoff;
+use raddle_sync::time::Instant;
+use std::time::Duration;
 
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 /// Looks at the lock, with 1, 2, 4, 8, and then 16 pauses in between. Many looks, because a lock that is
@@ -13,6 +17,46 @@ const LOOKS: u32 = if MODEL {
     20
 };
 const LONGEST: u32 = 4;
+
+/// How often one who only tries looks again at a lock that changes all the time.
+const TRIES: u32 = 8;
+/// How long one sleeps who waits for a step that another is in the middle of. Giving the processor away would not
+/// help that one where the scheduler goes by priority.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Waiting for somebody who is between two instructions, and may have lost its processor there.
+#[derive(Default)]
+pub(crate) struct Moment {
+    backoff: Backoff,
+    tries: u32,
+}
+
+impl Moment {
+    /// Waits a little, if it is `unchanged`; false, at once, if there is no time for that.
+    pub(crate) fn pass(&mut self, unchanged: bool, patience: Patience) -> bool {
+        if !unchanged {
+            self.backoff.reset();
+            self.tries += 1;
+            return !matches!(patience, Patience::Try) || self.tries < TRIES;
+        }
+        let left = match patience {
+            Patience::Try => return false,
+            Patience::Until(Some(deadline)) => deadline.saturating_duration_since(Instant::now()),
+            Patience::Until(None) | Patience::Back => NAP,
+        };
+        if left.is_zero() {
+            return false;
+        }
+        if !self.backoff.is_completed() {
+            self.backoff.spin();
+        } else if cfg!(any(raddle_loom, raddle_shuttle)) {
+            hint::spin_loop();
+        } else {
+            std::thread::sleep(left.min(NAP));
+        }
+        true
+    }
+}
 
 /// A bounded spin of some 270 pauses, a few microseconds: what a sleep and a wake cost.
 ///

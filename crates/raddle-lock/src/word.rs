@@ -1,21 +1,17 @@
 //! The four bytes of a lock, as numbers.
 //!
-//! | tag, bits 31-30 | bits 29-26 | bits 25-22 | bits 21-16 | bits 15-0 | meaning |
-//! |---|---|---|---|---|---|
-//! | 0 | 0 | 0 | 0 | 0 | **free** |
-//! | 0 | 0 | 0 | levels beyond the first | owner, not 0 | **thin**: held |
-//! | 1 | heat (29-28) | hash (27-0) | hash | hash | **hashed**: free, with an identity hash |
-//! | 2 | generation | index (25-0) | index | index | **fat**: see the entry |
+//! | tag, bits 31-30 | bits 29-26 | bits 25-16 | bits 15-0 | meaning |
+//! |---|---|---|---|---|
+//! | 0 | 0 | 0 | 0 | **free** |
+//! | 0 | 0 | 0 | owner, not 0 | **thin**: held; how often is written down with the owner |
+//! | 1 | heat (29-28) | hash (27-0) | hash | **hashed**: free, with an identity hash |
+//! | 2 | generation | index (25-0) | index | **fat**: see the entry |
 
 /// Nobody holds the lock and it has no hash.
 pub(crate) const FREE: u32 = 0;
 
-/// One level of a thin lock that its owner has taken again.
-pub(crate) const LEVEL: u32 = 1 << 16;
-/// How many levels beyond the first a thin lock counts; few under models.
-pub(crate) const LEVELS: u32 = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 63 };
 /// The largest owner a thin lock can name.
-pub(crate) const MAX_OWNER: u32 = LEVEL - 1;
+pub(crate) const MAX_OWNER: u32 = 0xFFFF;
 
 const TAG: u32 = 3 << 30;
 const HASHED: u32 = 1 << 30;
@@ -37,7 +33,7 @@ pub(crate) const GENERATIONS: u32 =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Free,
-    Thin { owner: u32, levels: u32 },
+    Thin { owner: u32 },
     Hashed,
     Fat,
 }
@@ -46,7 +42,7 @@ pub(crate) enum View {
 pub(crate) fn view(word: u32) -> View {
     match word & TAG {
         0 if word == FREE => View::Free,
-        0 => View::Thin { owner: word & MAX_OWNER, levels: word / LEVEL },
+        0 => View::Thin { owner: word & MAX_OWNER },
         HASHED => View::Hashed,
         _ => View::Fat,
     }
@@ -93,8 +89,8 @@ mod tests {
     #[test]
     fn words_are_told_apart() {
         assert_eq!(view(FREE), View::Free);
-        assert_eq!(view(7), View::Thin { owner: 7, levels: 0 });
-        assert_eq!(view(MAX_OWNER + 63 * LEVEL), View::Thin { owner: 0xFFFF, levels: 63 });
+        assert_eq!(view(7), View::Thin { owner: 7 });
+        assert_eq!(view(MAX_OWNER), View::Thin { owner: 0xFFFF });
         assert_eq!(view(hashed(0)), View::Hashed);
         assert_eq!(view(hashed(u32::MAX)), View::Hashed);
         assert_eq!(view(fat(0, 0)), View::Fat);

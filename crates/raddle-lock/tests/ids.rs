@@ -5,7 +5,8 @@
 use raddle_lock::{Mutex, ObjectHeader, stats};
 use raddle_sync::{strand, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
@@ -44,6 +45,23 @@ fn strands_beyond_the_ids_lock_fat_and_know_what_they_hold() {
     }
     assert_eq!(*total.lock(), 8_000);
     assert_eq!(stats().fat_live, 0);
+    // A header that stays fat, held by a strand without an id: who waits for it gives up in time.
+    let hot = ObjectHeader::new();
+    hot.identity_hash();
+    (0..10).for_each(|_| drop(hot.lock()));
+    assert!(hot.is_fat());
+    let (held, given_up) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            assert_eq!(strand::current(), None);
+            let _guard = hot.lock();
+            held.wait();
+            given_up.wait();
+        });
+        held.wait();
+        assert!(hot.try_lock_for(Duration::from_millis(20)).is_none());
+        given_up.wait();
+    });
     while foreign.pop().is_some() {}
     // With ids to be had again, locks are thin again.
     thread::spawn(|| {

@@ -1,15 +1,16 @@
 //! Models of the locks, explored systematically:
 //! `RUSTFLAGS="--cfg raddle_loom" cargo test -p raddle-lock --release --test loom`
 //!
-//! Limits are shrunk: three strand ids, two levels of a thin lock, one entry in a segment, one bucket, no
-//! spinning. Loom reports overlapping accesses to a value, accesses without a happens-before edge, and a
-//! lost wake-up as a deadlock. It has no clock, so a wait with a limit never times out here.
+//! Limits are shrunk: three strand ids, one entry in a segment, one bucket, no spinning. Loom reports overlapping
+//! accesses to a value, accesses without a happens-before edge, and a lost wake-up as a deadlock. It has no clock:
+//! where a model lets time-outs expire, that is one more choice for loom.
 
 #![cfg(raddle_loom)]
 
-use raddle_lock::{Condvar, Mutex, ObjectHeader, ReentrantLock};
+use raddle_lock::{Condvar, Mutex, ObjectHeader, ReentrantLock, RwLock, RwLockUpgradableReadGuard};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::Arc;
+use raddle_sync::time::let_expire;
 use raddle_sync::{strand, thread};
 use std::time::Duration;
 
@@ -263,5 +264,208 @@ fn an_id_used_again_does_not_own_what_its_last_strand_released() {
         *mutex.lock() += 1;
         thread.join().unwrap();
         assert_eq!(*mutex.lock(), 3);
+    });
+}
+
+/// Adds one, if the lock is had in time; how often it was.
+fn add_in_time(mutex: &Mutex<i32>) -> i32 {
+    mutex.try_lock_for(Duration::from_secs(1)).map_or(0, |mut value| {
+        *value += 1;
+        1
+    })
+}
+
+#[test]
+fn a_time_out_races_with_the_unlock_that_wakes() {
+    model(2, || {
+        let clock = let_expire(2);
+        let mutex = Arc::new(Mutex::new(0));
+        let other = Arc::clone(&mutex);
+        let thread = thread::spawn(move || add_in_time(&other));
+        *mutex.lock() += 1;
+        let fair = mutex.lock();
+        raddle_lock::MutexGuard::unlock_fair(fair);
+        let added = thread.join().unwrap();
+        assert_eq!(*mutex.lock(), 1 + added);
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn one_that_gives_up_leaves_the_others_their_wake_up() {
+    model(1, || {
+        let clock = let_expire(2);
+        let mutex = Arc::new(Mutex::new(0));
+        let (timed, plain) = (Arc::clone(&mutex), Arc::clone(&mutex));
+        let threads = [
+            thread::spawn(move || add_in_time(&timed)),
+            thread::spawn(move || {
+                *plain.lock() += 1;
+                1
+            }),
+        ];
+        *mutex.lock() += 1;
+        let added: i32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        assert_eq!(*mutex.lock(), 1 + added);
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_that_times_out_takes_the_lock_back() {
+    model(2, || {
+        let clock = let_expire(2);
+        let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(0)));
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let _guard = other.0.lock();
+            // SAFETY: under the lock.
+            other.1.with_mut(|n| unsafe { *n += 1 });
+            other.0.notify_one();
+        });
+        let (header, n) = &*shared;
+        let mut guard = header.lock();
+        // SAFETY: under the lock.
+        if n.with(|n| unsafe { *n }) == 0 {
+            let result = header.wait_for(&mut guard, Duration::from_secs(1));
+            // SAFETY: under the lock.
+            assert!(result.timed_out() || n.with(|n| unsafe { *n }) == 1);
+        }
+        // SAFETY: under the lock.
+        n.with_mut(|n| unsafe { *n += 1 });
+        drop(guard);
+        thread.join().unwrap();
+        // SAFETY: the other thread is done.
+        assert_eq!(n.with(|n| unsafe { *n }), 2);
+        assert!(!header.is_locked() && !header.is_fat());
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn a_condition_that_times_out_loses_no_notification() {
+    model(2, || {
+        let clock = let_expire(2);
+        let shared = Arc::new((Mutex::new(false), Condvar::new()));
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            *other.0.lock() = true;
+            other.1.notify_one()
+        });
+        let mut guard = shared.0.lock();
+        let mut notified = false;
+        while !*guard {
+            notified = shared.1.wait_for(&mut guard, Duration::from_secs(1)).notified();
+        }
+        drop(guard);
+        let woke = thread.join().unwrap();
+        assert!(!notified || woke, "notified by nobody");
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn a_holder_without_an_id_lets_time_outs_and_locks_by() {
+    model(1, || {
+        let shared = Arc::new((ObjectHeader::new(), UnsafeCell::new(0)));
+        shared.0.identity_hash();
+        (0..5).for_each(|_| drop(shared.0.lock()));
+        assert!(shared.0.is_fat());
+        let guards: Vec<_> = std::iter::from_fn(|| {
+            let guard = strand::enter_foreign();
+            strand::current().map(|_| guard)
+        })
+        .collect();
+        let add = |shared: &(ObjectHeader, UnsafeCell<i32>)| {
+            let _guard = shared.0.lock();
+            // SAFETY: under the lock.
+            shared.1.with_mut(|n| unsafe { *n += 1 });
+        };
+        let other = Arc::clone(&shared);
+        let thread = thread::spawn(move || add(&other));
+        add(&shared);
+        thread.join().unwrap();
+        guards.into_iter().rev().for_each(drop);
+        // SAFETY: the other thread is done.
+        assert_eq!(shared.1.with(|n| unsafe { *n }), 2);
+    });
+}
+
+#[test]
+fn a_published_reader_and_a_writer_exclude_each_other() {
+    model(2, || {
+        let lock = Arc::new(RwLock::new(0));
+        drop(lock.read()); // counted; from now on readers are published
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || *other.write() += 1);
+        let first = *lock.read();
+        let second = *lock.read();
+        assert!(first <= second);
+        thread.join().unwrap();
+        assert_eq!(*lock.read(), 1);
+    });
+}
+
+#[test]
+fn two_writers_and_a_reader_lose_nothing() {
+    model(1, || {
+        let lock = Arc::new(RwLock::new(0));
+        drop(lock.read());
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || *lock.write() += 1)
+            })
+            .collect();
+        assert!(*lock.read() <= 2);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(*lock.read(), 2);
+    });
+}
+
+#[test]
+fn a_writer_that_gives_up_lets_the_others_in() {
+    model(2, || {
+        let clock = let_expire(2);
+        let lock = Arc::new(RwLock::new(0));
+        drop(lock.read());
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || {
+            other.try_write_for(Duration::from_secs(1)).map_or(0, |mut value| {
+                *value += 1;
+                1
+            })
+        });
+        let outer = lock.read();
+        let inner = lock.read();
+        assert_eq!(*outer, *inner);
+        drop(outer);
+        drop(inner);
+        *lock.write() += 1;
+        let added = thread.join().unwrap();
+        assert_eq!(*lock.read(), 1 + added);
+        clock.join().unwrap();
+    });
+}
+
+#[test]
+fn an_upgrade_waits_for_published_readers() {
+    model(2, || {
+        let lock = Arc::new(RwLock::new(0));
+        drop(lock.read());
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || {
+            let guard = other.upgradable_read();
+            let before = *guard;
+            let mut guard = RwLockUpgradableReadGuard::upgrade(guard);
+            assert_eq!(*guard, before);
+            *guard += 1;
+        });
+        assert!(*lock.read() <= 1);
+        *lock.write() += 1;
+        thread.join().unwrap();
+        assert_eq!(*lock.read(), 2);
     });
 }

@@ -5,6 +5,7 @@
 use raddle_lock::{Condvar, Mutex, MutexGuard, ObjectHeader};
 use raddle_sync::sync::Arc;
 use raddle_sync::{strand, thread};
+use std::time::Duration;
 
 #[test]
 fn many_strands_lose_no_increment() {
@@ -119,5 +120,48 @@ fn a_bounded_queue_passes_everything_on() {
             assert!(shared.0.lock().is_empty());
         },
         1_000,
+    );
+}
+
+#[test]
+fn timed_and_other_locks_lose_no_increment() {
+    shuttle::check_random(
+        || {
+            const THREADS: usize = 4;
+            let shared = Arc::new((Mutex::new(0), ObjectHeader::new()));
+            let threads: Vec<_> = (0..THREADS)
+                .map(|n| {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || {
+                        let mut added = 0;
+                        for round in 0..3 {
+                            let limit = Duration::from_micros(60 * (n as u64 + 1));
+                            let guard = match n {
+                                0 => Some(shared.0.lock()),
+                                _ => shared.0.try_lock_for(limit),
+                            };
+                            if let Some(mut value) = guard {
+                                let before = *value;
+                                thread::yield_now();
+                                *value = before + 1;
+                                added += 1;
+                                if (n + round) % 2 == 0 {
+                                    MutexGuard::unlock_fair(value);
+                                }
+                            }
+                            if let Some(_guard) = shared.1.try_lock_for(limit) {
+                                let _again = shared.1.lock();
+                                thread::yield_now();
+                            }
+                        }
+                        added
+                    })
+                })
+                .collect();
+            let added: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!(*shared.0.lock(), added);
+            assert!(!shared.1.is_locked());
+        },
+        3_000,
     );
 }

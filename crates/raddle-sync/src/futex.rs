@@ -9,7 +9,7 @@
 //!
 //! On Linux these are the futex system calls. WakeAffinity, and under the model checkers, they are a
 //! table of mutexes and condition variables, hashed by address. Under loom a time limit
-//! never expires; under shuttle it may at any time.
+//! expires where the model says that it may ([`time::let_expire`](crate::time)); under shuttle it may at any time.
 
 use crate::atomic::AtomicU32;
 use std::time::Duration;

@@ -28,7 +28,7 @@
 //!
 //! Loom's primitives cannot be built in a `const`; [`const_fn!`], [`lazy_static!`] and
 //! [`thread_local!`](crate::thread_local) hide that difference. Neither checker has a clock. Under
-//! loom a wait with a time limit never times out; under shuttle it may at any time, and [`time::Instant`] goes on by a step
+//! loom a wait with a time limit times out where a model lets it (`time::let_expire`); under shuttle it may at any time, and [`time::Instant`] goes on by a step
 //! whenever it is read.
 
 mod macros;

@@ -1,10 +1,48 @@
 //! The clock: under shuttle one that goes on by a step each time somebody looks at it, so that a spin for so long ends.
+//! Under loom there is none, but a model may let time-outs expire: [`let_expire`].
 
 #[cfg(not(raddle_shuttle))]
 pub use std::time::Instant;
 
 #[cfg(raddle_shuttle)]
 pub use self::counted::Instant;
+
+#[cfg(raddle_loom)]
+pub(crate) use self::chosen::has_expired;
+#[cfg(raddle_loom)]
+pub use self::chosen::let_expire;
+
+#[cfg(raddle_loom)]
+mod chosen {
+    use crate::atomic::{AtomicU32, Ordering};
+    use crate::sync::{Arc, Mutex};
+
+    loom::lazy_static! {
+        static ref LIMITS: Mutex<Vec<Arc<AtomicU32>>> = Mutex::new(Vec::new());
+    }
+
+    /// From here on the next `times` sleeps of this execution that have a limit find it over at once, or sleep until they
+    /// are woken: loom explores both for each. Takes one of the model's threads, to be joined at the end.
+    #[must_use = "statics are torn down in any order when the main thread ends, which must be the last"]
+    pub fn let_expire(times: usize) -> loom::thread::JoinHandle<()> {
+        // A choice is a load that nothing orders with the only store.
+        let limits: Vec<_> = (0..times).map(|_| Arc::new(AtomicU32::new(0))).collect();
+        *LIMITS.lock() = limits.clone();
+        let clock = loom::thread::spawn(move || {
+            for limit in limits {
+                limit.store(1, Ordering::Relaxed);
+            }
+        });
+        loom::thread::yield_now();
+        clock
+    }
+
+    /// Whether the limit of the sleep that begins now is over.
+    pub(crate) fn has_expired() -> bool {
+        let limit = LIMITS.lock().pop();
+        limit.is_some_and(|limit| limit.load(Ordering::Relaxed) != 0)
+    }
+}
 
 #[cfg(raddle_shuttle)]
 mod counted {

@@ -35,6 +35,19 @@ mod os {
             super::lost();
         }
     }
+
+    /// Called by the loader, before `main`: a process of one thread registers in a microsecond, one of several waits
+    /// for all processors, up to 20 ms. Where this is not called, in a library that is loaded late, or fails,
+    /// `register` makes up for it.
+    extern "C" fn register_early() {
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    }
+
+    #[cfg(not(miri))]
+    #[used]
+    // SAFETY: an array of functions without arguments; this one calls nothing but the system.
+    #[unsafe(link_section = ".init_array")]
+    static EARLY: extern "C" fn() = register_early;
 }
 
 #[cfg(windows)]

@@ -49,6 +49,10 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> 
         drop(state);
         return expire(word, expected);
     }
+    #[cfg(raddle_loom)]
+    if limit.is_some() && crate::time::has_expired() {
+        return false;
+    }
     let ticket = state.next_ticket;
     state.next_ticket += 1;
     state.sleepers.push((address, ticket));

@@ -1,0 +1,342 @@
+//! Values that are made once.
+//!
+//! | state | meaning |
+//! |---|---|
+//! | `EMPTY` | there is no value, and nobody makes one |
+//! | `MAKING` | somebody makes it, and stands in the list of makers |
+//! | `READY` | there is a value; nothing changes any more |
+//!
+//! **I1** The value is written by the one that moved the state from `EMPTY` to `MAKING`, and read after `READY` was seen.
+//! **I2** All steps but that to `READY` are under the lock of the list, as are its makers and those who wait for them. Nothing
+//! of a user's runs under it.
+
+use crate::queue::{Node, WAKE};
+use raddle_sync::atomic::{AtomicU32, Ordering};
+use raddle_sync::cell::UnsafeCell;
+use raddle_sync::parker::Parker;
+use raddle_sync::sync::Mutex;
+use raddle_sync::{const_fn, strand};
+use std::fmt;
+use std::mem::{self, MaybeUninit};
+use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+const EMPTY: u32 = 0;
+const MAKING: u32 = 1;
+const READY: u32 = 2;
+
+/// One that makes the value of the state at an address.
+struct Maker {
+    address: usize,
+    strand: u32,
+}
+
+/// One that waits for the value of the state at an address.
+struct Waiter {
+    address: usize,
+    node: *const Node,
+    /// The strands of its thread, all of which wait with it.
+    strands: Vec<u32>,
+}
+
+// SAFETY: a node in the list is alive, and its parts that others touch are meant for that (Q2, Q3).
+unsafe impl Send for Waiter {}
+
+/// All that is being made, in the process. One list: values are made seldom.
+struct Makers {
+    makers: Vec<Maker>,
+    waiters: Vec<Waiter>,
+}
+
+raddle_sync::lazy_static! {
+    static MAKERS: Mutex<Makers> = Mutex::new(Makers { makers: Vec::new(), waiters: Vec::new() });
+}
+
+impl Makers {
+    /// Whether the maker of the value at `address` waits, by way of others, for one of `strands`.
+    fn leads_to(&self, mut address: usize, strands: &[u32]) -> bool {
+        // No circle is ever closed, so this ends.
+        loop {
+            let Some(maker) = self.makers.iter().find(|maker| maker.address == address) else {
+                return false;
+            };
+            if strands.contains(&maker.strand) {
+                return true;
+            }
+            match self.waiters.iter().find(|waiter| waiter.strands.contains(&maker.strand)) {
+                Some(waiter) => address = waiter.address,
+                None => return false,
+            }
+        }
+    }
+}
+
+/// A value that is made once, by whoever asks first.
+///
+/// ```
+/// use raddle_lock::OnceLock;
+///
+/// static NAME: OnceLock<String> = OnceLock::new();
+/// assert_eq!(NAME.get(), None);
+/// assert_eq!(NAME.get_or_init(|| "weft".to_owned()), "weft");
+/// assert_eq!(NAME.set("warp".to_owned()), Err("warp".to_owned()));
+/// ```
+///
+/// What makes the value may fork, and wait. A thread of raddle's that waits takes on only what it waits for, so no
+/// unrelated work comes to lie on top of the initialiser and asks for its value; others that ask wait, and give their
+/// place in the pool away.
+///
+/// Where waiting could not end there is a panic instead: if the initialiser asks for its own value, if two ask for each
+/// other's, and if a task that runs on top of an initialiser asks for its value. Not seen is one that another thread has
+/// stolen from the initialiser and that asks for its value: the two wait for each other for ever.
+///
+/// Four bytes and the value. Asking costs a load once the value is there.
+pub struct OnceLock<T> {
+    state: AtomicU32,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: sending it sends the value.
+unsafe impl<T: Send> Send for OnceLock<T> {}
+// SAFETY: one strand makes the value, others share it, and any may drop it (I1).
+unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
+
+impl<T: UnwindSafe> UnwindSafe for OnceLock<T> {}
+impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceLock<T> {}
+
+impl<T> OnceLock<T> {
+    const_fn! {
+        /// One without a value.
+        pub const fn new() -> OnceLock<T> {
+            OnceLock { state: AtomicU32::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
+        }
+    }
+
+    /// The value, if it is there.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // ORD: Acquire pairs with the Release in `make`: the value.
+        (self.state.load(Ordering::Acquire) == READY).then(|| {
+            self.value.with(|value| {
+                // SAFETY: written before `READY`, and not changed while `self` is borrowed (I1).
+                unsafe { (*value).assume_init_ref() }
+            })
+        })
+    }
+
+    /// The value, if it is there.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        (self.state.load(Ordering::Acquire) == READY).then(|| {
+            self.value.with_mut(|value| {
+                // SAFETY: as in `get`, and `self` is borrowed exclusively.
+                unsafe { (*value).assume_init_mut() }
+            })
+        })
+    }
+
+    /// The value; made by `make`, if there is none and nobody makes it. If that panics there is still none, and the next
+    /// one that asks tries again.
+    ///
+    /// # Panics
+    ///
+    /// If `make` does, or waiting for the value could not end; see [`OnceLock`].
+    ///
+    /// ```should_panic
+    /// static SELF: raddle_lock::OnceLock<u32> = raddle_lock::OnceLock::new();
+    /// SELF.get_or_init(|| SELF.get_or_init(|| 1) + 1); // would hang elsewhere
+    /// ```
+    #[inline]
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        match self.get() {
+            Some(value) => value,
+            None => self.get_slow(make),
+        }
+    }
+
+    /// Gives it its value, if it has none; else gives `value` back. Waits for one who is making the value.
+    ///
+    /// # Panics
+    ///
+    /// If waiting could not end; see [`OnceLock`].
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.get_or_init(|| value.take().expect("called once"));
+        value.map_or(Ok(()), Err)
+    }
+
+    /// The value, if there is one.
+    pub fn into_inner(mut self) -> Option<T> {
+        self.take()
+    }
+
+    /// The value, if there is one, leaving none.
+    pub fn take(&mut self) -> Option<T> {
+        let state = mem::replace(&mut self.state, AtomicU32::new(EMPTY));
+        (state.load(Ordering::Acquire) == READY).then(|| {
+            self.value.with(|value| {
+                // SAFETY: written before `READY`; the state says by now that it is not there.
+                unsafe { (*value).assume_init_read() }
+            })
+        })
+    }
+
+    #[cold]
+    fn get_slow(&self, make: impl FnOnce() -> T) -> &T {
+        let address = std::ptr::from_ref(&self.state).addr();
+        loop {
+            let mut list = MAKERS.lock();
+            // ORD: `Relaxed`: under the lock (I2), or looked at again by `get`.
+            match self.state.load(Ordering::Relaxed) {
+                EMPTY => {
+                    self.state.store(MAKING, Ordering::Relaxed);
+                    list.makers.push(Maker { address, strand: strand::token() });
+                    drop(list);
+                    self.make(address, make);
+                    return self.get().expect("made just now");
+                }
+                MAKING => {
+                    let strands = strand::with_local(|local| local.names());
+                    if list.leads_to(address, &strands) {
+                        drop(list);
+                        panic!("a value is asked for by what makes it, or by what that waits for");
+                    }
+                    let node = Node::new();
+                    list.waiters.push(Waiter { address, node: &node, strands });
+                    drop(list);
+                    node.sleep_until(None);
+                }
+                _ => {}
+            }
+            if let Some(value) = self.get() {
+                return value;
+            }
+        }
+    }
+
+    /// Makes the value, or goes back to `EMPTY` if that panics.
+    fn make(&self, address: usize, make: impl FnOnce() -> T) {
+        struct Ends<'a> {
+            state: &'a AtomicU32,
+            address: usize,
+            next: u32,
+        }
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                let mut list = MAKERS.lock();
+                // ORD: Release pairs with the Acquire in `get`: the value.
+                self.state.store(self.next, Ordering::Release);
+                list.makers.retain(|maker| maker.address != self.address);
+                let mut parkers: Vec<&'static Parker> = Vec::new();
+                list.waiters.retain(|waiter| {
+                    let stays = waiter.address != self.address;
+                    if !stays {
+                        parkers.push(Node::signal(waiter.node, WAKE));
+                    }
+                    stays
+                });
+                drop(list); // Q4
+                parkers.into_iter().for_each(Parker::unpark);
+            }
+        }
+        let mut ends = Ends { state: &self.state, address, next: EMPTY };
+        let made = make();
+        self.value.with_mut(|value| {
+            // SAFETY: nobody else makes the value, or reads it before `READY` (I1).
+            unsafe { (*value).write(made) };
+        });
+        ends.next = READY;
+    }
+}
+
+impl<T> Drop for OnceLock<T> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> OnceLock<T> {
+        OnceLock::new()
+    }
+}
+
+impl<T> From<T> for OnceLock<T> {
+    fn from(value: T) -> OnceLock<T> {
+        OnceLock { state: AtomicU32::new(READY), value: UnsafeCell::new(MaybeUninit::new(value)) }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.get() {
+            Some(value) => f.debug_tuple("OnceLock").field(value).finish(),
+            None => f.write_str("OnceLock(<none>)"),
+        }
+    }
+}
+
+/// A value that is made when it is first asked for. As a [`OnceLock`] that knows how.
+///
+/// ```
+/// use raddle_lock::LazyLock;
+/// static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| vec!["warp", "weft"]);
+/// assert_eq!(NAMES.len(), 2);
+/// ```
+///
+/// # Panics
+///
+/// Asking for it panics as [`OnceLock::get_or_init`] does, and ever after once its initialiser has panicked.
+pub struct LazyLock<T, F = fn() -> T> {
+    once: OnceLock<T>,
+    make: UnsafeCell<Option<F>>,
+}
+
+// SAFETY: the value is shared as that of a `OnceLock`; the initialiser is taken by the one strand that makes the value.
+unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
+
+impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
+
+impl<T, F: FnOnce() -> T> LazyLock<T, F> {
+    const_fn! {
+        /// One whose value `make` makes.
+        pub const fn new(make: F) -> LazyLock<T, F> {
+            LazyLock { once: OnceLock::new(), make: UnsafeCell::new(Some(make)) }
+        }
+    }
+
+    /// The value, made now if need be.
+    #[inline]
+    pub fn force(this: &Self) -> &T {
+        this.once.get_or_init(|| {
+            let make = this.make.with_mut(|make| {
+                // SAFETY: only the one that makes the value comes here, one at a time (I1).
+                unsafe { &mut *make }.take()
+            });
+            make.expect("the initialiser of this value has panicked")()
+        })
+    }
+}
+
+impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        LazyLock::force(self)
+    }
+}
+
+impl<T: Default> Default for LazyLock<T> {
+    fn default() -> LazyLock<T> {
+        LazyLock::new(T::default)
+    }
+}
+
+impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.once.get() {
+            Some(value) => f.debug_tuple("LazyLock").field(value).finish(),
+            None => f.write_str("LazyLock(<none>)"),
+        }
+    }
+}

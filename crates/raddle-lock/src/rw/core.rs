@@ -1,0 +1,447 @@
+//! The word of a readers-writer lock, and who may change it how.
+//!
+//! | bit | meaning |
+//! |---|---|
+//! | 31 `HELD` | a writer has the lock; its name is in bits 15-0, if it has an id |
+//! | 30 `CLAIMED` | one who will write waits for the readers to leave; nobody comes in |
+//! | 29 `UPGRADABLE` | one reads who may write later; others may read |
+//! | 28 `SLOTS` | readers may be in slots |
+//! | 27 `PARKED` | somebody sleeps in the lock's bucket |
+//! | 26-0 | readers that are counted; 0 where `HELD` |
+//!
+//! A reader is *counted* in the word, or *published* in a slot of its strand, which is a cell with the lock's address:
+//!
+//! ```text
+//! reader:  cell = lock;  light fence;  in, if the word says SLOTS and neither CLAIMED nor HELD;  else cell = 0
+//!          ..  cell = 0;  light fence;  if the word says CLAIMED, wake who has claimed
+//! writer:  word |= CLAIMED;  if SLOTS: heavy fence;  wait until no cell names the lock and none is counted;  HELD
+//! ```
+//!
+//! **R1** Of a reader that publishes and a writer that claims at least one sees the other, by the pair of fences: the reader
+//! the claim, and leaves again, or the writer the cell, and waits for it. So it is with a reader that leaves: either the
+//! writer sees the cell empty, or the reader sees the claim, and wakes it.
+//! **R2** `SLOTS` is set by a counted reader only, and taken away only by the step from `CLAIMED` to `HELD`, when all cells
+//! have been seen empty. So where it is not set no cell names the lock, and a writer needs no barrier.
+//! **R3** The step to `HELD` finds no counted reader. One that is counted while it is published as well keeps the
+//! writer waiting throughout: it is counted before its cell is empty.
+//! **R4** `PARKED` is set and taken away under the bucket's lock, and is set while somebody is queued there. Whoever waits
+//! there waits for `HELD`, `CLAIMED` or `UPGRADABLE` to go, and whoever takes one of these away wakes the first.
+//! **R5** A lock outlives the calls that release it: a reader looks at the word after it has left its cell.
+
+use super::queue::{self, Kind};
+use crate::core::Patience;
+use crate::queue::{HAND_OFF, Node, WAITING};
+use crate::slot;
+use crate::spin::Spin;
+use crate::word::MAX_OWNER;
+use raddle_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use raddle_sync::time::Instant;
+use raddle_sync::{const_fn, fence, strand};
+
+pub(super) const HELD: u32 = 1 << 31;
+pub(super) const CLAIMED: u32 = 1 << 30;
+pub(super) const UPGRADABLE: u32 = 1 << 29;
+pub(super) const SLOTS: u32 = 1 << 28;
+pub(super) const PARKED: u32 = 1 << 27;
+pub(super) const COUNT: u32 = PARKED - 1;
+const OWNER: u32 = MAX_OWNER;
+
+const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+
+/// The word of a lock.
+pub(crate) struct RwCore {
+    pub(super) word: AtomicU32,
+}
+
+/// Where a reader is published; `None`: it is counted.
+pub(crate) type Cell = Option<&'static AtomicUsize>;
+
+impl RwCore {
+    const_fn! {
+        pub(crate) const fn new() -> RwCore {
+            RwCore { word: AtomicU32::new(0) }
+        }
+    }
+
+    pub(super) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Comes in as a reader, if that needs no waiting and the lock is read often enough to be published.
+    #[inline(always)]
+    pub(crate) fn publish(&self) -> Cell {
+        let me = strand::with_local(strand::Local::token_or_zero);
+        if me.wrapping_sub(1) >= MAX_OWNER {
+            return None;
+        }
+        // ORD: a hint; it is looked at again below.
+        if self.word.load(Ordering::Relaxed) & (SLOTS | CLAIMED | HELD) != SLOTS {
+            return None;
+        }
+        let cell = &slot::of(me).reads[0];
+        if cell.load(Ordering::Relaxed) != 0 {
+            return self.publish_elsewhere(me);
+        }
+        self.publish_in(cell)
+    }
+
+    #[inline(always)]
+    fn publish_in(&self, cell: &'static AtomicUsize) -> Cell {
+        cell.store(self.address(), Ordering::Relaxed);
+        // ORD: Dekker with `drain`, whose half is the heavy fence (R1).
+        fence::light();
+        // ORD: Acquire pairs with the Releases that take `HELD` away: what the last writer did.
+        if self.word.load(Ordering::Acquire) & (SLOTS | CLAIMED | HELD) == SLOTS {
+            return Some(cell);
+        }
+        self.leave(cell);
+        None
+    }
+
+    #[cold]
+    fn publish_elsewhere(&self, me: u32) -> Cell {
+        let cell = slot::of(me).reads.iter().find(|cell| cell.load(Ordering::Relaxed) == 0)?;
+        self.publish_in(cell)
+    }
+
+    /// Waits, as long as it may, to come in as a reader. `again`: also where one has claimed the lock, if somebody
+    /// reads who keeps that one waiting. The error is that it did not come in.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_slow(&self, again: bool, patience: Patience) -> Result<Cell, ()> {
+        strand::token(); // so that the next one can publish
+        let taken = self.wait(Kind::Read, patience, |word| {
+            let in_the_way = word & (HELD | CLAIMED);
+            let passes = in_the_way == 0
+                || in_the_way == CLAIMED && (again && word & COUNT != 0 || self.is_read_here());
+            passes.then(|| self.counted(word))
+        });
+        if taken { Ok(None) } else { Err(()) }
+    }
+
+    /// The word with one more reader.
+    fn counted(&self, word: u32) -> u32 {
+        assert!(word & COUNT < COUNT / 2, "too many readers of one lock");
+        let slots = if word & (SLOTS | CLAIMED) == 0 && slot::may_publish() { SLOTS } else { 0 };
+        (word + 1) | slots
+    }
+
+    /// Whether the running strand reads the lock, published. Nobody takes it away meanwhile.
+    fn is_read_here(&self) -> bool {
+        let me = strand::token();
+        me <= MAX_OWNER
+            && slot::of(me).reads.iter().any(|cell| cell.load(Ordering::Relaxed) == self.address())
+    }
+
+    /// Ends what [`publish`](RwCore::publish) or [`read_slow`](RwCore::read_slow) has begun.
+    #[inline(always)]
+    pub(crate) fn end_read(&self, cell: Cell) {
+        match cell {
+            Some(cell) => self.leave(cell),
+            None => self.end_counted(),
+        }
+    }
+
+    #[inline(always)]
+    fn leave(&self, cell: &AtomicUsize) {
+        // ORD: Release pairs with the Acquire in `is_published`: the reads are over.
+        cell.store(0, Ordering::Release);
+        // ORD: Dekker with `drain` (R1).
+        fence::light();
+        // R5
+        if self.word.load(Ordering::Relaxed) & CLAIMED != 0 {
+            queue::wake_claimant(self.address());
+        }
+    }
+
+    #[inline]
+    fn end_counted(&self) {
+        // ORD: Release pairs with the Acquire of the step to `HELD`: the reads are over.
+        let before = self.word.fetch_sub(1, Ordering::Release);
+        debug_assert!(before & COUNT != 0 && before & HELD == 0);
+        if before & (COUNT | CLAIMED) == (CLAIMED | 1) {
+            queue::wake_claimant(self.address());
+        }
+    }
+
+    /// Ends a read of which is not known where it is published, by a strand of this thread, or counted; the name of that
+    /// strand.
+    #[inline]
+    pub(crate) fn end_read_somewhere(&self) -> Option<u32> {
+        let address = self.address();
+        let found = strand::with_local(|local| {
+            local.find_name(|name| {
+                let reads = &slot::of(name).reads;
+                let cell = reads.iter().find(|cell| cell.load(Ordering::Relaxed) == address)?;
+                Some((name, cell))
+            })
+        });
+        self.end_read(found.map(|(_, cell)| cell));
+        found.map(|(name, _)| name)
+    }
+
+    /// Comes in as the writer, if that needs no waiting for anybody nor for a barrier.
+    #[inline(always)]
+    pub(crate) fn write_now(&self) -> bool {
+        let me = strand::with_local(strand::Local::token_or_zero);
+        // ORD: Acquire pairs with the Releases by which the last writer and the last reader left.
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        let written = me.wrapping_sub(1) < MAX_OWNER
+            && self.word.compare_exchange(0, HELD | me, success, failure).is_ok();
+        if written {
+            strand::with_local(strand::Local::hold);
+        }
+        written
+    }
+
+    /// Waits to come in as the writer, as long as it may.
+    ///
+    /// # Panics
+    ///
+    /// If the running strand has the lock already, as far as that can be seen: it writes, or reads published.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_slow(&self, patience: Patience) -> bool {
+        let me = name();
+        let word = self.word.load(Ordering::Relaxed);
+        let held = me != 0 && word & (HELD | OWNER) == HELD | me || self.is_read_here();
+        if held && matches!(patience, Patience::Try) {
+            return false;
+        }
+        assert!(!held, "this lock is held by the strand that wants to write: waiting would hang");
+        self.wait(Kind::Write, patience, |word| {
+            (word & (HELD | CLAIMED | UPGRADABLE) == 0).then_some(word | CLAIMED)
+        }) && self.drain(patience, 0)
+    }
+
+    /// Comes in as the one reader that may write later.
+    pub(crate) fn read_upgradable(&self, patience: Patience) -> bool {
+        self.wait(Kind::Upgradable, patience, |word| {
+            (word & (HELD | CLAIMED | UPGRADABLE) == 0).then_some(word | UPGRADABLE)
+        })
+    }
+
+    /// Makes a writer of the one that may write later; false, as before, if the readers do not leave in time.
+    pub(crate) fn upgrade(&self, patience: Patience) -> bool {
+        self.change(Ordering::Relaxed, |word| (word & !UPGRADABLE) | CLAIMED);
+        self.drain(patience, UPGRADABLE)
+    }
+
+    /// Has claimed the lock: waits for the readers to leave. If that takes too long the claim becomes `instead`.
+    fn drain(&self, patience: Patience, instead: u32) -> bool {
+        let me = name();
+        let word = self.word.load(Ordering::Relaxed);
+        if word & SLOTS != 0 {
+            slot::revoke();
+        } else if self.enter(me) {
+            return true;
+        }
+        let mut spin = Spin::default();
+        loop {
+            if !self.is_published() && self.enter(me) {
+                return true;
+            }
+            if matches!(patience, Patience::Try) {
+                break;
+            }
+            if !spin.spin() && !self.sleep_for_readers(patience.deadline()) {
+                break;
+            }
+        }
+        // ORD: Release: whoever claims next sees what this one did while it held `UPGRADABLE`.
+        let before = self.change(Ordering::Release, |word| (word & !CLAIMED) | instead);
+        if before & PARKED != 0 {
+            queue::wake(self, 0, false);
+        }
+        false
+    }
+
+    /// The step from `CLAIMED` to `HELD`; false while readers are counted (R3).
+    fn enter(&self, me: u32) -> bool {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen & COUNT == 0 {
+            let held = (seen & PARKED) | HELD | me; // R2
+            // ORD: Acquire pairs with the Releases in `end_counted`, and those of writers.
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.word.compare_exchange(seen, held, success, failure) {
+                Ok(_) => {
+                    if me != 0 {
+                        strand::with_local(strand::Local::hold);
+                    }
+                    return true;
+                }
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// Whether a cell names this lock. After the barrier (R1).
+    fn is_published(&self) -> bool {
+        let address = self.address();
+        // ORD: Acquire pairs with the Release in `leave`.
+        slot::any_read(|cell| cell.load(Ordering::Acquire) == address)
+    }
+
+    /// Sleeps until a reader has left; false if the deadline comes first.
+    fn sleep_for_readers(&self, deadline: Option<Instant>) -> bool {
+        let node = Node::new();
+        let mut bucket = queue::bucket(self.address());
+        // Whoever leaves from here on comes to the bucket (R1).
+        if !self.is_published() && self.word.load(Ordering::Relaxed) & COUNT == 0 {
+            return true;
+        }
+        bucket.push(&node, Kind::Claimant, false);
+        drop(bucket);
+        if node.sleep_until(deadline) != WAITING {
+            return true;
+        }
+        // Woken at the last moment it has left the queue.
+        let left = queue::bucket(self.address()).remove(&node);
+        !left
+    }
+
+    /// Ends the writer's time; for whoever waits longest, if `fair`.
+    #[inline]
+    pub(crate) fn end_write(&self, fair: bool) {
+        let seen = self.word.load(Ordering::Relaxed);
+        // ORD: Release pairs with the Acquires of those who come in.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        if seen & PARKED != 0 || self.word.compare_exchange(seen, 0, success, failure).is_err() {
+            queue::wake(self, HELD | OWNER, fair);
+        }
+        unhold(seen);
+    }
+
+    /// Makes a counted reader of the writer.
+    pub(crate) fn downgrade(&self) {
+        // ORD: Release pairs with the Acquires of those who come in.
+        let before = self.change(Ordering::Release, |word| (word & PARKED) | 1);
+        if before & PARKED != 0 {
+            queue::wake(self, 0, false);
+        }
+        unhold(before);
+    }
+
+    /// Ends the time of the one that may write later; `also` is counted into the word.
+    pub(crate) fn end_upgradable(&self, also: u32) {
+        // Counted first: while `UPGRADABLE` is set nobody claims the lock.
+        let seen = self.word.fetch_add(also, Ordering::Relaxed);
+        if seen & PARKED != 0 {
+            return queue::wake(self, UPGRADABLE, false);
+        }
+        // ORD: Release pairs with the Acquire of those who claim.
+        let before = self.change(Ordering::Release, |word| word & !UPGRADABLE);
+        if before & PARKED != 0 {
+            queue::wake(self, 0, false);
+        }
+    }
+
+    pub(super) fn change(&self, order: Ordering, change: impl Fn(u32) -> u32) -> u32 {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            match self.word.compare_exchange_weak(seen, change(seen), order, Ordering::Relaxed) {
+                Ok(_) => return seen,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Waits until `step` can be taken, and takes it. False if the time is over.
+    fn wait(&self, kind: Kind, patience: Patience, step: impl Fn(u32) -> Option<u32>) -> bool {
+        let mut spin = Spin::default();
+        // Has been woken, and lost to somebody else.
+        let mut lost = false;
+        loop {
+            let seen = self.word.load(Ordering::Relaxed);
+            if let Some(next) = step(seen) {
+                // ORD: Acquire pairs with the Releases by which others left.
+                let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+                if self.word.compare_exchange(seen, next, success, failure).is_ok() {
+                    return true;
+                }
+                continue;
+            }
+            if matches!(patience, Patience::Try) {
+                return false;
+            }
+            if seen & PARKED == 0 && spin.spin() {
+                continue;
+            }
+            let node = Node::new();
+            let mut bucket = queue::bucket(self.address());
+            let seen = self.word.load(Ordering::Relaxed);
+            if step(seen).is_some() {
+                continue;
+            }
+            // ORD: `Relaxed`: who takes `HELD` away reads it again under the bucket's lock (R4).
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            if self.word.compare_exchange(seen, seen | PARKED, success, failure).is_err() {
+                continue;
+            }
+            bucket.push(&node, kind, lost);
+            drop(bucket);
+            let mut signal = node.sleep_until(patience.deadline());
+            if signal == WAITING {
+                let mut bucket = queue::bucket(self.address());
+                if bucket.remove(&node) {
+                    if bucket.is_empty() {
+                        self.change(Ordering::Relaxed, |word| word & !PARKED);
+                    }
+                    return false;
+                }
+                signal = node.signalled();
+            }
+            if signal == HAND_OFF {
+                return true;
+            }
+            lost = true;
+            spin = if MODEL { Spin::default() } else { Spin::short() };
+        }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word & (HELD | UPGRADABLE | COUNT) != 0 || word & SLOTS != 0 && self.is_published()
+    }
+
+    /// Whether a writer has the lock.
+    pub(crate) fn is_written(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & HELD != 0
+    }
+
+    /// Whether somebody waits to come in.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & (PARKED | CLAIMED) != 0
+    }
+}
+
+/// The writer named in a word, if it has an id, holds the lock no more.
+#[inline]
+fn unhold(word: u32) {
+    if word & OWNER != 0 {
+        // SAFETY: the caller has taken the name out of the lock's word.
+        strand::with_local(|local| unsafe { local.unhold_of(word & OWNER) });
+    }
+}
+
+/// The running strand's id, or 0.
+fn name() -> u32 {
+    Some(strand::token()).filter(|&name| name <= MAX_OWNER).unwrap_or(0)
+}
+
+/// Cells that still name a lock which is dropped are of guards that were forgotten: the next lock at this address is
+/// not theirs.
+impl Drop for RwCore {
+    fn drop(&mut self) {
+        if self.word.load(Ordering::Relaxed) & SLOTS != 0 {
+            let address = self.address();
+            slot::any_read(|cell| {
+                if cell.load(Ordering::Relaxed) == address {
+                    cell.store(0, Ordering::Relaxed);
+                }
+                false
+            });
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The readers-writer lock with its value.
+//!
+//! **I1** The value is accessed through guards, or through `&mut` or ownership of the lock. A guard that writes exists only
+//! while no other does, one that reads while none writes.
+
+use super::core::RwCore;
+use super::guards::{RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use crate::core::Patience;
+use raddle_sync::cell::UnsafeCell;
+use raddle_sync::const_fn;
+use raddle_sync::time::Instant;
+use std::fmt;
+use std::time::Duration;
+
+/// A lock of four bytes, and the value, that many may read at once or one may write.
+///
+/// ```
+/// use raddle_lock::RwLock;
+///
+/// let names = RwLock::new(vec!["warp"]);
+/// {
+///     let (one, other) = (names.read(), names.read());
+///     assert_eq!(one.len() + other.len(), 2);
+/// }
+/// names.write().push("weft");
+/// assert_eq!(*names.read(), ["warp", "weft"]);
+/// assert_eq!(size_of::<RwLock<u32>>(), 8);
+/// ```
+///
+/// # What it costs
+///
+/// It is for what is read often and written seldom. A lock that is read some hundred times without a write has its
+/// readers *published*: each writes the lock's address into memory of its own, without a read-modify-write, and readers on
+/// different processors don't touch the same memory. That takes a nanosecond or two. The next writer then pays: a barrier
+/// on all processors, 0.2 to 20 us, and a look at the memory of each strand that there ever was at a time. From then on
+/// readers are counted in the word, a read-modify-write to come in and one to leave, and so are writers; until it is read often
+/// enough again, the oftener the dearer the barrier has proved to be. Where there is no such barrier readers are always counted.
+///
+/// # Who comes first
+///
+/// A writer that waits for readers to leave lets no more in, and whoever was woken once and found the lock taken
+/// is handed it the next time: neither writers nor readers starve.
+///
+/// A strand that reads the lock may read it again. Where a writer waits in between, that is only sure to go on
+/// with [`read_recursive`](RwLock::read_recursive). A strand that writes, or is published as a reader, and wants to
+/// write gets a panic. One that is counted as a reader hangs.
+///
+/// A read guard that is forgotten leaves the lock read for ever; and a lock that is moved after that may leave another, which
+/// comes to lie at the same place, read for ever as well.
+///
+/// A panic does not poison it; see the [crate's page](crate). It is invariant in `T`:
+///
+/// ```compile_fail
+/// # use raddle_lock::RwLock;
+/// fn shorter<'a, 'b>(lock: &'b RwLock<&'static str>) -> &'b RwLock<&'a str> { lock }
+/// ```
+pub struct RwLock<T: ?Sized> {
+    pub(super) core: RwCore,
+    pub(super) value: UnsafeCell<T>,
+}
+
+// SAFETY: sending the lock sends the value, and nothing else in it belongs to a thread.
+unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
+// SAFETY: a shared lock gives several strands shared access at a time, and one exclusive access (I1).
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+impl<T: ?Sized> std::panic::UnwindSafe for RwLock<T> {}
+impl<T: ?Sized> std::panic::RefUnwindSafe for RwLock<T> {}
+
+impl<T> RwLock<T> {
+    const_fn! {
+        /// A free lock that holds `value`.
+        pub const fn new(value: T) -> RwLock<T> {
+            RwLock { core: RwCore::new(), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// The value; owning the lock proves that nobody holds it.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Comes in to read, waiting for a writer if need be. Costs a nanosecond or two together with the guard's drop where
+    /// the lock is read often, two read-modify-writes otherwise.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        match self.read_within(false, Patience::Until(None)) {
+            Some(guard) => guard,
+            None => unreachable!("there was all the time in the world"),
+        }
+    }
+
+    /// Comes in to read if that needs no waiting.
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.read_within(false, Patience::Try)
+    }
+
+    /// Comes in to read, waiting for at most `limit`.
+    pub fn try_read_for(&self, limit: Duration) -> Option<RwLockReadGuard<'_, T>> {
+        // A limit too far away to express is no limit.
+        self.read_within(false, Patience::Until(Instant::now().checked_add(limit)))
+    }
+
+    /// Comes in to read, waiting until `deadline` at the latest.
+    pub fn try_read_until(&self, deadline: Instant) -> Option<RwLockReadGuard<'_, T>> {
+        self.read_within(false, Patience::Until(Some(deadline)))
+    }
+
+    /// As [`read`](RwLock::read), also ahead of a writer that waits, if that waits for this strand, or for one that reads
+    /// and is counted. Strands that read all the time in this way starve the writers.
+    ///
+    /// ```
+    /// let lock = raddle_lock::RwLock::new(1);
+    /// let outer = lock.read();
+    /// assert_eq!(*outer + *lock.read_recursive(), 2);
+    /// ```
+    #[inline]
+    pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
+        match self.read_within(true, Patience::Until(None)) {
+            Some(guard) => guard,
+            None => unreachable!("there was all the time in the world"),
+        }
+    }
+
+    #[inline(always)]
+    fn read_within(&self, again: bool, patience: Patience) -> Option<RwLockReadGuard<'_, T>> {
+        if let Some(cell) = self.core.publish() {
+            return Some(RwLockReadGuard::new(self, Some(cell)));
+        }
+        match self.core.read_slow(again, patience) {
+            Ok(cell) => Some(RwLockReadGuard::new(self, cell)),
+            Err(()) => None,
+        }
+    }
+
+    /// Comes in to write, waiting for all others to leave.
+    ///
+    /// # Panics
+    ///
+    /// If this strand has the lock already, as far as that is known; see [`RwLock`].
+    ///
+    /// ```should_panic
+    /// let lock = raddle_lock::RwLock::new(());
+    /// let _guard = lock.write();
+    /// lock.write(); // would hang elsewhere
+    /// ```
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        let _written = self.write_within(Patience::Until(None));
+        RwLockWriteGuard::new(self)
+    }
+
+    /// Comes in to write if that needs no waiting for anybody. It may take a barrier.
+    #[inline]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.write_within(Patience::Try).then(|| RwLockWriteGuard::new(self))
+    }
+
+    /// Comes in to write, waiting for at most `limit`.
+    ///
+    /// # Panics
+    ///
+    /// As [`write`](RwLock::write).
+    pub fn try_write_for(&self, limit: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+        // A limit too far away to express is no limit.
+        let deadline = Instant::now().checked_add(limit);
+        self.write_within(Patience::Until(deadline)).then(|| RwLockWriteGuard::new(self))
+    }
+
+    /// Comes in to write, waiting until `deadline` at the latest.
+    ///
+    /// # Panics
+    ///
+    /// As [`write`](RwLock::write).
+    pub fn try_write_until(&self, deadline: Instant) -> Option<RwLockWriteGuard<'_, T>> {
+        self.write_within(Patience::Until(Some(deadline))).then(|| RwLockWriteGuard::new(self))
+    }
+
+    #[inline(always)]
+    fn write_within(&self, patience: Patience) -> bool {
+        self.core.write_now() || self.core.write_slow(patience)
+    }
+
+    /// Comes in as the one reader that may become a writer, beside others that only read.
+    ///
+    /// ```
+    /// use raddle_lock::{RwLock, RwLockUpgradableReadGuard};
+    /// let lock = RwLock::new(vec![1]);
+    /// let guard = lock.upgradable_read();
+    /// if !guard.contains(&2) {
+    ///     let mut guard = RwLockUpgradableReadGuard::upgrade(guard);
+    ///     guard.push(2);
+    /// }
+    /// assert_eq!(*lock.read(), [1, 2]);
+    /// ```
+    pub fn upgradable_read(&self) -> RwLockUpgradableReadGuard<'_, T> {
+        let _came_in = self.core.read_upgradable(Patience::Until(None));
+        RwLockUpgradableReadGuard::new(self)
+    }
+
+    /// As [`upgradable_read`](RwLock::upgradable_read), if that needs no waiting.
+    pub fn try_upgradable_read(&self) -> Option<RwLockUpgradableReadGuard<'_, T>> {
+        self.core.read_upgradable(Patience::Try).then(|| RwLockUpgradableReadGuard::new(self))
+    }
+
+    /// True if somebody holds the lock at this moment; good for statistics and assertions only.
+    pub fn is_locked(&self) -> bool {
+        self.core.is_locked()
+    }
+
+    /// True if a writer holds the lock at this moment; good for statistics and assertions only.
+    pub fn is_written(&self) -> bool {
+        self.core.is_written()
+    }
+
+    /// The value, without locking: `&mut self` proves that nobody holds the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.with_mut(|value| {
+            // SAFETY: `&mut self` excludes every guard (I1), for as long as the result lives.
+            unsafe { &mut *value }
+        })
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> RwLock<T> {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> RwLock<T> {
+        RwLock::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.try_read() {
+            Some(guard) => f.debug_struct("RwLock").field("data", &&*guard).finish(),
+            None => f.write_str("RwLock { data: <locked> }"),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Those who wait for a readers-writer lock: in one of some buckets, by address, oldest first.
+
+use super::core::{CLAIMED, PARKED, RwCore, UPGRADABLE};
+use crate::queue::{HAND_OFF, Node, WAKE};
+use crate::stats::{Count, count};
+use raddle_sync::atomic::Ordering;
+use raddle_sync::parker::Parker;
+use raddle_sync::sync::{Mutex, MutexGuard};
+
+/// What one waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Upgradable,
+    /// Has claimed the lock and waits for readers to leave. One of a lock at most.
+    Claimant,
+}
+
+struct Waiter {
+    address: usize,
+    node: *const Node,
+    kind: Kind,
+    /// Has been woken before, for nothing: is to be handed the lock.
+    lost: bool,
+}
+
+// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3).
+unsafe impl Send for Waiter {}
+
+#[repr(align(64))]
+struct Bucket(Mutex<Vec<Waiter>>);
+
+const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 256 };
+
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
+
+#[cfg(any(raddle_loom, raddle_shuttle))]
+raddle_sync::lazy_static! {
+    static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
+}
+
+/// Locks the bucket of an address.
+pub(super) fn bucket(address: usize) -> Guard {
+    let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    Guard { address, list: BUCKET[hash as usize % BUCKETS].0.lock() }
+}
+
+/// A locked bucket, as seen from one address.
+pub(super) struct Guard {
+    address: usize,
+    list: MutexGuard<'static, Vec<Waiter>>,
+}
+
+impl Guard {
+    /// Puts one in: last, or first if it was there before.
+    pub(super) fn push(&mut self, node: *const Node, kind: Kind, lost: bool) {
+        count(Count::Parks);
+        let waiter = Waiter { address: self.address, node, kind, lost };
+        let at = if lost { 0 } else { self.list.len() };
+        self.list.insert(at, waiter);
+    }
+
+    /// Takes one out; false if it is not there.
+    pub(super) fn remove(&mut self, node: &Node) -> bool {
+        let at = self.list.iter().position(|waiter| std::ptr::eq(waiter.node, node));
+        at.map(|at| self.list.remove(at)).is_some()
+    }
+
+    /// Whether nobody is queued.
+    pub(super) fn is_empty(&self) -> bool {
+        self.find(|kind| kind != Kind::Claimant).is_none()
+    }
+
+    fn find(&self, which: impl Fn(Kind) -> bool) -> Option<usize> {
+        self.list.iter().position(|waiter| waiter.address == self.address && which(waiter.kind))
+    }
+}
+
+/// Wakes the one that waits for readers to leave, if it sleeps.
+#[cold]
+#[inline(never)]
+pub(super) fn wake_claimant(address: usize) {
+    let mut bucket = bucket(address);
+    let Some(at) = bucket.find(|kind| kind == Kind::Claimant) else {
+        return;
+    };
+    let waiter = bucket.list.remove(at);
+    let parker = Node::signal(waiter.node, WAKE);
+    drop(bucket); // Q4
+    parker.unpark();
+}
+
+/// Takes the bits `gone` away from the word, and wakes the first of those who wait: a writer, or else all readers and the
+/// first of the others. Hands over to whom was woken before for nothing, or if that is to be `fair`.
+///
+/// `gone` is nothing, or what keeps all others from `HELD` and `CLAIMED` until it is gone.
+#[cold]
+#[inline(never)]
+pub(super) fn wake(core: &RwCore, gone: u32, fair: bool) {
+    let mut bucket = bucket(core.address());
+    let mut nodes = Vec::new();
+    let mut handed = 0;
+    let mut signal = WAKE;
+    if let Some(at) = bucket.find(|kind| kind != Kind::Claimant) {
+        let Waiter { kind, lost, .. } = bucket.list[at];
+        let hand = gone != 0 && (fair || lost);
+        if hand {
+            count(Count::HandOffs);
+            signal = HAND_OFF;
+        }
+        let alone = kind == Kind::Write;
+        while let Some(at) = bucket.find(|kind| kind == Kind::Read).filter(|_| !alone) {
+            nodes.push((bucket.list.remove(at).node, signal));
+            handed += u32::from(hand);
+        }
+        // Readers do not wake those who wait for writers only, so one of them comes along.
+        if let Some(at) = bucket.find(|kind| matches!(kind, Kind::Write | Kind::Upgradable)) {
+            let hand = hand && kind != Kind::Read;
+            let waiter = bucket.list.remove(at);
+            handed += match waiter.kind {
+                _ if !hand => 0,
+                Kind::Write => CLAIMED,
+                _ => UPGRADABLE,
+            };
+            nodes.push((waiter.node, if hand { HAND_OFF } else { WAKE }));
+        }
+    }
+    let empty = if bucket.is_empty() { PARKED } else { 0 };
+    // ORD: Release pairs with the Acquires of those who come in.
+    core.change(Ordering::Release, |word| (word & !(gone | empty)) + handed);
+    // The word first: those who are handed the lock let go of it without asking for the bucket.
+    let parkers: Vec<&'static Parker> =
+        nodes.into_iter().map(|(node, signal)| Node::signal(node, signal)).collect();
+    drop(bucket); // Q4
+    parkers.into_iter().for_each(Parker::unpark);
+}

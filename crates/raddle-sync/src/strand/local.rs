@@ -1,0 +1,453 @@
+//! What a thread runs as, and what that holds.
+//!
+//! A strand's holds are of two kinds. Two of them at most are *fast*: written down by address, each with the
+//! number of levels beyond the first. The rest, the *others*, are only counted.
+//!
+//! **H1** What is written down may be out of date: its holder forgot the guard, and something else lies at the
+//! address now. So a record says nothing by itself; whoever relies on one knows by other means that the running
+//! strand holds what is at the address.
+//! **H2** What is held and not written down is among the others.
+
+use super::foreign::Saved;
+use super::{AT_THREAD_END, Dispenser, StrandId, abandon};
+use crate::atomic::{AtomicU32, Ordering};
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+use std::num::NonZeroU16;
+
+/// How many ids there are; few under models, so that running out of them is explored too.
+const LIMIT: u16 = if cfg!(any(raddle_loom, raddle_shuttle)) { 3 } else { u16::MAX };
+/// Ids that a thread keeps: its own, and one for each of the first foreign strands, by depth.
+pub(super) const KEPT: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 4 };
+
+crate::lazy_static! {
+    static DISPENSER: Dispenser = Dispenser::new(LIMIT);
+}
+
+crate::lazy_static! {
+    /// The next token for a strand without an id.
+    static NEXT_TOKEN: AtomicU32 = AtomicU32::new(1 << 16);
+}
+
+crate::lazy_static! {
+    /// The largest id that was ever given out.
+    static HIGHEST: AtomicU32 = AtomicU32::new(0);
+}
+
+/// The largest id that any strand has had. What a strand does under its id comes after this is as large.
+pub fn highest() -> u32 {
+    HIGHEST.load(Ordering::Relaxed)
+}
+
+/// What a strand holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holds {
+    /// Things held fast, by address, or 0.
+    pub(super) fast: [usize; 2],
+    /// Their levels beyond the first; 0 where nothing is held.
+    pub(super) again: [usize; 2],
+    pub(super) others: u32,
+}
+
+impl Holds {
+    /// How many, levels included.
+    pub(super) fn count(&self) -> u32 {
+        let fast =
+            self.fast.iter().filter(|&&thing| thing != 0).count() + self.again[0] + self.again[1];
+        self.others.wrapping_add(fast as u32)
+    }
+
+    /// Lets one level go, by somebody else than the strand.
+    pub(super) fn release(&mut self, thing: usize) -> Release {
+        match self.fast.iter().position(|&fast| fast == thing) {
+            Some(at) if self.again[at] != 0 => {
+                self.again[at] -= 1;
+                Release::Level
+            }
+            Some(at) => {
+                self.fast[at] = 0;
+                Release::Last
+            }
+            None => Release::Unknown,
+        }
+    }
+}
+
+/// What [`Local::let_go`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// One level of several: it is still held.
+    Level,
+    /// The last level: it is not written down any more.
+    Last,
+    /// It is not written down as held fast.
+    Unknown,
+}
+
+/// What this thread runs as: plain cells, read on every lock and unlock.
+///
+/// All of it belongs to the strand that runs now: [`enter_foreign`](super::enter_foreign) puts it aside.
+#[derive(Debug)]
+pub struct Local {
+    /// The id or token; 0: none assigned yet.
+    pub(super) token: Cell<u32>,
+    others: Cell<u32>,
+    fast: [Cell<usize>; 2],
+    again: [Cell<usize>; 2],
+    /// How many foreign strands are nested on this thread.
+    pub(super) depth: Cell<u32>,
+    /// The ids that the thread keeps, by depth; 0: none.
+    pub(super) ids: [Cell<u32>; KEPT],
+    /// Strands beneath this one that hold something, or whose names are not among `ids`; deepest last. Not
+    /// dropped, so that the thread-local needs no destructor: `thread_ends` empties it.
+    pub(super) beneath: RefCell<ManuallyDrop<Vec<Saved>>>,
+    /// Strands that were abandoned on this thread. Never freed: their guards may turn up.
+    pub(super) lost: RefCell<ManuallyDrop<Vec<Saved>>>,
+}
+
+impl Local {
+    pub(super) const fn new() -> Local {
+        Local {
+            token: Cell::new(0),
+            others: Cell::new(0),
+            fast: [const { Cell::new(0) }; 2],
+            again: [const { Cell::new(0) }; 2],
+            depth: Cell::new(0),
+            ids: [const { Cell::new(0) }; KEPT],
+            beneath: RefCell::new(ManuallyDrop::new(Vec::new())),
+            lost: RefCell::new(ManuallyDrop::new(Vec::new())),
+        }
+    }
+
+    /// The running strand's id or token if it has one already, else 0. Costs one load.
+    #[inline(always)]
+    pub fn token_or_zero(&self) -> u32 {
+        self.token.get()
+    }
+
+    /// The running strand's id or token, assigned now if need be.
+    #[inline]
+    pub fn token(&self) -> u32 {
+        match self.token.get() {
+            token @ 1..=0xFFFF => token,
+            _ => self.assign(),
+        }
+    }
+
+    /// Says that the running strand holds one thing more, which it must not end with (I4).
+    #[inline(always)]
+    pub fn hold(&self) {
+        self.others.set(self.others.get().wrapping_add(1));
+    }
+
+    /// Takes one [`hold`](Local::hold) back.
+    ///
+    /// # Safety
+    ///
+    /// What the strand no longer holds is not under its name any more: with nothing held, the name may go to
+    /// another strand, which would be taken for the owner.
+    #[inline(always)]
+    pub unsafe fn unhold(&self) {
+        self.others.set(self.others.get().wrapping_sub(1));
+    }
+
+    /// As [`hold`](Local::hold), for what has just been taken and is to be let go of by
+    /// [`let_go`](Local::let_go): its address is written down, if there is room.
+    #[inline(always)]
+    pub fn hold_fast(&self, thing: usize) {
+        if self.fast[0].get() == 0 {
+            self.fast[0].set(thing);
+        } else if self.fast[1].get() == 0 && self.fast[0].get() != thing {
+            self.fast[1].set(thing);
+        } else {
+            self.make_room(thing);
+        }
+    }
+
+    /// Writes `thing` down in the stead of something that is held once, which then is one of the others.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self, thing: usize) {
+        self.hold_slow(thing); // H1: what is written down of it is out of date
+        if let Some(at) = self.room() {
+            self.others.set(self.others.get().wrapping_sub(1));
+            self.fast[at].set(thing);
+        }
+    }
+
+    /// A place to write something down, or `None` where nests are.
+    fn room(&self) -> Option<usize> {
+        let empty = self.fast.iter().position(|fast| fast.get() == 0);
+        empty.or_else(|| {
+            let at = self.again.iter().rposition(|again| again.get() == 0)?;
+            self.hold();
+            Some(at)
+        })
+    }
+
+    /// As [`hold`](Local::hold), for what is at an address of which nothing may be written down.
+    #[inline]
+    pub fn hold_slow(&self, thing: usize) {
+        if self.fast[0].get() == thing || self.fast[1].get() == thing {
+            self.forget(thing);
+        }
+        self.hold();
+    }
+
+    /// Of what the running strand holds, lets one level go. `NESTS`: it may be held more than once.
+    ///
+    /// # Safety
+    ///
+    /// After [`Release::Last`] the thing is let go of before the strand can end, or is
+    /// [held](Local::hold) again.
+    #[inline(always)]
+    pub unsafe fn let_go<const NESTS: bool>(&self, thing: usize) -> Release {
+        let at = if self.fast[0].get() == thing {
+            0
+        } else if self.fast[1].get() == thing {
+            1
+        } else {
+            return Release::Unknown;
+        };
+        if NESTS {
+            let again = self.again[at].get();
+            if again != 0 {
+                self.again[at].set(again - 1);
+                return Release::Level;
+            }
+        }
+        self.fast[at].set(0);
+        Release::Last
+    }
+
+    /// Counts another level of what is written down, and held by the running strand; false if it is not.
+    #[inline(always)]
+    pub fn again(&self, thing: usize) -> bool {
+        let at = if self.fast[0].get() == thing {
+            0
+        } else if self.fast[1].get() == thing {
+            1
+        } else {
+            return false;
+        };
+        self.again[at].set(self.again[at].get() + 1);
+        true
+    }
+
+    /// Counts a second level of one of the others, which is written down from now on; false if there is no room.
+    #[cold]
+    pub fn again_from_others(&self, thing: usize) -> bool {
+        let Some(at) = self.room() else {
+            return false;
+        };
+        self.others.set(self.others.get().wrapping_sub(1));
+        self.fast[at].set(thing);
+        self.again[at].set(1);
+        true
+    }
+
+    /// Makes of what is written down one of the others, with all its levels; how many beyond the first.
+    #[cold]
+    pub fn forget(&self, thing: usize) -> usize {
+        let mut levels = 0;
+        for (fast, again) in self.fast.iter().zip(&self.again) {
+            if fast.get() == thing {
+                levels = again.replace(0);
+                fast.set(0);
+                self.others.set(self.others.get().wrapping_add(levels as u32 + 1));
+            }
+        }
+        levels
+    }
+
+    /// Lets go of one level of what is held under the name `owner`: by the running strand, by one beneath it, or by
+    /// one that was abandoned on this thread. `Last` as well if it is not written down.
+    ///
+    /// # Safety
+    ///
+    /// As that of [`unhold`](Local::unhold), before the strand of that name can end.
+    #[cold]
+    pub unsafe fn let_go_of(&self, owner: u32, thing: usize) -> Release {
+        if owner == self.token.get() {
+            let mut holds = self.holding();
+            let release = count_down(&mut holds, thing);
+            self.set_holding(holds);
+            return release;
+        }
+        for list in [&self.beneath, &self.lost] {
+            if let Some(saved) = list.borrow_mut().iter_mut().find(|saved| saved.token == owner) {
+                return count_down(&mut saved.holds, thing);
+            }
+        }
+        Release::Last // of a strand that was abandoned, and held nothing twice
+    }
+
+    /// Takes one [`hold`](Local::hold) back of the strand named `owner`: the running one, one beneath it, or one that was
+    /// abandoned on this thread.
+    ///
+    /// # Safety
+    ///
+    /// As that of [`unhold`](Local::unhold).
+    #[inline]
+    pub unsafe fn unhold_of(&self, owner: u32) {
+        if owner == self.token.get() {
+            // SAFETY: the contract of this function.
+            unsafe { self.unhold() };
+        } else {
+            self.unhold_other(owner);
+        }
+    }
+
+    #[cold]
+    fn unhold_other(&self, owner: u32) {
+        for list in [&self.beneath, &self.lost] {
+            if let Some(saved) = list.borrow_mut().iter_mut().find(|saved| saved.token == owner) {
+                saved.holds.others = saved.holds.others.wrapping_sub(1);
+                return;
+            }
+        }
+    }
+
+    /// The names of the strand that runs and of those beneath it, as far as they have any.
+    pub fn names(&self) -> Vec<u32> {
+        let mut names = vec![self.token()];
+        names.extend(self.beneath.borrow().iter().map(|saved| saved.token));
+        let depth = self.depth.get().min(KEPT as u32);
+        names.extend((0..depth).map(|depth| self.kept(depth)));
+        names.retain(|&name| name != 0);
+        names
+    }
+
+    /// What `which` makes of the id of a strand that runs on this thread, has done so or lies beneath, of the first of
+    /// which it makes something; the running one is asked first.
+    pub fn find_name<T>(&self, which: impl Fn(u32) -> Option<T>) -> Option<T> {
+        let named = |name: u32| if (1..=0xFFFF).contains(&name) { which(name) } else { None };
+        named(self.token.get())
+            .or_else(|| self.ids.iter().find_map(|id| named(id.get())))
+            .or_else(|| self.beneath.borrow().iter().find_map(|saved| named(saved.token)))
+            .or_else(|| self.lost.borrow().iter().find_map(|saved| named(saved.token)))
+    }
+
+    /// How many things the running strand holds.
+    pub fn holds(&self) -> u32 {
+        self.holding().count()
+    }
+
+    /// Whether the running strand holds something, or one beneath it on this thread does.
+    pub fn thread_holds(&self) -> bool {
+        !self.is_free() || self.beneath.borrow().iter().any(|saved| saved.holds.count() > 0)
+    }
+
+    /// Whether the running strand holds nothing.
+    #[inline(always)]
+    pub(super) fn is_free(&self) -> bool {
+        self.fast[0].get() | self.fast[1].get() | self.others.get() as usize == 0
+    }
+
+    pub(super) fn holding(&self) -> Holds {
+        Holds {
+            fast: [self.fast[0].get(), self.fast[1].get()],
+            again: [self.again[0].get(), self.again[1].get()],
+            others: self.others.get(),
+        }
+    }
+
+    pub(super) fn set_holding(&self, holds: Holds) {
+        self.others.set(holds.others);
+        for at in 0..2 {
+            self.fast[at].set(holds.fast[at]);
+            self.again[at].set(holds.again[at]);
+        }
+    }
+
+    /// The id kept for strands of this depth, or 0.
+    #[inline(always)]
+    pub(super) fn kept(&self, depth: u32) -> u32 {
+        self.ids.get(depth as usize).map_or(0, Cell::get)
+    }
+
+    /// A strand with a token asks again for an id, if it holds nothing that bears the token.
+    #[cold]
+    fn assign(&self) -> u32 {
+        // Before anything is held: it takes milliseconds at the first time in a process of many threads.
+        crate::fence::init();
+        let had = self.token.get();
+        if had != 0 && self.holds() != 0 {
+            return had;
+        }
+        // Whose id could not go back gets none.
+        if let Some(id) =
+            DISPENSER.take().filter(|&id| AT_THREAD_END.try_with(|_| ()).is_ok() || refuse(id))
+        {
+            let token = u32::from(id.get());
+            // ORD: `Relaxed`: whoever looks at what this strand shows has a fence, or a barrier, for that already.
+            HIGHEST.fetch_max(token, Ordering::Relaxed);
+            self.token.set(token);
+            if let Some(kept) = self.ids.get(self.depth.get() as usize) {
+                kept.set(token);
+            }
+            return token;
+        }
+        if had == 0 {
+            // ORD: `Relaxed`: uniqueness is all that matters.
+            let token = NEXT_TOKEN.fetch_add(1, Ordering::Relaxed);
+            if token <= u32::from(u16::MAX) {
+                // Four billion strands beyond the ids have been. A second owner of one name would
+                // be let into the first one's locks.
+                eprintln!("raddle: out of names for strands");
+                std::process::abort();
+            }
+            self.token.set(token);
+        }
+        self.token.get()
+    }
+
+    /// The thread's own strand ends with the thread, and gives all ids back.
+    pub(super) fn thread_ends(&self) {
+        if self.depth.get() != 0 {
+            return; // I3
+        }
+        let (token, holds) = (self.token.get(), self.holds());
+        for kept in &self.ids[1..] {
+            give_back(kept.replace(0));
+        }
+        self.ids[0].set(0);
+        if holds as i32 > 0 {
+            // What it holds stays written down: destructors of thread-locals may yet let go of it.
+            abandon::report(id(token), holds);
+        } else {
+            self.token.set(0);
+            give_back(token);
+        }
+        let beneath = std::mem::take(&mut **self.beneath.borrow_mut());
+        drop(beneath);
+    }
+}
+
+/// Takes one level off `thing`.
+fn count_down(holds: &mut Holds, thing: usize) -> Release {
+    match holds.release(thing) {
+        Release::Unknown => {
+            holds.others = holds.others.wrapping_sub(1); // H2
+            Release::Last
+        }
+        found => found,
+    }
+}
+
+/// The id that a name is, if it is one.
+pub(super) fn id(token: u32) -> Option<StrandId> {
+    u16::try_from(token).ok().and_then(NonZeroU16::new).map(StrandId)
+}
+
+/// Gives the id back that a name is; tokens are not used twice.
+pub(super) fn give_back(token: u32) {
+    if let Some(id) = id(token) {
+        DISPENSER.give_back(id);
+    }
+}
+
+fn refuse(id: StrandId) -> bool {
+    DISPENSER.give_back(id);
+    false
+}
