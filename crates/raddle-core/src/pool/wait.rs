@@ -174,6 +174,7 @@ impl WorkerMemory {
         let may_host = at.is_some() && !goal.is_alone() && self.has_room();
         self.elsewhere.lie_down();
         self.owned.hosts.set(may_host);
+        self.owned.apart.set(true);
         self.lane.note(EventKind::Park, 0, NOTHING);
         match goal {
             Goal::Future(_, Some(deadline)) => {
@@ -183,6 +184,7 @@ impl WorkerMemory {
             _ => self.parker().park(),
         }
         self.lane.note(EventKind::Unparked, 0, NOTHING);
+        self.owned.apart.set(false);
         self.owned.hosts.set(false);
         self.elsewhere.release();
         let claimed = self.owned.hold.get() == Hold::Claimed;
