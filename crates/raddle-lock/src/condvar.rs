@@ -93,6 +93,10 @@ impl Condvar {
     /// Releases the mutex, waits for a notification, takes the mutex again. Never returns without having
     /// been notified; but others may have had the mutex since, so look at what you wait for again, or
     /// use [`wait_while`](Condvar::wait_while).
+    ///
+    /// # Panics
+    ///
+    /// If the guard is not one of the strand that runs, but of one beneath it on the same thread; so do all waits.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         let _never_times_out = self.sleep(MutexGuard::core(guard), None);
     }
@@ -172,7 +176,8 @@ impl Condvar {
         true
     }
 
-    /// Wakes all that wait; how many there were. Costs a load if there are none.
+    /// Wakes all that wait; how many there were. Costs a load if there are none. They go on one after the other, as
+    /// they get the mutex, and are woken in that order.
     pub fn notify_all(&self) -> usize {
         // ORD: `Relaxed`: the mutex orders it (C2).
         if self.waiting.load(Ordering::Relaxed) == 0 {

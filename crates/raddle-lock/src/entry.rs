@@ -24,7 +24,8 @@
 //! | `QUEUED` or `WOKEN`, free | take it, ahead of those who wait | |
 //!
 //! So a lock under pressure stays with whoever runs, and pays for no wake-ups, until the one that has waited
-//! longest comes awake, about ten thousand times a second, and is given it on the spot.
+//! longest comes awake, about ten thousand times a second, and is given it on the spot. Once one had to wait for more
+//! than a millisecond the lock *starves*: it is handed over in order, by each unlock, until one gets it sooner.
 //!
 //! **E1** Entries never move and are never freed: touching one is always possible, and whoever has
 //! taken one asks the word again whether it is still the lock's.
@@ -69,8 +70,14 @@ const GLANCE: u64 = 20_000;
 const HALF_GLANCE: u64 = GLANCE / 2;
 const MOST: u32 = 4096;
 
-/// Nanoseconds since some moment.
-fn clock() -> u64 {
+/// Nanoseconds after which one that waits has starved.
+const STARVED: u64 = 1_000_000;
+
+/// Nanoseconds since some moment; not in models.
+pub(crate) fn clock() -> u64 {
+    if MODEL {
+        return 0;
+    }
     raddle_sync::lazy_static! {
         static START: Instant = Instant::now();
     }
@@ -100,6 +107,8 @@ pub(crate) struct Entry {
     stride: AtomicU32,
     looked: AtomicU64,
     turned: AtomicU64,
+    /// 1: the one that got the lock last had starved. The holder's.
+    pub(crate) starving: AtomicU32,
     pub(crate) index: u32,
     pub(crate) inner: Mutex<Inner>,
     /// The next free entry; guarded by the table's lock.
@@ -128,6 +137,7 @@ impl Entry {
             stride: AtomicU32::new(1),
             looked: AtomicU64::new(0),
             turned: AtomicU64::new(0),
+            starving: AtomicU32::new(0),
             index,
             inner: Mutex::new(Inner { lock: List::new(), notice: List::new() }),
             next_free: AtomicU32::new(0),
@@ -172,10 +182,13 @@ impl Entry {
         now.saturating_sub(self.turned.load(Ordering::Relaxed)) > PATIENCE
     }
 
-    /// Says that the one which had waited longest has got the lock. Said by the holder.
-    pub(crate) fn turn(&self) {
+    /// Says that one which has waited since `began` has got the lock. Said by the holder.
+    pub(crate) fn turn(&self, began: u64) {
         if !MODEL {
-            self.turned.store(clock(), Ordering::Relaxed);
+            let now = clock();
+            self.turned.store(now, Ordering::Relaxed);
+            let starved = now.saturating_sub(began) > STARVED;
+            self.starving.store(starved.into(), Ordering::Relaxed);
         }
     }
 

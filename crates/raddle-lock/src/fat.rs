@@ -2,7 +2,7 @@
 
 use crate::core::{Core, Gain, Patience};
 use crate::deadlock;
-use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN};
+use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN, clock};
 use crate::pending;
 use crate::queue::{HAND_OFF, Node, WAITING, WAKE};
 use crate::slot::{self, READY};
@@ -144,10 +144,11 @@ impl Core {
         patience: Patience,
     ) -> Gain {
         count(Count::Parks);
+        let began = clock();
         let gain = self.wait_in_queue(entry, node, me, patience);
         if gain == Gain::Fat {
             entry.owner.store(me, Ordering::Relaxed); // E5
-            entry.turn();
+            entry.turn(began);
         }
         gain
     }
@@ -300,7 +301,8 @@ impl Core {
         let next = if passes { state & !LOCKED } else { idle };
         // ORD: Release pairs with the Acquires that take the lock.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-        let overdue = passes && entry.is_overdue();
+        let starving = state & (QUEUED | WOKEN) != 0 && entry.starving.load(Ordering::Relaxed) != 0;
+        let overdue = starving || (passes && entry.is_overdue());
         let quick = (state == locked || (passes && !overdue))
             && entry.state.compare_exchange(state, next, success, failure).is_ok();
         let idle = if quick { !passes } else { unlock(entry, generation, fair || overdue, idle) };

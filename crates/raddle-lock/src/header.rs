@@ -15,8 +15,8 @@ use std::time::Duration;
 /// an identity hash. After .NET's object header and its thin locks (dotnet/runtime #79519).
 ///
 /// A header is thin as long as it can be and then *fat*, with an entry in a process-wide table: while
-/// somebody sleeps for the lock or waits on it, while its owner has taken it more than 64 times, and while
-/// it is locked and has a hash. It becomes thin again at the unlock that finds no such reason any more.
+/// somebody sleeps for the lock or waits on it, while it is locked and has a hash, and while its owner has taken it
+/// more than once and does the same with two others. It becomes thin again at the unlock that finds no such reason any more.
 /// Only a header with a hash that is locked again and again stays fat, to be locked faster.
 ///
 /// ```
@@ -56,7 +56,8 @@ impl ObjectHeader {
         self.guard()
     }
 
-    /// Takes the lock if it is free or this strand's. Never waits, nor spins.
+    /// Takes the lock if it is free or this strand's. Does not wait for whoever holds it, nor for one that is about to let
+    /// go of it; locking a header with a hash may allocate.
     #[inline]
     pub fn try_lock(&self) -> Option<HeaderGuard<'_>> {
         self.core.try_acquire::<true>().then(|| self.guard())

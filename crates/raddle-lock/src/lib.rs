@@ -46,12 +46,12 @@
 //! | the word is | the lock is | who writes the word | becomes |
 //! |---|---|---|---|
 //! | 0 | free | anybody, by compare-exchange | thin, hashed |
-//! | owner, levels | *thin*: held, nobody sleeps | its owner alone, by plain stores | free; fat |
+//! | owner | *thin*: held, nobody sleeps | its owner alone, by plain stores | free; fat |
 //! | hash | free, with an identity hash | anybody, by compare-exchange | fat |
 //! | index of an entry | *fat*: held, fought for or waited on | the holder of the entry's lock | free, hashed |
 //!
 //! Entries live in a table of segments that never move. A lock is fat while somebody sleeps for it or waits on
-//! it, while its owner has taken it more than 64 times, while it is held and has a hash, and while it is held
+//! it, while its owner has taken it more than once and two others as well, while it is held and has a hash, and while it is held
 //! by a strand without an id, all 65,535 being taken. The unlock that finds no reason left makes it thin again.
 //! The bits are in `word.rs`, the protocol of thin locks in `slot.rs`, that of fat ones in `entry.rs`.
 //!
@@ -60,6 +60,12 @@
 //! Dekker Synchronization", 2001), here for every owner rather than a favoured one; hand-offs at intervals from
 //! `parking_lot` and WebKit's locks.
 //!
+//! # What `lock_api` adds
+//!
+//! Guards that keep an `Arc` instead of a reference (`arc_lock`, `owning_ref`), a mutex whose unlocks are all fair
+//! (`FairMutex`), and a re-entrant mutex of one's own come with the crate `lock_api`, over `RawThinLock` and
+//! `RawRwLock`. With the feature `serde` [`Mutex`], [`ReentrantLock`] and [`RwLock`] are serialized as their values.
+//!
 //! # No poisoning
 //!
 //! A panic while a lock is held releases it and leaves the value as it was at that moment, as in
@@ -67,6 +73,9 @@
 //! can be put right; a flag that every later user has to unwrap turns one failed task into the failure
 //! of all that share the lock, without telling any of them what is wrong. A task's panic is already
 //! reported where its result is asked for.
+
+#[cfg(feature = "serde")]
+mod serialize;
 
 mod condvar;
 mod core;

@@ -11,6 +11,7 @@ use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 /// A mutual-exclusion lock: four bytes and the value.
@@ -49,6 +50,10 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: a shared mutex hands the value to one strand at a time (I1), which is to send it there.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
+// There is no poison: what a panic leaves is seen by whoever locks next, who is to expect that of a mutex.
+impl<T: ?Sized> UnwindSafe for Mutex<T> {}
+impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
+
 impl<T> Mutex<T> {
     const_fn! {
         /// A free mutex that holds `value`.
@@ -69,7 +74,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Panics
     ///
-    /// If this strand holds the mutex already.
+    /// If this strand holds the mutex already, or the [deadlock hook](crate::set_deadlock_hook) panics.
     ///
     /// ```should_panic
     /// let mutex = raddle_lock::Mutex::new(());
@@ -82,7 +87,7 @@ impl<T: ?Sized> Mutex<T> {
         self.guard()
     }
 
-    /// Takes the mutex if it is free. Never waits, never panics.
+    /// Takes the mutex if it is free. Does not wait for whoever holds it: one that is about to be let go of counts as held.
     ///
     /// ```
     /// let mutex = raddle_lock::Mutex::new(1);
@@ -153,8 +158,8 @@ impl<T> From<T> for Mutex<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
-            Some(guard) => f.debug_struct("Mutex").field("value", &&*guard).finish(),
-            None => f.write_str("Mutex { <locked> }"),
+            Some(guard) => f.debug_struct("Mutex").field("data", &&*guard).finish(),
+            None => f.write_str("Mutex { data: <locked> }"),
         }
     }
 }
@@ -202,13 +207,32 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         this: Self,
         part: impl FnOnce(&mut T) -> &mut U,
     ) -> MappedMutexGuard<'a, U> {
+        match Self::try_map(this, |value| Some(part(value))) {
+            Ok(part) => part,
+            Err(_) => unreachable!("there is a part"),
+        }
+    }
+
+    /// A guard of a part of the value, or the guard itself if there is no such part.
+    ///
+    /// ```
+    /// use raddle_lock::{Mutex, MutexGuard};
+    /// let words = Mutex::new(vec!["warp"]);
+    /// *MutexGuard::try_map(words.lock(), |words| words.first_mut()).unwrap() = "weft";
+    /// let whole = MutexGuard::try_map(words.lock(), |words| words.get_mut(7)).unwrap_err();
+    /// assert_eq!(*whole, ["weft"]);
+    /// ```
+    pub fn try_map<U: ?Sized>(
+        mut this: Self,
+        part: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<MappedMutexGuard<'a, U>, Self> {
+        // If `part` panics the guard is dropped.
+        let Some(part) = part(&mut this).map(std::ptr::from_mut) else {
+            return Err(this);
+        };
         let core = &this.mutex.core;
-        let part: *mut U = this.mutex.value.with_mut(|value| {
-            // SAFETY: this guard holds the lock and is consumed (I1). If `part` panics it is dropped.
-            part(unsafe { &mut *value })
-        });
         std::mem::forget(this);
-        MappedMutexGuard { core, part, not_send: PhantomData }
+        Ok(MappedMutexGuard { core, part, not_send: PhantomData })
     }
 
     /// Unlocks, and hands the mutex to whoever has waited longest, if somebody does. Others than they
@@ -219,6 +243,10 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     }
 
     /// Lets whoever has waited longest have the mutex, if somebody waits, and takes it again.
+    ///
+    /// # Panics
+    ///
+    /// If somebody waits and the guard is not one of the strand that runs, but of one beneath it on the same thread.
     pub fn bump(this: &mut Self) {
         if this.mutex.core.is_wanted() {
             this.mutex.core.assert_held();
@@ -231,6 +259,11 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     ///
     /// Ends the process if `f` has locked the mutex and kept it locked, by handing the guard out or forgetting it:
     /// this strand would wait for itself.
+    ///
+    /// # Panics
+    ///
+    /// If `f` does; and before anything is unlocked, if the guard is not one of the strand that runs, but of one beneath
+    /// it on the same thread.
     ///
     /// ```
     /// use raddle_lock::{Mutex, MutexGuard};
@@ -331,11 +364,23 @@ impl<'a, U: ?Sized> MappedMutexGuard<'a, U> {
         this: Self,
         part: impl FnOnce(&mut U) -> &mut V,
     ) -> MappedMutexGuard<'a, V> {
-        // SAFETY: this guard holds the lock and is consumed (I1). If `part` panics it is dropped.
-        let part: *mut V = part(unsafe { &mut *this.part });
+        match Self::try_map(this, |value| Some(part(value))) {
+            Ok(part) => part,
+            Err(_) => unreachable!("there is a part"),
+        }
+    }
+
+    /// A guard of a part of the part, or the guard itself if there is no such part.
+    pub fn try_map<V: ?Sized>(
+        mut this: Self,
+        part: impl FnOnce(&mut U) -> Option<&mut V>,
+    ) -> Result<MappedMutexGuard<'a, V>, Self> {
+        let Some(part) = part(&mut this).map(std::ptr::from_mut) else {
+            return Err(this);
+        };
         let core = this.core;
         std::mem::forget(this);
-        MappedMutexGuard { core, part, not_send: PhantomData }
+        Ok(MappedMutexGuard { core, part, not_send: PhantomData })
     }
 }
 

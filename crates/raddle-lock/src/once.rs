@@ -118,8 +118,10 @@ impl<T> OnceLock<T> {
         // ORD: Acquire pairs with the Release in `make`: the value.
         (self.state.load(Ordering::Acquire) == READY).then(|| {
             self.value.with(|value| {
-                // SAFETY: written before `READY`, and not changed while `self` is borrowed (I1).
-                unsafe { (*value).assume_init_ref() }
+                // SAFETY: nobody writes after `READY` while `self` is borrowed (I1).
+                let value = unsafe { &*value };
+                // SAFETY: written before `READY` (I1).
+                unsafe { value.assume_init_ref() }
             })
         })
     }
@@ -128,8 +130,10 @@ impl<T> OnceLock<T> {
     pub fn get_mut(&mut self) -> Option<&mut T> {
         (self.state.load(Ordering::Acquire) == READY).then(|| {
             self.value.with_mut(|value| {
-                // SAFETY: as in `get`, and `self` is borrowed exclusively.
-                unsafe { (*value).assume_init_mut() }
+                // SAFETY: `self` is borrowed exclusively.
+                let value = unsafe { &mut *value };
+                // SAFETY: written before `READY` (I1).
+                unsafe { value.assume_init_mut() }
             })
         })
     }
@@ -174,8 +178,10 @@ impl<T> OnceLock<T> {
         let state = mem::replace(&mut self.state, AtomicU32::new(EMPTY));
         (state.load(Ordering::Acquire) == READY).then(|| {
             self.value.with(|value| {
+                // SAFETY: `self` is borrowed exclusively.
+                let value = unsafe { &*value };
                 // SAFETY: written before `READY`; the state says by now that it is not there.
-                unsafe { (*value).assume_init_read() }
+                unsafe { value.assume_init_read() }
             })
         })
     }

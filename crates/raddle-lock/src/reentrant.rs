@@ -10,6 +10,7 @@ use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 /// A lock of four bytes, and the value, that the strand which holds it may take again.
@@ -57,6 +58,10 @@ pub struct ReentrantLock<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for ReentrantLock<T> {}
 // SAFETY: a shared lock gives one strand at a time access to the value (I1), all of it on one thread.
 unsafe impl<T: ?Sized + Send> Sync for ReentrantLock<T> {}
+
+// Guards give shared access only: what is inside says whether a panic may be seen in it.
+impl<T: ?Sized + UnwindSafe> UnwindSafe for ReentrantLock<T> {}
+impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for ReentrantLock<T> {}
 
 impl<T> ReentrantLock<T> {
     const_fn! {
@@ -137,8 +142,8 @@ impl<T> From<T> for ReentrantLock<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
-            Some(guard) => f.debug_struct("ReentrantLock").field("value", &&*guard).finish(),
-            None => f.write_str("ReentrantLock { <locked> }"),
+            Some(guard) => f.debug_struct("ReentrantLock").field("data", &&*guard).finish(),
+            None => f.write_str("ReentrantLock { data: <locked> }"),
         }
     }
 }

@@ -87,6 +87,7 @@ pub(crate) fn take() -> &'static Entry {
     debug_assert_ne!(entry.state.load(Ordering::Relaxed) & DEAD, 0);
     entry.owner.store(0, Ordering::Relaxed);
     entry.levels.store(0, Ordering::Relaxed);
+    entry.starving.store(0, Ordering::Relaxed);
     entry.restore.store(word::FREE, Ordering::Relaxed);
     // ORD: `Relaxed`: whoever learns of the entry learns of it from a word or a list, later.
     entry.update(Ordering::Relaxed, |state| {

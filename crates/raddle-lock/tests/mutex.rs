@@ -109,9 +109,9 @@ fn a_panic_releases_the_lock_and_keeps_the_value() {
 fn ways_in_and_out() {
     let mut mutex = Mutex::from(vec![1]);
     mutex.get_mut().push(2);
-    assert_eq!(format!("{mutex:?}"), "Mutex { value: [1, 2] }");
+    assert_eq!(format!("{mutex:?}"), "Mutex { data: [1, 2] }");
     let guard = mutex.lock();
-    assert_eq!(format!("{guard:?} {mutex:?}"), "[1, 2] Mutex { <locked> }");
+    assert_eq!(format!("{guard:?} {mutex:?}"), "[1, 2] Mutex { data: <locked> }");
     drop(guard);
     assert_eq!(mutex.into_inner(), [1, 2]);
     assert_eq!(Mutex::<u8>::default().into_inner(), 0);

@@ -7,7 +7,7 @@
 //! | [`futex`] | sleep on a 32-bit word, wake those who sleep on it |
 //! | [`parker`] | one thread's sleep and wake, with a token that is never lost |
 //! | [`fork`] | which copy of the process this is |
-//! | [`processor`] | waking a thread on another processor than one's own |
+//! | [`affinity`] | waking a thread on another processor than one's own |
 //! | [`strand`] | small recycled ids for logical threads of execution |
 //! | [`spin`] | a short, bounded spin |
 //! | [`time`] | the clock |

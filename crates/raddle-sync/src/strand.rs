@@ -232,7 +232,7 @@ mod tests {
             }
             let foreign = enter_foreign();
             assert_eq!(local.holds(), 0);
-            // SAFETY, here and below: it was nothing that was held.
+            // SAFETY: it was nothing that was held.
             let let_go = |thing| unsafe { local.let_go_of(me, thing) };
             assert_eq!([16, 16, 8, 24].map(let_go), {
                 use Release::{Last, Level};
@@ -255,9 +255,10 @@ mod tests {
             assert_eq!(local.holds(), 9);
             assert_eq!(local.forget(16), 2);
             assert_eq!(local.holds(), 9);
-            // SAFETY, here and below: it was nothing that was held.
+            // SAFETY: it was nothing that was held.
             let let_go = |thing| unsafe { local.let_go::<true>(thing) };
             assert_eq!([40, 40, 48].map(let_go), [Release::Level, Release::Last, Release::Unknown]);
+            // SAFETY: it was nothing that was held.
             (0..7).for_each(|_| unsafe { local.unhold() });
             assert_eq!(local.holds(), 0);
         });

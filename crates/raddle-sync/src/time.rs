@@ -1,5 +1,5 @@
 //! The clock: under shuttle one that goes on by a step each time somebody looks at it, so that a spin for so long ends.
-//! Under loom there is none, but a model may let time-outs expire: [`let_expire`].
+//! Under loom there is none, but a model may let time-outs expire, by `let_expire`.
 
 #[cfg(not(raddle_shuttle))]
 pub use std::time::Instant;

@@ -1,7 +1,8 @@
 //! Locks and the pool: work that a thread takes on while it waits is another strand, and does not come
 //! into locks which the work beneath it holds.
 
-use raddle::lock::{Mutex, ObjectHeader, ReentrantLock};
+use raddle::lock::{Condvar, LazyLock, Mutex, ObjectHeader, ReentrantLock, RwLock};
+use raddle::trace::TraceLevel;
 use raddle::{Pool, Worker};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -80,4 +81,84 @@ fn add(worker: &Worker, from: u64, to: u64, total: &Mutex<u64>) {
     }
     let middle = from.midpoint(to);
     worker.join(|w| add(w, from, middle, total), |w| add(w, middle, to, total));
+}
+
+/// On a pool of one place: whoever waits for a lock gives the place to the task that lets go of it in the end.
+#[test]
+fn a_wait_for_a_lock_gives_the_place_away_and_shows_in_the_trace() {
+    let pool = Pool::builder().threads(1).trace(TraceLevel::Phase).build().unwrap();
+    let waits: [fn(&Held); 4] = [
+        |held| *held.mutex.lock() += 1,
+        |held| assert_eq!(*held.lock.read(), 0),
+        |held| *held.lock.write() += 1,
+        |held| held.changed.wait_while(&mut held.told.lock(), |told| !*told),
+    ];
+    for wait in waits {
+        let held = Held::default();
+        let before = waited(&pool);
+        thread::scope(|s| {
+            let (mutex, lock) = (held.mutex.lock(), held.lock.write());
+            s.spawn(|| {
+                pool.scope(|scope| {
+                    scope.spawn(|_| held.go.store(true, Ordering::Release));
+                    wait(&held); // Only if the place goes to the task does this come to an end.
+                });
+            });
+            while !held.go.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            *held.told.lock() = true;
+            held.changed.notify_all();
+            drop((mutex, lock));
+        });
+        assert!(waited(&pool) > before, "a wait that the trace does not show");
+    }
+}
+
+#[derive(Default)]
+struct Held {
+    mutex: Mutex<u32>,
+    lock: RwLock<u32>,
+    told: Mutex<bool>,
+    changed: Condvar,
+    go: AtomicBool,
+}
+
+/// How many waits of some length the trace shows.
+fn waited(pool: &Pool) -> usize {
+    let trace = pool.trace();
+    let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+    events.filter(|event| event.kind.name() == "WAITED").count()
+}
+
+/// rayon's issue 592: a value whose initialiser forks, asked for by work that is stolen meanwhile.
+#[test]
+fn a_lazy_value_that_forks_is_asked_for_by_all_workers_and_made_once() {
+    for threads in [1, 2, 4] {
+        let pool = Pool::new(threads).unwrap();
+        for _ in 0..20 {
+            let made = AtomicUsize::new(0);
+            let lazy = LazyLock::new(|| {
+                made.fetch_add(1, Ordering::Relaxed);
+                let total = Mutex::new(0);
+                raddle::scope(|scope| {
+                    for n in 0..32 {
+                        let total = &total;
+                        scope.spawn(move |_| {
+                            (0..500).for_each(|_| std::hint::spin_loop());
+                            *total.lock() += n;
+                        });
+                    }
+                });
+                total.into_inner()
+            });
+            pool.scope(|scope| {
+                for _ in 0..16 {
+                    let lazy = &lazy;
+                    scope.spawn(move |_| assert_eq!(**lazy, (0..32).sum::<u64>()));
+                }
+            });
+            assert_eq!(made.into_inner(), 1);
+        }
+    }
 }

@@ -8,8 +8,10 @@ use std::sync::Once;
 
 use raddle_sync::atomic::Ordering;
 use raddle_sync::parker::{self, Hooks};
+use raddle_trace::EventKind;
 
 use crate::places::Resumed;
+use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
@@ -44,6 +46,9 @@ impl WorkerMemory {
     fn give(&self) {
         let registry = self.registry();
         self.owned.hold.set(Hold::Given);
+        if !self.owned.apart.get() {
+            self.lane.note(EventKind::Wait, 0, NOTHING);
+        }
         // Nobody else can publish what lies here without a heavy fence.
         self.open_forks();
         registry.stats.given.add();
@@ -57,6 +62,9 @@ impl WorkerMemory {
 
     fn regain(&self) {
         let registry = self.registry();
+        if !self.owned.apart.get() {
+            self.lane.note(EventKind::Waited, 0, NOTHING);
+        }
         if registry.is_guest(self.index) {
             registry.guests.fetch_add(1, Ordering::Relaxed);
         }

@@ -187,6 +187,7 @@ impl WorkerMemory {
         self.owned.hosts.set(may_host);
         // ORD: a hint.
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
+        self.owned.apart.set(true);
         self.lane.note(EventKind::Park, 0, NOTHING);
         match goal {
             Goal::Future(_, Some(deadline)) => {
@@ -196,6 +197,7 @@ impl WorkerMemory {
             _ => self.parker().park(),
         }
         self.lane.note(EventKind::Unparked, 0, NOTHING);
+        self.owned.apart.set(false);
         self.owned.hosts.set(false);
         self.elsewhere.release();
         let claimed = self.owned.hold.get() == Hold::Claimed;

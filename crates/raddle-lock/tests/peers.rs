@@ -1,0 +1,317 @@
+//! What the tests of parking_lot and of WebKit ask of a mutex, a re-entrant lock, a fair one and a condition, written anew from their
+//! behaviour: of the types here, and of those of `lock_api` over them.
+
+#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+
+use raddle_lock::{Condvar, Mutex, MutexGuard, RawThinLock, ReentrantLock};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+type ApiMutex<T> = lock_api::Mutex<RawThinLock, T>;
+
+const ROUNDS: u32 = if cfg!(miri) { 20 } else { 1_000 };
+
+/// The tests of a mutex, of one kind or another.
+macro_rules! mutexes {
+    ($($module:ident: $mutex:ident, $guard:path;)*) => { $( mod $module {
+        use super::*;
+        use $guard as Guard;
+
+        #[test]
+        fn many_threads_count_together() {
+            let (count, threads) = (Arc::new($mutex::new(0)), if cfg!(miri) { 2 } else { 6 });
+            let handles: Vec<_> = (0..threads)
+                .map(|_| {
+                    let count = Arc::clone(&count);
+                    thread::spawn(move || (0..ROUNDS).for_each(|_| *count.lock() += 1))
+                })
+                .collect();
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+            assert_eq!(*count.lock(), threads * ROUNDS);
+        }
+
+        #[test]
+        fn what_is_locked_is_tried_in_vain_and_free_after_a_panic() {
+            let mutex = Arc::new($mutex::new(1));
+            let other = Arc::clone(&mutex);
+            let result = thread::spawn(move || {
+                let _guard = other.lock();
+                panic!("on purpose");
+            });
+            assert!(result.join().is_err());
+            let guard = mutex.lock();
+            assert!(mutex.try_lock().is_none() && mutex.is_locked());
+            assert!(thread::scope(|s| s.spawn(|| mutex.try_lock_for(Duration::from_millis(1)).is_none()).join().unwrap()));
+            assert_eq!(*guard, 1);
+            drop(guard);
+            assert!(mutex.try_lock_until(Instant::now()).is_some());
+        }
+
+        #[test]
+        fn a_destructor_may_lock_while_its_thread_unwinds() {
+            struct AddsAtLast(Arc<$mutex<u32>>);
+            impl Drop for AddsAtLast {
+                fn drop(&mut self) {
+                    *self.0.lock() += 1;
+                }
+            }
+            let mutex = Arc::new($mutex::new(1));
+            let adds = AddsAtLast(Arc::clone(&mutex));
+            assert!(catch_unwind(AssertUnwindSafe(move || { let _adds = adds; panic!("on purpose") })).is_err());
+            assert_eq!(*mutex.lock(), 2);
+        }
+
+        #[test]
+        fn values_go_in_and_out() {
+            let mut mutex = $mutex::new(String::from("warp"));
+            mutex.get_mut().push('s');
+            assert_eq!(mutex.into_inner(), "warps");
+            let dropped = Arc::new(());
+            drop($mutex::new(Arc::clone(&dropped)));
+            assert_eq!(Arc::strong_count(&dropped), 1);
+            let slice: &$mutex<[i32]> = &$mutex::new([1, 2, 3]);
+            slice.lock()[1] = 7;
+            assert_eq!(*slice.lock(), [1, 7, 3]);
+            assert_eq!(*$mutex::<u8>::default().lock(), 0);
+        }
+
+        #[test]
+        fn it_shows_its_value_or_that_it_is_locked() {
+            let mutex = $mutex::new(vec![0, 10]);
+            assert_eq!(format!("{mutex:?}"), "Mutex { data: [0, 10] }");
+            let guard = mutex.lock();
+            assert_eq!(format!("{mutex:?} {guard:?}"), "Mutex { data: <locked> } [0, 10]");
+        }
+
+        #[test]
+        fn parts_of_the_value_are_guarded_like_the_whole() {
+            let mutex = $mutex::new([Some(1), None]);
+            let whole = Guard::try_map(mutex.lock(), |pair| pair[1].as_mut()).unwrap_err();
+            let mut part = Guard::try_map(whole, |pair| pair[0].as_mut()).unwrap();
+            *part += 1;
+            assert!(mutex.try_lock().is_none());
+            drop(part);
+            assert_eq!(*mutex.lock(), [Some(2), None]);
+        }
+
+        #[test]
+        fn a_guard_lets_others_in_and_comes_back() {
+            let mutex = $mutex::new(0);
+            let mut guard = mutex.lock();
+            thread::scope(|s| {
+                let (tell, told) = mpsc::channel();
+                let other = &mutex;
+                s.spawn(move || {
+                    tell.send(()).unwrap();
+                    *other.lock() += 1;
+                });
+                told.recv().unwrap();
+                while *guard == 0 {
+                    Guard::bump(&mut guard); // to whoever waits, if somebody does by now
+                }
+            });
+            assert_eq!(Guard::unlocked(&mut guard, || mutex.try_lock().map(|value| *value)), Some(1));
+            Guard::unlock_fair(guard);
+            assert!(!mutex.is_locked());
+        }
+    } )* };
+}
+
+mutexes! {
+    native: Mutex, MutexGuard;
+    through_lock_api: ApiMutex, lock_api::MutexGuard;
+}
+
+#[test]
+fn a_nest_shares_its_value_and_keeps_others_out() {
+    let lock = ReentrantLock::new(RefCell::new(1));
+    {
+        let outer = lock.lock();
+        let inner = lock.try_lock().expect("the same strand");
+        *inner.borrow_mut() += 1;
+        assert_eq!(*outer.borrow(), 2);
+        assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_none()).join().unwrap()));
+    }
+    assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_some()).join().unwrap()));
+    assert_eq!(format!("{lock:?}"), "ReentrantLock { data: RefCell { value: 2 } }");
+}
+
+#[test]
+fn a_notification_wakes_one_or_all_and_says_how_many() {
+    const WAITERS: usize = if cfg!(miri) { 2 } else { 10 };
+    let (ready, changed) = (Mutex::new(0), Condvar::new());
+    assert!(!changed.notify_one());
+    assert_eq!(changed.notify_all(), 0);
+    for all in [false, true] {
+        *ready.lock() = 0;
+        let woken = AtomicUsize::new(0);
+        thread::scope(|s| {
+            for _ in 0..WAITERS {
+                s.spawn(|| {
+                    let mut count = ready.lock();
+                    *count += 1;
+                    changed.wait(&mut count);
+                    woken.fetch_add(1, SeqCst);
+                });
+            }
+            while *ready.lock() < WAITERS {
+                thread::yield_now();
+            }
+            drop(ready.lock()); // the last one waits by now
+            if all {
+                assert_eq!(changed.notify_all(), WAITERS);
+            } else {
+                (0..WAITERS).for_each(|_| assert!(changed.notify_one()));
+            }
+        });
+        assert_eq!(woken.into_inner(), WAITERS);
+    }
+}
+
+#[test]
+fn waits_end_in_time_and_say_so() {
+    let (mutex, condition) = (Mutex::new(0), Condvar::new());
+    let mut guard = mutex.lock();
+    let begun = Instant::now();
+    let limit = Duration::from_millis(10);
+    assert!(condition.wait_for(&mut guard, limit).timed_out());
+    assert!(condition.wait_until(&mut guard, Instant::now()).timed_out());
+    assert!(condition.wait_while_for(&mut guard, |n| *n == 0, limit).timed_out());
+    assert!(begun.elapsed() >= 2 * limit);
+    assert!(condition.wait_while_for(&mut guard, |n| *n == 1, limit).notified());
+    thread::scope(|s| {
+        s.spawn(|| {
+            *mutex.lock() = 1;
+            condition.notify_one();
+        });
+        // Longer than the clock can count is for ever.
+        assert!(condition.wait_for(&mut guard, Duration::MAX).notified());
+        assert_eq!(*guard, 1);
+    });
+}
+
+#[test]
+fn one_condition_serves_several_mutexes() {
+    let (a, b, condition) = (Mutex::new(false), Mutex::new(false), Condvar::new());
+    let gone = AtomicUsize::new(0);
+    thread::scope(|s| {
+        for mutex in [&a, &b, &a, &b] {
+            s.spawn(|| {
+                condition.wait_while(&mut mutex.lock(), |ready| !*ready);
+                gone.fetch_add(1, SeqCst);
+            });
+        }
+        *a.lock() = true;
+        *b.lock() = true;
+        while gone.load(SeqCst) < 4 {
+            condition.notify_all();
+            thread::yield_now();
+        }
+    });
+}
+
+/// WebKit's queue: producers and consumers, with a number of slots between them.
+struct Queue {
+    items: Mutex<VecDeque<u32>>,
+    filled: Condvar,
+    emptied: Condvar,
+    over: AtomicBool,
+    /// Notify all, not one; wait with a limit.
+    all: bool,
+    limited: bool,
+}
+
+impl Queue {
+    fn wait(&self, condition: &Condvar, items: &mut MutexGuard<'_, VecDeque<u32>>) {
+        if self.limited {
+            let _either = condition.wait_for(items, Duration::from_millis(1));
+        } else {
+            condition.wait(items);
+        }
+    }
+
+    fn notify(&self, condition: &Condvar) {
+        if self.all {
+            condition.notify_all();
+        } else {
+            condition.notify_one();
+        }
+    }
+}
+
+#[test]
+fn queues_pass_everything_on() {
+    // Producers, consumers, slots.
+    let shapes = [
+        (1, 1, 1),
+        (1, 5, 1),
+        (1, 1, 100),
+        (10, 1, 1),
+        (10, 1, 100),
+        (1, 10, 1),
+        (1, 10, 100),
+        (10, 10, 1),
+        (10, 10, 100),
+    ];
+    for (producers, consumers, slots) in shapes {
+        for (all, limited) in [(false, false), (true, false), (true, true)] {
+            if cfg!(miri) && producers + consumers > 2 {
+                continue;
+            }
+            let queue = Queue {
+                items: Mutex::default(),
+                filled: Condvar::new(),
+                emptied: Condvar::new(),
+                over: AtomicBool::new(false),
+                all,
+                limited,
+            };
+            let each = ROUNDS / producers;
+            let got = AtomicUsize::new(0);
+            thread::scope(|s| {
+                for _ in 0..consumers {
+                    s.spawn(|| {
+                        loop {
+                            let mut items = queue.items.lock();
+                            while items.is_empty() && !queue.over.load(SeqCst) {
+                                queue.wait(&queue.filled, &mut items);
+                            }
+                            if items.pop_front().is_none() {
+                                break;
+                            }
+                            drop(items);
+                            got.fetch_add(1, SeqCst);
+                            queue.notify(&queue.emptied);
+                        }
+                    });
+                }
+                let puts: Vec<_> = (0..producers)
+                    .map(|_| {
+                        s.spawn(|| {
+                            for item in 0..each {
+                                let mut items = queue.items.lock();
+                                while items.len() >= slots {
+                                    queue.wait(&queue.emptied, &mut items);
+                                }
+                                items.push_back(item);
+                                drop(items);
+                                queue.notify(&queue.filled);
+                            }
+                        })
+                    })
+                    .collect();
+                puts.into_iter().for_each(|put| put.join().unwrap());
+                let items = queue.items.lock();
+                queue.over.store(true, SeqCst);
+                drop(items);
+                queue.filled.notify_all();
+            });
+            assert_eq!(got.into_inner(), (each * producers) as usize);
+        }
+    }
+}
