@@ -12,6 +12,12 @@ use crate::pool::registry::Registry;
 use crate::pool::worker_memory::WorkerMemory;
 
 impl Registry {
+    /// Whether the threads are to go as soon as there is nothing left to do: a hint.
+    pub(crate) fn is_ending(&self) -> bool {
+        // ORD: a hint; whoever falls asleep asks again.
+        self.terminating.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn ended(&self) -> bool {
         // ORD: Acquire pairs with the store in `end_if_done`; sleepers are unparked after it.
         self.ended.load(Ordering::Acquire)

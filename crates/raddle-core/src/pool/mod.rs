@@ -7,6 +7,7 @@
 //! | `registry`   | what all workers share; places, threads, wake-ups                     |
 //! | `end`        | when a pool has nothing left to do                                    |
 //! | `relief`     | what is done for a pool that stands still                            |
+//! | `crew`       | its workers, as `places` asks for them                               |
 //! | `search`     | the life of a thread: search, work, sleep                            |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
@@ -24,6 +25,7 @@ mod broadcast;
 mod builder;
 mod call;
 mod clock;
+mod crew;
 mod current;
 mod end;
 mod find_work;
