@@ -102,6 +102,8 @@ mod word;
 pub use condvar::Condvar;
 pub use deadlock::{Deadlock, DeadlockHook, Wait, set_deadlock_hook};
 pub use header::{HeaderGuard, ObjectHeader};
+/// The traits of `RawThinLock` and `RawRwLock`, and the locks over them.
+pub use lock_api;
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
 pub use once::{LazyLock, OnceLock};
 pub use raddle_sync::strand::{AbandonHook, Abandoned, set_abandon_hook};
