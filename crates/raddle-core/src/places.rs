@@ -30,7 +30,9 @@
 //!   last searcher went to work) whoever made it so has run, or is running, steps 2 to 4, or somebody has
 //!   claimed a place, which counts as searching from the claim on. So every item of work is seen by a look of
 //!   step 4, or its producer's load of step 3 comes after step 1, and wakes. (Dekker, by the light/heavy
-//!   pair of `raddle_sync::fence`.)
+//!   pair of `raddle_sync::fence`.) Whoever has no place is in no sleeper's way, which may do without the fence then
+//!   ([`Look::Near`]), and is asked by nobody. So a thread raises its own limit when it gets a place (back), and what it
+//!   queues without one is followed by a SeqCst fence.
 //! - **S2** Whoever clears a bit of `parked`, `vacant` or `hosts` owns the wake of that worker, and holds a
 //!   claimed place for it before it clears the bit. So a worker that is awake and finds its bit cleared counts as a
 //!   searcher already; one that takes its own bit back is nobody's.

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use raddle_core::{FailureKind, Future, Pool, Promise, Worker, join, scope, spawn};
+use raddle_core::{FailureKind, Future, Pool, Promise, Worker, blocking, join, scope, spawn};
 use raddle_sync::strand;
 
 /// Longer than any of this takes; a wait that long is a hang.
@@ -348,4 +348,82 @@ fn a_pool_ends_with_its_reserve_at_work() {
         drop(pool);
         assert_eq!(done.load(Ordering::SeqCst), 10);
     }
+}
+
+/// Ends, or the test fails: what hangs would hang the test.
+fn ends(what: &str, future: Future<()>) {
+    match future.wait_timeout(Duration::from_secs(20)) {
+        Ok(result) => result.unwrap(),
+        Err(_) => panic!("{what} hangs"),
+    }
+}
+
+/// The place has gone by the time of the fork, and the limit of the fork stack is low.
+#[test]
+fn a_join_within_blocking_is_seen_by_others() {
+    let pool = Pool::new(1).unwrap();
+    let future = pool.spawn(|| {
+        for _ in 0..3 {
+            join(|| (), || ());
+        }
+        let (promise, future) = Promise::<u32>::new();
+        blocking(|| join(|| future.wait().unwrap(), move || promise.set(1)));
+    });
+    ends("a half that waits for the other", future);
+}
+
+/// A wait within the call does not take the place back, as the call blocks again.
+#[test]
+fn blocking_goes_on_after_a_wait_within_it() {
+    let pool = Pool::new(1).unwrap();
+    let (promise, future) = Promise::<u32>::new();
+    let (send, receive) = mpsc::channel();
+    let waits = pool.spawn(move || {
+        blocking(|| {
+            blocking(|| future.wait().unwrap());
+            receive.recv().unwrap()
+        })
+    });
+    pool.spawn(move || promise.set(1)).wait().unwrap();
+    let sends = pool.spawn(move || send.send(()).unwrap());
+    ends("what blocks after a wait", waits);
+    sends.wait().unwrap();
+}
+
+/// A thread whose wait is over has not been asked for attention by what fell asleep meanwhile.
+#[test]
+fn a_fork_after_a_wait_wakes_somebody() {
+    let pool = Pool::builder().threads(2).spin_for(Duration::from_millis(50)).build().unwrap();
+    let stage = Arc::new(AtomicUsize::new(0));
+    let reaches = |stage: &AtomicUsize, count| {
+        while stage.load(Ordering::SeqCst) < count {
+            std::hint::spin_loop();
+        }
+    };
+    let (promise, future) = Promise::<u32>::new();
+    let other = pool.spawn({
+        let stage = Arc::clone(&stage);
+        move || {
+            stage.fetch_add(1, Ordering::SeqCst);
+            reaches(&stage, 3);
+        }
+    });
+    let task = pool.spawn(move || {
+        stage.fetch_add(1, Ordering::SeqCst);
+        reaches(&stage, 2);
+        // Both places are in use and nobody searches: the limit is lowered, and stays so.
+        for _ in 0..3 {
+            join(|| (), || ());
+        }
+        stage.fetch_add(1, Ordering::SeqCst);
+        future.wait().unwrap();
+        let (promise, future) = Promise::<u32>::new();
+        join(|| future.wait().unwrap(), move || promise.set(1));
+    });
+    other.wait().unwrap();
+    // The pool's other thread searches for so long, then sleeps.
+    let asleep = Future::delay(Duration::from_millis(150));
+    asleep.wait().unwrap();
+    promise.set(1);
+    ends("a half that waits for the other", task);
 }

@@ -4,9 +4,10 @@
 //! conditions. It calls the hooks here, which see to all workers that the thread is, in whichever pools. What blocks
 //! elsewhere (a disk, a lock of the standard library) says so by [`blocking`].
 
+use std::cell::Cell;
 use std::sync::Once;
 
-use raddle_sync::atomic::Ordering;
+use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::parker::{self, Hooks};
 use raddle_trace::EventKind;
 
@@ -27,8 +28,10 @@ pub(crate) fn init() {
 fn block() {
     timer::about_to_block();
     for memory in Worker::occupied() {
-        if memory.owned.hold.get() == Hold::Place {
-            memory.give();
+        match memory.owned.hold.get() {
+            Hold::Place => memory.give(),
+            Hold::Away(_) => memory.show(),
+            _ => {}
         }
     }
 }
@@ -60,8 +63,17 @@ impl WorkerMemory {
         registry.places.block(&registry.crew(Waker::Idle), self.index, self.owned.hosts.get());
     }
 
+    /// Lets others see what this worker has forked since it gave its place away.
+    fn show(&self) {
+        self.open_forks();
+        fence(Ordering::SeqCst); // S1
+        self.registry().wake_if_needed(Waker::Idle);
+    }
+
     fn regain(&self) {
         let registry = self.registry();
+        // S1: nobody may have asked it meanwhile.
+        self.fork.request();
         if !self.owned.apart.get() {
             self.lane.note(EventKind::Waited, 0, NOTHING);
         }
@@ -103,14 +115,37 @@ impl WorkerMemory {
 #[doc(alias = "block_in_place")]
 #[doc(alias = "ManagedBlocker")]
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
-    struct Unblock;
-    impl Drop for Unblock {
-        fn drop(&mut self) {
-            unblock();
-        }
-    }
     crate::future::walk::flush();
     block();
-    let _unblock = Unblock;
+    let _away = Away::new();
     f()
+}
+
+raddle_sync::thread_local! {
+    /// How many calls of `blocking` the thread is within.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The time of a call of `blocking`. Waits within it do not take the place back when they are over, as the call may block
+/// again.
+struct Away(u32);
+
+impl Away {
+    fn new() -> Away {
+        let call = CALLS.with(Cell::get) + 1;
+        CALLS.with(|calls| calls.set(call));
+        Worker::occupied()
+            .filter(|memory| memory.owned.hold.get() == Hold::Given)
+            .for_each(|memory| memory.owned.hold.set(Hold::Away(call)));
+        Away(call)
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        CALLS.with(|calls| calls.set(self.0 - 1));
+        Worker::occupied()
+            .filter(|memory| memory.owned.hold.get() == Hold::Away(self.0))
+            .for_each(WorkerMemory::regain);
+    }
 }

@@ -4,7 +4,7 @@
 use raddle_sync::time::Instant;
 use std::mem::forget;
 
-use raddle_sync::atomic::{AtomicU32, Ordering};
+use raddle_sync::atomic::{AtomicU32, Ordering, fence};
 use raddle_sync::{hint, strand};
 use raddle_trace::EventKind;
 
@@ -18,7 +18,7 @@ use crate::pool::recorder::{NOTHING, fork_key, task_key};
 use crate::pool::registry::Registry;
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
-use crate::pool::worker_memory::WorkerMemory;
+use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag, Task};
 
 /// Something to run.
@@ -411,6 +411,9 @@ impl WorkerMemory {
         // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
         self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.ring.push(task, tag);
+        if self.owned.hold.get() != Hold::Place {
+            fence(Ordering::SeqCst); // S1
+        }
         if self.lane.has_tasks() {
             self.lane.note(EventKind::Fork, 1, task_key(task));
         }

@@ -200,6 +200,10 @@ impl Registry {
             builder = builder.stack_size(size);
         }
         let mut handles = self.handles.lock();
+        if self.ended() {
+            // Nobody would wait for it: see `terminate`.
+            return Ok(());
+        }
         let handle = builder.spawn(move || {
             me.memories[worker].main();
             me.places.leave(&me.crew(Waker::Idle), worker);

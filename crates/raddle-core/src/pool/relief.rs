@@ -78,8 +78,11 @@ impl Registry {
         };
         match timer::at(Instant::now() + STILL, look) {
             Ok(timeout) => timeout.detach(),
-            // No thread for the timer: whoever brings work asks again.
-            Err(_) => self.relief.due.store(false, Ordering::SeqCst),
+            // No thread for the timer: the next host may be asked, as nobody else may come.
+            Err(_) => {
+                self.relief.credit.fetch_add(1, Ordering::SeqCst);
+                self.relief.due.store(false, Ordering::SeqCst);
+            }
         }
     }
 
@@ -89,7 +92,11 @@ impl Registry {
             return;
         }
         let full = self.places.vacant.len() == 0;
-        if full && self.places.has_stranded() && self.settled() == settled {
+        if self.settled() != settled {
+            // It goes on by itself.
+            self.relief.step.store(0, Ordering::Relaxed);
+            self.relief.credit.store(0, Ordering::SeqCst);
+        } else if full && self.places.has_stranded() {
             self.grant();
         }
         // If nobody is found again, relief is expected again.

@@ -27,6 +27,8 @@ impl WorkerMemory {
     /// The life of a thread of the pool, which was claimed for it: it counts as a searcher.
     pub(crate) fn main(&self) {
         self.owned.hold.set(Hold::Place);
+        // S1: its memory may be one that was left with a low limit.
+        self.fork.request();
         self.set_room();
         self.elsewhere.adopt();
         Worker::occupy(self);
@@ -119,10 +121,13 @@ impl WorkerMemory {
                 Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
             }
+            // S1: nobody may have asked it while it slept.
+            self.fork.request();
             searching = true;
             since = None;
         }
-        // Places are of no use any more: the pool has ended.
+        // Places are of no use any more: the pool has ended. What is in hand of a scope would hold up a thread's hook.
+        self.owned.purse.turn_to(NOBODY);
     }
 
     fn patience(&self) -> std::time::Duration {

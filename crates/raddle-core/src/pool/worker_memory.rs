@@ -88,6 +88,8 @@ pub(crate) enum Hold {
     Place,
     /// It has given its place away until it is no longer blocked.
     Given,
+    /// It has given its place away until a call of `blocking` is over: the how manieth of those it is within.
+    Away(u32),
     /// It waited, and was given a place to take something on: it counts as a searcher.
     Claimed,
 }
