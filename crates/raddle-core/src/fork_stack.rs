@@ -354,6 +354,15 @@ impl ForkStack {
         self.settle(|span| (span.tail, head));
     }
 
+    /// With no fork on the stack: lowers the limit, if it is raised. What that may overwrite is for the caller to ask for
+    /// again (S3 of `places`).
+    pub(crate) fn relax(&self) {
+        // ORD: a hint; a raise that comes later stays.
+        if self.limit.load(Ordering::Relaxed) == ATTENTION {
+            self.settle(|span| (span.tail, span.split));
+        }
+    }
+
     /// Makes all jobs public, now and from now on: every push is followed by [`ForkStack::publish`], and no
     /// thief gets at its job before.
     pub(crate) fn stay_open(&self, head: &Slot) {

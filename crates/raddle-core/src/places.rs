@@ -2,7 +2,7 @@
 //!
 //! A pool of `n` threads has `n` places, and a thread works for the pool while it holds one: a thread of the
 //! pool, a guest, or a spare one that works in the stead of a thread that waits. One word counts the places
-//! that are free (*idle*) and the holders that look for work (*searching*). A thread that blocks gives its place
+//! that are free (*idle*), the holders that look for work (*searching*), and who of these naps. A thread that blocks gives its place
 //! back, and whoever may use it is found among those who
 //!
 //! | set      | are                                                        | what they do with a place       |
@@ -41,6 +41,15 @@
 //!   Stranding adds to `stranded`, then looks for bits, of `vacant` too unless the system refuses threads; a worker
 //!   sets its bit, a thread that leaves as well, then looks at `stranded` (a SeqCst fence between). So one of them puts the
 //!   places back; where the system has refused a thread, whoever next brings work.
+//! - **S5** A searcher may *nap*, one at a time: it keeps its place, its name stands in the word of the counts, and it looks
+//!   for work, without a fence, each time a time limit ends. So S1 holds with "nobody searches" for "nobody searches or naps":
+//!   a napper counts as a searcher again before it sleeps for good, and then takes steps 2 to 4. Whoever pushes a
+//!   fork leaves it to the napper; whoever queues a task ends the nap (and who takes the name out of the word owns
+//!   that wake). So what is left to it waits for a nap at most: as long as the clock says, and never for ever.
+//!
+//! - **S6** A near look asks nobody, as nobody else holds a place. So whoever takes one afterwards raises its own `limit`, after it
+//!   has changed the counts and run a SeqCst fence: a guest, a thread that goes on after it was blocked, the only searcher that
+//!   goes to work. (Not while somebody naps, whose change of the counts comes later.)
 //!
 //! A worker that finds the searchers' cap reached goes to sleep without a search of its own: the
 //! searchers look for it. `places.md` has the argument in full, and what was measured.
@@ -52,6 +61,8 @@ use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 const ONE_SEARCHING: u64 = 1;
+/// The napper's number, plus one, lies here.
+const NAPPER: u32 = 16;
 const ONE_IDLE: u64 = 1 << 32;
 
 /// A look at both counts.
@@ -59,8 +70,23 @@ const ONE_IDLE: u64 = 1 << 32;
 pub(crate) struct Counts(u64);
 
 impl Counts {
+    /// Searchers that are awake.
     pub(crate) fn searching(self) -> usize {
-        self.0 as u32 as usize
+        self.0 as u16 as usize
+    }
+
+    /// The searcher that naps (S5).
+    pub(crate) fn napper(self) -> Option<usize> {
+        ((self.0 >> NAPPER) as u16 as usize).checked_sub(1)
+    }
+
+    fn naps(self) -> bool {
+        self.napper().is_some()
+    }
+
+    /// Places that nobody works in.
+    pub(crate) fn free(self) -> usize {
+        self.idle().max(0) as usize + self.searching() + usize::from(self.naps())
     }
 
     /// Free places; below zero: so many threads more than places work.
@@ -68,14 +94,19 @@ impl Counts {
         self.0 as i64 >> 32
     }
 
-    /// New work needs a wake: nobody is there to find it.
+    /// New work needs a wake: nobody is there to find it (S1).
     pub(crate) fn need_wake(self) -> bool {
-        self.searching() == 0 && self.idle() > 0
+        !self.naps() && self.need_wake_now()
+    }
+
+    /// As `need_wake`, of work that is not to wait for the end of a nap (S5).
+    pub(crate) fn need_wake_now(self) -> bool {
+        self.searching() == 0 && (self.idle() > 0 || self.naps())
     }
 
     /// Somebody would take work if there were some.
     pub(crate) fn interested(self) -> bool {
-        self.searching() > 0 || self.idle() > 0
+        self.searching() > 0 || self.idle() > 0 || self.naps()
     }
 
     /// More threads work than there are places.
@@ -210,7 +241,9 @@ impl Places {
     /// Takes a place that is free, or that a searcher will give up for it.
     #[must_use]
     pub(crate) fn try_take(&self) -> bool {
-        let spare = |counts: Counts| counts.idle() + counts.searching() as i64 > 0;
+        let spare = |counts: Counts| {
+            counts.idle() + counts.searching() as i64 + i64::from(counts.naps()) > 0
+        };
         self.try_change(|counts| spare(counts).then_some(ONE_IDLE.wrapping_neg()))
     }
 
@@ -224,6 +257,21 @@ impl Places {
     pub(crate) fn stop_search(&self) -> Look {
         debug_assert!(self.counts().searching() > 0, "what stops a search was counted");
         self.change(ONE_SEARCHING.wrapping_neg())
+    }
+
+    /// A searcher begins to nap (S5), unless another one does.
+    #[must_use]
+    pub(crate) fn begin_nap(&self, worker: usize) -> bool {
+        let napper = (worker as u64 + 1) << NAPPER;
+        self.try_change(|counts| (!counts.naps()).then_some(napper.wrapping_sub(ONE_SEARCHING)))
+    }
+
+    /// Whoever naps, if it is this worker, counts as awake from now on. False: it does already.
+    pub(crate) fn end_nap(&self, worker: usize) -> bool {
+        let napper = (worker as u64 + 1) << NAPPER;
+        self.try_change(|counts| {
+            (counts.napper() == Some(worker)).then_some(ONE_SEARCHING.wrapping_sub(napper))
+        })
     }
 
     // --- wakes ---
@@ -279,17 +327,23 @@ impl Places {
     /// After work was made visible and a fence: finds somebody for it if nobody searches.
     #[inline]
     pub(crate) fn wake_if_needed(&self, crew: &impl Crew) {
-        if self.counts().need_wake() {
+        if self.counts().need_wake_now() {
             self.wake_one(crew);
         }
     }
 
-    /// Sees that somebody uses a free place, if there is one.
+    /// Sees that somebody uses a free place, if there is one, or that of whoever naps.
     #[cold]
     pub(crate) fn wake_one(&self, crew: &impl Crew) {
-        if self.claim() {
+        if !self.disturb(crew) && self.claim() {
             self.find_taker(crew);
         }
+    }
+
+    /// Ends the nap, if somebody naps.
+    fn disturb(&self, crew: &impl Crew) -> bool {
+        let napper = self.counts().napper().filter(|&worker| self.end_nap(worker));
+        napper.inspect(|&worker| crew.rouse(worker)).is_some()
     }
 
     /// Finds somebody for a place that the caller has claimed.

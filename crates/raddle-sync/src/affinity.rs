@@ -191,6 +191,24 @@ impl WakeAffinity {
     }
 }
 
+/// The processor that the calling thread runs on; none if the system does not say.
+#[inline]
+pub fn processor() -> Option<usize> {
+    sys::processor()
+}
+
+/// Moves the calling thread to another processor, if it runs on this one and may run elsewhere. Costs nothing if it
+/// runs elsewhere already.
+pub fn avoid(processor: usize) {
+    if sys::processor() != Some(processor) {
+        return;
+    }
+    let Some((allowed, rest)) = sys::without_this_processor(0) else { return };
+    if sys::set_affinity(0, &rest) {
+        sys::set_affinity(0, &allowed);
+    }
+}
+
 #[cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
 mod sys {
     pub(super) type Thread = libc::pid_t;
@@ -250,10 +268,15 @@ mod sys {
         (!failed).then_some(allowed)
     }
 
+    #[inline]
+    pub(super) fn processor() -> Option<usize> {
+        // SAFETY: no arguments, no effects.
+        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+
     /// The same, and that without the calling thread's processor, if anything is left.
     pub(super) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
-        // SAFETY: no arguments, no effects.
-        let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let cpu = processor()?;
         let allowed = affinity(thread).filter(|_| cpu < 8 * SIZE)?;
         let mut rest = allowed;
         // SAFETY: in bounds, as just tested.
@@ -291,6 +314,10 @@ mod sys {
 
     pub(super) fn current_thread() -> i32 {
         0
+    }
+
+    pub(super) fn processor() -> Option<usize> {
+        None
     }
 
     pub(super) fn without_this_processor(_thread: i32) -> Option<(Set, Set)> {
@@ -350,6 +377,14 @@ mod tests {
         // On a single processor there is nothing to take away.
         assert_eq!((confined, processors_then), (all > 1, (all - 1).max(1)));
         assert_eq!(after, all);
+    }
+
+    #[test]
+    fn a_thread_that_avoids_its_processor_may_come_back() {
+        let all = processors();
+        let here = processor().unwrap();
+        avoid(here);
+        assert!(all == 1 || processors() == all);
     }
 
     #[test]

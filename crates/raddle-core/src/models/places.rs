@@ -6,7 +6,7 @@
 //! What each fails without: the fence of `change`, of `strand` or of `recall`; the look of whoever falls asleep, or of a
 //! holder that blocks; `recall` by a thread that leaves, or by a host; the look at bits, those of `vacant` too, after
 //! stranding; the second set of `parked` by who finds no place to stay awake with; `resume` that minds the host's
-//! bit; who sees a debt. What they cannot show: that a near look will not do for a far one (a light fence is a full one
+//! bit; who sees a debt; the name of the napper, by which two who end a nap are one searcher. What they cannot show: that a near look will not do for a far one (a light fence is a full one
 //! here); and the order of a bit and the place that is given, which `recall` makes up for.
 
 use std::sync::Arc;
@@ -499,4 +499,70 @@ fn a_claim_of_a_host_against_the_end_of_its_wait() {
         pool.parkers[0].unpark();
     }
     play(3, pool, 1, &[waits, ends_it, |pool| pool.inject(task())]);
+}
+
+// --- (f) naps ---
+
+/// A nap that ends, and then nothing is to be seen; or something is.
+fn naps(pool: &Pool, tasks: u32) {
+    if pool.places.begin_nap(1) {
+        pool.places.end_nap(1);
+    }
+    pool.work(1, true, tasks);
+}
+
+fn with_a_searcher() -> Pool {
+    let pool = Pool::new(2, 2);
+    assert!(pool.places.take());
+    pool.places.take_searching();
+    pool
+}
+
+/// As a fork, which is left to whoever naps.
+fn leave(pool: &Pool, me: usize) {
+    pool.rings[me].push(task(), NOBODY);
+    light();
+    if pool.places.counts().need_wake() {
+        pool.places.wake_one(pool);
+    }
+}
+
+/// What is left to a napper is found by it, before it sleeps for good.
+#[test]
+fn a_fork_against_a_nap_that_ends() {
+    play(3, with_a_searcher, 1, &[|pool| naps(pool, 1), |pool| leave(pool, 0)]);
+}
+
+/// A task ends the nap while it ends of itself: the napper is one searcher, and has one token at most.
+#[test]
+fn a_push_against_a_nap_that_ends() {
+    play(3, with_a_searcher, 1, &[|pool| naps(pool, 1), |pool| pool.push(0, task())]);
+}
+
+/// As above, and who brings the other task may find it awake, asleep, or at its second nap.
+#[test]
+fn two_that_bring_work_against_naps() {
+    fn naps_twice(pool: &Pool) {
+        if pool.places.begin_nap(1) {
+            pool.places.end_nap(1);
+        }
+        naps(pool, 2);
+    }
+    play(2, with_a_searcher, 2, &[naps_twice, |pool| leave(pool, 0), |pool| pool.inject(task())]);
+}
+
+/// A guest takes the place of whoever naps, who pays when the nap is over; what the guest leaves is found.
+#[test]
+fn a_guest_against_the_nap_of_the_only_holder() {
+    fn pool() -> Pool {
+        let pool = Pool::new(1, 2);
+        pool.places.take_searching();
+        pool
+    }
+    fn visits(pool: &Pool) {
+        assert!(pool.places.try_take(), "who naps can do without a place");
+        leave(pool, 0);
+        pool.places.release(pool);
+    }
+    play(3, pool, 1, &[|pool| naps(pool, 1), visits]);
 }

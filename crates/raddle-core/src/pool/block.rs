@@ -66,6 +66,7 @@ impl WorkerMemory {
         if resumed == Resumed::Surplus {
             registry.stats.surplus.add();
         }
+        self.comes();
     }
 
     /// Makes all forks of this worker public.

@@ -223,7 +223,7 @@ impl PoolBuilder {
     }
 
     /// For how long at least an idle thread stays hot, looking for work without pause, before it sleeps. By default about as
-    /// long as a wake takes, 5 to 100 us.
+    /// long as a wake takes, 5 to 100 us; where guests come every few milliseconds, one thread then looks every 100 us.
     ///
     /// For those who own the machine: a region that begins meanwhile finds its thieves at once, and the processors are
     /// busy meanwhile, as with OpenMP's active wait policy.

@@ -5,6 +5,7 @@
 //! | `worker`     | `Worker`, and which workers a thread is                               |
 //! | `worker_memory`     | the memory of one worker                                            |
 //! | `registry`     | what all workers share; places, threads, wake-ups, the end            |
+//! | `crew`       | its workers, as `places` asks for them                               |
 //! | `search`     | the life of a thread: search, work, sleep                            |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
@@ -22,6 +23,7 @@ mod broadcast;
 mod builder;
 mod call;
 mod clock;
+mod crew;
 mod current;
 mod find_work;
 mod forks;

@@ -11,6 +11,14 @@ pub const TYPICAL_WAKE: Duration = Duration::from_micros(50);
 pub const LONGEST_WAKE: Duration = Duration::from_micros(200);
 /// Bounds for how long a search may spin.
 pub const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
+/// How long a searcher naps between two looks. The system adds up to its timer slack, 50 us: so when a region begins,
+/// the nap lasts about as long as it would take to wake somebody.
+pub const NAP: Duration = Duration::from_micros(50);
+/// How long a napper looks on before it takes part in what it sees. A region of which less is left ends sooner without.
+pub const GRACE: Duration = Duration::from_micros(15);
+/// After so many times in vain a worker naps no more, until a guest comes so soon after it has gone to sleep that it
+/// would have met one who naps.
+pub const TRIES: u32 = 2;
 /// How long a thief polls an owner that it has asked to share.
 pub const POLL: Duration = Duration::from_nanos(1500);
 /// Pools of no more threads than this wake one at a time, whatever the fan-out.
@@ -38,11 +46,15 @@ pub struct Policy {
     pub spin: u32,
     /// Who wakes the next ones.
     pub who: Who,
+    /// One searcher naps for so long after the last region or work, before it sleeps for good.
+    pub drowsy: Duration,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy { fan_out: 2, spin: 100, who: Who::Finder }
+        // Few naps under models.
+        let drowsy = Duration::from_micros(if cfg!(raddle_shuttle) { 60 } else { 5_000 });
+        Policy { fan_out: 2, spin: 100, who: Who::Finder, drowsy }
     }
 }
 

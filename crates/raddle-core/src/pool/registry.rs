@@ -23,8 +23,9 @@ use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
 use crate::local;
-use crate::places::{Bits, Crew, Look, Places};
+use crate::places::{Bits, Look, Places};
 use crate::pool::builder::{ThreadHooks, Waits};
+use crate::pool::crew::WokenBy;
 use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
@@ -72,8 +73,10 @@ pub(crate) struct Registry {
     pub(crate) injector: Injector,
     /// Calls from outside that are in the injector: later guests wait behind them.
     pub(crate) calls: AtomicUsize,
-    /// Guests that work: those that wait have given their places away.
+    /// Guests that work (those that wait have given their places away), and in the upper half those that have come so far.
     pub(crate) guests: AtomicUsize,
+    /// Where the last guest was when it came.
+    guest_processor: AtomicUsize,
     /// Tasks queued by threads that are no workers here (P3).
     queued_outside: AtomicUsize,
     pub(crate) gate: GateHandle,
@@ -111,6 +114,8 @@ struct Refusal {
 
 /// How long no thread is asked for after the system has refused one, doubled with each refusal in a row.
 const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
+/// A guest that comes, in the count of guests.
+const ONE_VISIT: usize = 1 << 32;
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
@@ -130,6 +135,7 @@ impl Registry {
             injector: Injector::new(),
             calls: AtomicUsize::new(0),
             guests: AtomicUsize::new(0),
+            guest_processor: AtomicUsize::new(usize::MAX),
             queued_outside: AtomicUsize::new(0),
             gate: GateHandle::new(guests),
             recorder: Recorder::new(config.trace, workers),
@@ -233,7 +239,7 @@ impl Registry {
     }
 
     /// Gives a parked worker that was claimed its token (P2).
-    fn rouse(&self, worker: usize, waker: Waker) {
+    pub(super) fn rouse(&self, worker: usize, waker: Waker) {
         let memory = &self.memories[worker];
         if waker == Waker::Busy && self.awake() <= self.processors {
             memory.elsewhere.confine();
@@ -245,7 +251,9 @@ impl Registry {
 
     /// How many places are in use, those just claimed included.
     fn awake(&self) -> usize {
-        (self.threads() as i64 - self.places.counts().idle()).max(0) as usize
+        let counts = self.places.counts();
+        let idle = counts.idle() + i64::from(counts.napper().is_some());
+        (self.threads() as i64 - idle).max(0) as usize
     }
 
     /// How many threads there are at the moment.
@@ -277,7 +285,7 @@ impl Registry {
     pub(crate) fn place_for_guest(&self, helper: bool) -> bool {
         self.retry();
         // ORD: guests are counted under the gate's lock, but for those that block meanwhile.
-        let fits = self.guests.load(Ordering::Relaxed) < self.threads()
+        let fits = self.guests.load(Ordering::Relaxed) % ONE_VISIT < self.threads()
             || helper && self.places.vacant.len() == 0;
         if fits && !self.places.try_take() {
             // Places that no thread can be found for will do for a guest.
@@ -287,7 +295,10 @@ impl Registry {
             self.places.take();
         }
         if fits {
-            self.guests.fetch_add(1, Ordering::Relaxed);
+            self.guests.fetch_add(ONE_VISIT + 1, Ordering::Relaxed);
+            let processor = raddle_sync::affinity::processor().unwrap_or(usize::MAX);
+            // ORD: a hint.
+            self.guest_processor.store(processor, Ordering::Relaxed);
         }
         fits
     }
@@ -322,13 +333,13 @@ impl Registry {
     }
 
     /// Whether a thread may be asked for.
-    fn may_start(&self) -> bool {
+    pub(super) fn may_start(&self) -> bool {
         // ORD: hints.
         !self.ended() && self.now() >= self.refusal.until.load(Ordering::Relaxed)
     }
 
     /// Starts a thread for a claimed place. False: there is none to be had.
-    fn start_one(&self) -> bool {
+    pub(super) fn start_one(&self) -> bool {
         if !self.may_start() {
             return false;
         }
@@ -374,16 +385,18 @@ impl Registry {
     }
 
     /// A thief has found work and stops searching: sees to a successor.
-    pub(crate) fn hand_on(&self, waker: Waker) {
+    pub(crate) fn hand_on(&self, waker: Waker) -> Look {
         let look = self.places.stop_search();
-        if self.places.counts().idle() <= 0 {
-            return;
+        let counts = self.places.counts();
+        if counts.free() == counts.searching() {
+            return look;
         }
         let mut wakes = self.visible_work();
         if wakes == 0 && look == Look::Far && self.look_around() {
             wakes = 1;
         }
         self.wake_some(wakes, waker);
+        look
     }
 
     /// A worker that was woken sees to others first, if that is the policy.
@@ -404,9 +417,20 @@ impl Registry {
 
     /// The most workers that may search at a time.
     pub(crate) fn search_cap(&self) -> usize {
-        let counts = self.places.counts();
-        let idle = counts.searching() + counts.idle().max(0) as usize;
-        self.config.policy.search_cap(self.threads(), idle)
+        self.config.policy.search_cap(self.threads(), self.places.counts().free())
+    }
+
+    /// Has the calling thread leave the processor of the last guest, if it is there: on the same one it can only work in the
+    /// guest's stead, and the system may let it, or have it wait for the guest's time slice to end.
+    pub(crate) fn make_way(&self) {
+        // ORD: a hint.
+        raddle_sync::affinity::avoid(self.guest_processor.load(Ordering::Relaxed));
+    }
+
+    /// So many guests have come so far: a hint.
+    pub(crate) fn visits(&self) -> usize {
+        // ORD: a hint.
+        self.guests.load(Ordering::Relaxed) / ONE_VISIT
     }
 
     /// How long a search may spin before the worker sleeps.
@@ -487,6 +511,12 @@ impl Registry {
 
     // --- the end ---
 
+    /// Whether the threads are to go as soon as there is nothing left to do: a hint.
+    pub(crate) fn is_ending(&self) -> bool {
+        // ORD: a hint; whoever falls asleep asks again.
+        self.terminating.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn ended(&self) -> bool {
         // ORD: Acquire pairs with the store in `end_if_done`; sleepers are unparked after it.
         self.ended.load(Ordering::Acquire)
@@ -530,50 +560,6 @@ impl Registry {
             // A worker's loop does not panic; if it did, its message is out already.
             let _ = handle.join();
         }
-    }
-}
-
-/// The pool's workers as `places` knows them, woken by such a thread.
-pub(crate) struct WokenBy<'a> {
-    registry: &'a Registry,
-    waker: Waker,
-}
-
-impl Crew for WokenBy<'_> {
-    fn sees_work(&self) -> bool {
-        self.registry.visible_work() > 0
-    }
-
-    fn look_around(&self) -> bool {
-        self.registry.look_around()
-    }
-
-    fn rouse(&self, worker: usize) {
-        let registry = self.registry;
-        registry.note_wake_of(worker, || registry.rouse(worker, self.waker));
-    }
-
-    fn may_start(&self) -> bool {
-        self.registry.may_start()
-    }
-
-    fn start(&self) -> bool {
-        self.registry.start_one()
-    }
-
-    fn rouse_host(&self, worker: usize) {
-        let registry = self.registry;
-        if registry.config.waits == Waits::Substitute {
-            registry.stats.host();
-        }
-        registry.note_wake_of(worker, || match registry.is_guest(worker) {
-            true => registry.memories[worker].parker().unpark(),
-            false => registry.rouse(worker, self.waker),
-        });
-    }
-
-    fn prefers_hosts(&self) -> bool {
-        self.registry.config.waits == Waits::Host
     }
 }
 

@@ -2,10 +2,12 @@
 
 use raddle_sync::time::Instant;
 
+use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::{hint, stack, thread};
 use raddle_trace::EventKind;
 
-use crate::pool::policy::MOST_ROOM;
+use crate::places::Look;
+use crate::pool::policy::{GRACE, MOST_ROOM, NAP, TRIES};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
@@ -13,7 +15,7 @@ use crate::pool::worker_memory::{Hold, WorkerMemory};
 
 /// How a sleep ended.
 enum Slept {
-    /// The worker was claimed, or has found work: it counts as a searcher.
+    /// The worker was claimed, or has found work, or is to look: it counts as a searcher.
     Searching,
     /// The thread is to leave the pool.
     Leaves,
@@ -47,8 +49,24 @@ impl WorkerMemory {
         self.set_room();
         Worker::occupy(self);
         self.heed_followers(self.base());
-        // The first fork tells sleepers.
-        self.fork.request();
+        self.comes();
+    }
+
+    /// The thread has taken a place: its first fork tells sleepers, who may have asked nobody (`Look::Near`), and is there for who
+    /// searches. A napper looks for itself (S5).
+    pub(crate) fn comes(&self) {
+        fence(Ordering::SeqCst); // S6
+        let counts = self.registry().places.counts();
+        if counts.searching() > 0 || counts.napper().is_none() {
+            self.fork.request();
+        }
+    }
+
+    /// A search has found something. If nobody else holds a place, nobody has asked for this worker's forks (S6).
+    pub(crate) fn hand_on(&self) {
+        if self.registry().hand_on(Waker::Busy) == Look::Near {
+            self.fork.request();
+        }
     }
 
     /// The guest goes; what it spawned stays.
@@ -58,6 +76,8 @@ impl WorkerMemory {
             self.registry().inject_again(std::iter::from_fn(|| self.ring.steal()));
         }
         Worker::vacate(self);
+        // Now that its memory is at hand: so that the next guest's first fork need not.
+        self.fork.relax();
         if self.owned.hold.replace(Hold::None) == Hold::Place {
             let registry = self.registry();
             registry.sign_off(self);
@@ -86,7 +106,7 @@ impl WorkerMemory {
             if !registry.places.counts().in_debt() {
                 if let Some(work) = self.find_any(searching) {
                     if searching {
-                        registry.hand_on(Waker::Busy);
+                        self.hand_on();
                     }
                     self.owned.fruitless.set(false);
                     searching = self.run(work, self.base(), false);
@@ -105,7 +125,7 @@ impl WorkerMemory {
                 }
             }
             self.owned.fruitless.set(true);
-            match self.sleep(searching) {
+            match if searching && self.nap() { Slept::Searching } else { self.sleep(searching) } {
                 Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
             }
@@ -126,6 +146,86 @@ impl WorkerMemory {
         if self.registry().oversubscribed { thread::yield_now() } else { hint::spin_loop() }
     }
 
+    /// Sleeps for short times and looks after each (S5): regions that are over before somebody who sleeps for good
+    /// would be awake need not wake anybody, and those that last find somebody all the same. True: there is something to be
+    /// seen to. False: it has been quiet for long, or there is a debt. Either way the worker counts as a searcher.
+    fn nap(&self) -> bool {
+        let registry = self.registry();
+        let drowsy = registry.config.policy.drowsy.min(registry.config.keep_alive);
+        // Where there is one place only, nobody may help a guest.
+        let of_use = registry.threads() > 1 && self.owned.napped_in_vain.get() < TRIES;
+        if drowsy.is_zero() || !of_use || !registry.places.begin_nap(self.index) {
+            return false;
+        }
+        registry.sign_off(self);
+        self.owned.hold.set(Hold::None);
+        self.lane.note(EventKind::Park, 0, NOTHING);
+        let mut since = Instant::now();
+        let mut visits = registry.visits();
+        let visits_before = visits;
+        let wanted = loop {
+            let counts = registry.places.counts();
+            if counts.napper() != Some(self.index) || registry.ended() {
+                break true;
+            }
+            if counts.in_debt() {
+                // Somebody else works in this place: it is given back.
+                break false;
+            }
+            if self.has_mail() || registry.visible_work() > 0 && self.work_lasts() {
+                registry.make_way();
+                break true;
+            }
+            let visits_now = registry.visits();
+            match visits_now.wrapping_sub(std::mem::replace(&mut visits, visits_now)) {
+                0 => {}
+                1 => since = Instant::now(),
+                // Region after region: better met awake.
+                _ => break true,
+            }
+            if registry.is_ending() || since.elapsed() >= drowsy {
+                break false;
+            }
+            registry.make_way();
+            self.parker().nap(NAP);
+        };
+        let disturbed = !registry.places.end_nap(self.index);
+        let in_vain = (disturbed || !wanted) && visits == visits_before;
+        let before = self.owned.napped_in_vain.get();
+        self.owned.napped_in_vain.set(if in_vain { before.saturating_add(1) } else { 0 });
+        self.owned.hold.set(Hold::Place);
+        self.woken();
+        wanted
+    }
+
+    /// Whether there is work a moment after a napper has seen some, or the next guest has come: to take part in a region that is
+    /// about to end costs its owner more than it is worth.
+    fn work_lasts(&self) -> bool {
+        let registry = self.registry();
+        let (since, visits) = (Instant::now(), registry.visits());
+        loop {
+            self.pause();
+            if registry.places.counts().napper() != Some(self.index) {
+                return true;
+            }
+            if since.elapsed() >= GRACE {
+                break;
+            }
+        }
+        visits != registry.visits() || registry.visible_work() > 0
+    }
+
+    /// The thread is awake again.
+    fn woken(&self) {
+        self.lane.note(EventKind::Unparked, 0, NOTHING);
+        self.elsewhere.release();
+        // ORD: written before the token that woke us.
+        let roused_at = self.roused_at.swap(0, Ordering::Relaxed);
+        if roused_at != 0 {
+            self.registry().note_wake(roused_at);
+        }
+    }
+
     /// Gives the place away, and sleeps until claimed.
     fn sleep(&self, searching: bool) -> Slept {
         let registry = self.registry();
@@ -142,6 +242,7 @@ impl WorkerMemory {
         registry.places.recall(&crew);
         registry.end_if_done();
         self.lane.note(EventKind::Park, 0, NOTHING);
+        let (since, visits) = (Instant::now(), registry.visits());
         let slept = loop {
             if !registry.places.parked.has(self.index) {
                 break Slept::Searching;
@@ -152,13 +253,10 @@ impl WorkerMemory {
                 break Slept::Leaves;
             }
         };
-        self.lane.note(EventKind::Unparked, 0, NOTHING);
-        self.elsewhere.release();
-        // ORD: written before the token that woke us.
-        let roused_at = self.roused_at.swap(0, raddle_sync::atomic::Ordering::Relaxed);
-        if roused_at != 0 {
-            registry.note_wake(roused_at);
+        if registry.visits() != visits && since.elapsed() < registry.config.policy.drowsy {
+            self.owned.napped_in_vain.set(0);
         }
+        self.woken();
         if matches!(slept, Slept::Searching) {
             self.owned.hold.set(Hold::Place);
         }

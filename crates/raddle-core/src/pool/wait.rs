@@ -38,7 +38,6 @@ use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
 use crate::pool::find_work::Found;
 use crate::pool::recorder::{NOTHING, fork_key};
-use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::Tag;
@@ -139,7 +138,7 @@ impl WorkerMemory {
             if let Some((found, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
             {
                 if std::mem::take(&mut searching) {
-                    self.registry().hand_on(Waker::Busy);
+                    self.hand_on();
                 }
                 match found {
                     Found::Own(work) => self.run(work, at, true),
@@ -149,7 +148,7 @@ impl WorkerMemory {
                 continue;
             }
             if std::mem::take(&mut searching) {
-                self.registry().hand_on(Waker::Busy);
+                self.hand_on();
             }
             // A wait looks without counting as a searcher: when its goal is reached it has better to do than to see to a
             // successor. It is patient each time: to sleep costs two heavy fences, and to be woken a wake.
@@ -162,7 +161,7 @@ impl WorkerMemory {
             since = None;
         }
         if searching {
-            self.registry().hand_on(Waker::Busy);
+            self.hand_on();
         }
     }
 
