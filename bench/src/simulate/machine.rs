@@ -22,6 +22,8 @@ enum Item {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Doing {
     Sleeps,
+    /// Sleeps for a short time, and looks after it. It counts neither as sleeping nor as searching.
+    Naps,
     /// Was woken, and will look for work.
     Wakes,
     Searches,
@@ -57,6 +59,8 @@ struct Worker {
     /// When it began to search or to wait.
     since: u64,
     fruitless: bool,
+    /// A napper that has seen work looks again.
+    saw: bool,
     /// When it does something next; what was planned for another time is void.
     due: u64,
     events: Vec<Event>,
@@ -71,6 +75,9 @@ pub(crate) struct Machine<'a> {
     now: u64,
     searching: usize,
     sleeping: usize,
+    napper: Option<usize>,
+    /// Heavy fences so far.
+    fences: usize,
     random: u64,
     done: Option<u64>,
 }
@@ -84,10 +91,11 @@ impl<'a> Machine<'a> {
             doing: idle,
             stack: Vec::new(),
             public: 0,
-            // The last searcher has asked them all.
-            asked: true,
+            // The last searcher has asked them all; a napper asks nobody.
+            asked: setup.costs.nap == 0,
             since: 0,
             fruitless: false,
+            saw: false,
             due: u64::MAX,
             events: Vec::new(),
         };
@@ -99,13 +107,15 @@ impl<'a> Machine<'a> {
             now: 0,
             searching: if setup.busy_loop { others } else { 0 },
             sleeping: if setup.busy_loop { 0 } else { others },
+            napper: None,
+            fences: 0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             done: None,
         }
     }
 
-    /// Runs one region, and returns what a pool would have recorded.
-    pub(crate) fn run(mut self) -> Trace {
+    /// Runs one region, and returns what a pool would have recorded, and how many heavy fences there were.
+    pub(crate) fn run(mut self) -> (Trace, usize) {
         let costs = &self.setup.costs;
         let latency = self.latency();
         let start = if self.setup.caller_works { costs.enter } else { latency };
@@ -118,6 +128,13 @@ impl<'a> Machine<'a> {
                 self.plan(worker, at, Doing::Searches);
             }
         }
+        if costs.nap > 0 && self.sleeping > 0 {
+            // Since the last region.
+            self.sleeping -= 1;
+            self.napper = Some(1);
+            let at = self.draw() % costs.nap;
+            self.plan(1, at, Doing::Naps);
+        }
         while self.done.is_none() {
             let Some(Reverse((time, worker))) = self.agenda.pop() else {
                 panic!("nobody has anything to do, and the region is not done: {self:?}");
@@ -128,7 +145,8 @@ impl<'a> Machine<'a> {
                 self.step(worker);
             }
         }
-        self.trace()
+        let fences = self.fences;
+        (self.trace(), fences)
     }
 
     fn trace(mut self) -> Trace {
@@ -160,6 +178,7 @@ impl<'a> Machine<'a> {
                 self.workers[me].since = self.now;
                 self.plan(me, self.now + late, Doing::Searches);
             }
+            Doing::Naps => self.look(me),
             Doing::Searches => self.search(me),
             Doing::Asks { victim, waits } => self.answer(me, victim, waits),
             Doing::Waits => self.wait(me),
@@ -201,10 +220,9 @@ impl<'a> Machine<'a> {
             _ => None,
         });
         let untaken = self.untaken(me);
-        let worker = &mut self.workers[me];
-        worker.public = untaken.div_ceil(2);
-        worker.asked = self.sleeping + self.searching > 0 && untaken == 0;
-        if untaken > 0 && self.searching == 0 && self.sleeping > 0 {
+        self.workers[me].public = untaken.div_ceil(2);
+        self.workers[me].asked = self.idle() > 0 && untaken == 0;
+        if untaken > 0 && self.nobody_looks() && self.sleeping > 0 {
             return self.wake_one(0);
         }
         if let Some(owner) = served.filter(|&owner| self.workers[owner].doing == Doing::Parks) {
@@ -297,7 +315,26 @@ impl<'a> Machine<'a> {
         if self.now - self.workers[me].since < patience {
             return self.plan(me, self.now + self.setup.costs.steal.max(200), Doing::Waits);
         }
+        // It asks its thief to wake it, and looks once more.
+        self.fences += 1;
         self.workers[me].doing = Doing::Parks;
+    }
+
+    /// A nap is over.
+    fn look(&mut self, me: usize) {
+        if self.visible() == 0 {
+            self.workers[me].saw = false;
+            return self.plan(me, self.now + self.setup.costs.nap, Doing::Naps);
+        }
+        if !std::mem::replace(&mut self.workers[me].saw, true) {
+            let grace = policy::GRACE.as_nanos() as u64;
+            return self.plan(me, self.now + grace, Doing::Naps);
+        }
+        self.workers[me].saw = false;
+        self.napper = None;
+        self.searching += 1;
+        self.workers[me].since = self.now;
+        self.search(me);
     }
 
     fn search(&mut self, me: usize) {
@@ -325,9 +362,14 @@ impl<'a> Machine<'a> {
         }
         self.workers[me].fruitless = true;
         self.searching -= 1;
+        if self.napper.is_none() && self.setup.costs.nap > 0 {
+            self.napper = Some(me);
+            return self.plan(me, self.now + self.setup.costs.nap, Doing::Naps);
+        }
         self.sleeping += 1;
         self.workers[me].doing = Doing::Sleeps;
-        if self.searching == 0 {
+        if self.nobody_looks() {
+            self.fences += 1;
             self.workers.iter_mut().for_each(|worker| worker.asked = true);
             if self.visible() > 0 {
                 self.sleeping -= 1;
@@ -374,6 +416,7 @@ impl<'a> Machine<'a> {
         let poll = policy::POLL.as_nanos() as u64;
         let answer = self.workers[victim].due.saturating_sub(self.now).saturating_add(1);
         let time = if answer <= poll { answer } else { poll + self.setup.costs.fence };
+        self.fences += usize::from(answer > poll);
         self.plan(me, self.now + time, Doing::Asks { victim, waits });
     }
 
@@ -394,12 +437,13 @@ impl<'a> Machine<'a> {
 
     /// A thief has found work: wakes others. How long that takes.
     fn hand_on(&mut self) -> u64 {
-        if self.sleeping == 0 {
+        if self.sleeping == 0 && self.napper.is_none() {
             return 0;
         }
         let mut visible = self.visible();
         let mut late = 0;
-        if visible == 0 && self.searching == 0 {
+        if visible == 0 && self.nobody_looks() {
+            self.fences += 1;
             self.workers.iter_mut().for_each(|worker| worker.asked = true);
             late += self.setup.costs.fence;
             visible = self.visible();
@@ -419,19 +463,21 @@ impl<'a> Machine<'a> {
         let bold = self.setup.bold;
         let wakes = self.setup.policy.wakes(self.setup.workers, visible);
         for _ in 0..if bold { self.setup.policy.fan_out } else { wakes } {
-            if self.sleeping > 0 && (bold || self.searching < self.cap()) {
+            if self.idle() > self.searching && (bold || self.searching < self.cap()) {
                 late += self.wake_one(late);
             }
         }
         late
     }
 
-    /// Wakes a sleeper, `late` from now on. What it costs.
+    /// Wakes whoever naps, or a sleeper, `late` from now on. What it costs.
     fn wake_one(&mut self, late: u64) -> u64 {
-        let Some(sleeper) = self.workers.iter().position(|w| w.doing == Doing::Sleeps) else {
-            return 0;
-        };
-        self.sleeping -= 1;
+        let asleep = || self.workers.iter().position(|w| w.doing == Doing::Sleeps);
+        let Some(sleeper) = self.napper.or_else(asleep) else { return 0 };
+        if self.napper.take().is_none() {
+            self.sleeping -= 1;
+        }
+        self.workers[sleeper].saw = false;
         self.searching += 1;
         let awake = self.now + late + self.latency();
         self.plan(sleeper, awake, Doing::Wakes);
@@ -452,7 +498,16 @@ impl<'a> Machine<'a> {
     }
 
     fn cap(&self) -> usize {
-        self.setup.policy.search_cap(self.setup.workers, self.searching + self.sleeping)
+        self.setup.policy.search_cap(self.setup.workers, self.idle())
+    }
+
+    /// How many have nothing to do.
+    fn idle(&self) -> usize {
+        self.searching + self.sleeping + usize::from(self.napper.is_some())
+    }
+
+    fn nobody_looks(&self) -> bool {
+        self.searching == 0 && self.napper.is_none()
     }
 
     fn patience(&self, me: usize, waits: bool) -> u64 {

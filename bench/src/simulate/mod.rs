@@ -12,6 +12,7 @@
 //! | asking for a private one                   | until the owner's next push or pop, at most `policy::POLL` and a fence |
 //! | waking a sleeper                           | [`Costs::wake`] to the waker; the sleeper is there [`Costs::latency`] later |
 //! | the last searcher's look round             | [`Costs::fence`]                                |
+//! | a nap                                      | [`Costs::nap`]; when the region begins, some part of one is over |
 //!
 //! Not modelled: caches, memory, more workers than processors, several regions at once.
 
@@ -39,6 +40,8 @@ pub(crate) struct Costs {
     pub(crate) fence: u64,
     /// To the waker.
     pub(crate) wake: u64,
+    /// How long a nap lasts; 0: it has been quiet for so long that nobody naps.
+    pub(crate) nap: u64,
     /// From the wake's beginning until the sleeper looks for work: one is drawn for each wake.
     pub(crate) latency: Vec<u64>,
 }
@@ -71,7 +74,12 @@ pub(crate) struct Setup {
 
 /// The phases of so many regions, each with other random numbers.
 pub(crate) fn regions(setup: &Setup, count: u64) -> Vec<Phases> {
-    (1..=count).map(|seed| Machine::new(setup, seed).run().phases().remove(0)).collect()
+    (1..=count).map(|seed| Machine::new(setup, seed).run().0.phases().remove(0)).collect()
+}
+
+/// How many heavy fences there are in a region.
+pub(crate) fn fences(setup: &Setup, count: u64) -> Vec<f64> {
+    (1..=count).map(|seed| Machine::new(setup, seed).run().1 as f64).collect()
 }
 
 /// The median of one of the phases, or of the total: microseconds.

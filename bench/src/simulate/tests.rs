@@ -18,6 +18,7 @@ fn setup(workers: usize) -> Setup {
             steal: 200,
             fence: 10_000,
             wake: 10_000,
+            nap: 0,
             latency: vec![40_000],
         },
         leaves: 128,
@@ -49,6 +50,20 @@ fn two_workers_share_after_one_wake() {
 }
 
 #[test]
+fn two_workers_share_without_a_wake_while_one_naps() {
+    let mut setup = setup(2);
+    setup.costs.nap = 100_000;
+    for region in regions(&setup, 20) {
+        assert!(region.ramp_up.as_micros() < 130, "{region}");
+        let ideal = (1_280_000 + 65_000) / 2;
+        assert!(
+            region.total.abs_diff(Duration::from_nanos(ideal)).as_nanos() < 100_000,
+            "{region}"
+        );
+    }
+}
+
+#[test]
 fn more_workers_are_faster_and_a_busy_loop_is_fastest() {
     let mut last = Duration::MAX;
     for workers in [1, 2, 8, 32] {
@@ -65,9 +80,10 @@ fn every_machine_comes_to_an_end() {
     for workers in [1, 2, 3, 5, 17, 64, 300] {
         for fan_out in [1, 2, 3, 4] {
             for (leaves, leaf) in [(1, 5), (2, 50_000), (333, 700), (5_000, 10)] {
-                for caller_works in [true, false] {
+                for (caller_works, nap) in [(true, 0), (true, 100_000), (false, 0)] {
                     let policy = Policy { fan_out, ..Policy::default() };
-                    let setup = Setup { policy, leaves, leaf, caller_works, ..setup(workers) };
+                    let mut setup = Setup { policy, leaves, leaf, caller_works, ..setup(workers) };
+                    setup.costs.nap = nap;
                     for region in regions(&setup, 3) {
                         let sum: Duration = region.parts().iter().map(|part| part.1).sum();
                         assert_eq!(sum, region.total);

@@ -18,12 +18,13 @@ use crate::{
     harness::{Contender, Group, Table},
     regions::Region,
     report::{Budget, Limit},
-    simulate::{Costs, Setup, median, regions},
+    simulate::{Costs, Setup, fences, median, regions},
 };
 
 const LEAVES: usize = 100;
 const QUIET: Duration = Duration::from_millis(3);
 const HERE: &str = "2 workers, cold, 1 ms in leaves of 5 to 15 us";
+const FENCES: &str = "heavy fences, 500 us of work for each";
 const STUDY: &str = "the study's machine, 32 workers";
 const FAN_OUTS: [usize; 4] = [1, 2, 3, 4];
 const PARTS: [&str; 6] =
@@ -61,6 +62,8 @@ pub(crate) fn table(settings: &Settings) -> Table {
     for workers in sizes {
         groups.push(group(larger(&shared, workers, seeds.min(20))));
     }
+    let rare = fences_of(&shared, &[2, 4, 8, 16, 32, 64], seeds.min(20));
+    groups.push(Group { unit: "fences", ..group(rare) });
     let budget = |part: usize| {
         let id = |who: &str| (HERE.to_owned(), format!("{who}: {}", PARTS[part]));
         let ratio = |limit| {
@@ -122,6 +125,7 @@ fn study(seeds: u64) -> Vec<Contender> {
         steal: 500,
         fence: 0,
         wake,
+        nap: 0,
         latency: vec![latency],
     };
     let mut contenders = Vec::new();
@@ -166,23 +170,46 @@ fn larger(shared: &Shared, workers: usize, seeds: u64) -> Vec<Contender> {
         .collect()
 }
 
+/// How often all processors are interrupted, in a region after some quiet, and in a second of such regions.
+fn fences_of(shared: &Shared, sizes: &[usize], seeds: u64) -> Vec<Contender> {
+    let row = |&workers: &usize| {
+        let shared = Rc::clone(shared);
+        let names = ["per region", "per second"].map(|per| format!("{workers} workers, {per}"));
+        Contender::several(FENCES, names.to_vec(), move || {
+            let Measured { costs, leaf, .. } = measurement(&shared, 3);
+            let setup = setup(workers, Policy::default(), costs, 50 * workers, leaf);
+            let fences = fences(&setup, seeds);
+            let total = median(&regions(&setup, seeds), OF[5]);
+            let second = fences.iter().map(|fences| fences * 1e6 / total).collect();
+            vec![fences, second]
+        })
+    };
+    sizes.iter().map(row).collect()
+}
+
 /// Regions on this machine, and what things cost in them.
 fn measurement(shared: &Shared, samples: usize) -> Measured {
     if let Some(measured) = &*shared.borrow() {
         return measured.clone();
     }
-    let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build().expect("a pool");
     let mut work = Vec::new();
-    for sample in 0..samples + 5 {
-        let region = Region::uneven(LEAVES, sample as u64 * 1_000);
-        thread::sleep(QUIET);
-        pool.run(|w| region.raddle(w));
-        let alone = region.phases(1, |root| root.run(|| region.alone()));
-        work.push(alone.total.as_nanos() as f64);
-    }
-    let trace = pool.trace();
+    let mut record = |policy: Policy| {
+        let pool = Pool::builder().threads(2).policy(policy).trace(TraceLevel::Phase).build();
+        let pool = pool.expect("a pool");
+        for sample in 0..samples + 5 {
+            let region = Region::uneven(LEAVES, sample as u64 * 1_000);
+            thread::sleep(QUIET);
+            pool.run(|w| region.raddle(w));
+            let alone = region.phases(1, |root| root.run(|| region.alone()));
+            work.push(alone.total.as_nanos() as f64);
+        }
+        pool.trace()
+    };
+    // Where somebody naps, nobody is woken.
+    let asleep = record(Policy { drowsy: Duration::ZERO, ..Policy::default() });
+    let wakes = asleep.wakes();
+    let trace = record(Policy::default());
     let regions = trace.phases().split_off(5);
-    let wakes = trace.wakes();
     let costs = Costs {
         enter: nanos(&regions, OF[0]),
         leave: nanos(&regions, OF[4]),
@@ -191,7 +218,8 @@ fn measurement(shared: &Shared, samples: usize) -> Measured {
         steal: steal_time(&trace),
         fence: fence_in(&trace).unwrap_or_else(fence_time),
         wake: wakes.cost.get(wakes.cost.len() / 2).copied().unwrap_or(0),
-        latency: latencies(&trace),
+        nap: nap_time(),
+        latency: latencies(&asleep),
     };
     let leaf = (crate::harness::median(&work) / LEAVES as f64) as u64;
     let measured = Measured { regions, costs, leaf };
@@ -248,6 +276,16 @@ fn fence_in(trace: &Trace) -> Option<u64> {
         }
     }
     (!times.is_empty()).then(|| crate::harness::median(&times) as u64)
+}
+
+/// How long a nap lasts: longer than asked for.
+fn nap_time() -> u64 {
+    let time = |_| {
+        let start = std::time::Instant::now();
+        thread::park_timeout(raddle::policy::NAP);
+        start.elapsed().as_nanos() as f64
+    };
+    crate::harness::median(&(0..50).map(time).collect::<Vec<f64>>()) as u64
 }
 
 /// What the heavy fence costs while another processor runs this program.
