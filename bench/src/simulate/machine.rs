@@ -59,6 +59,8 @@ struct Worker {
     /// When it began to search or to wait.
     since: u64,
     fruitless: bool,
+    /// A napper that has seen work looks again.
+    saw: bool,
     /// When it does something next; what was planned for another time is void.
     due: u64,
     events: Vec<Event>,
@@ -93,6 +95,7 @@ impl<'a> Machine<'a> {
             asked: setup.costs.nap == 0,
             since: 0,
             fruitless: false,
+            saw: false,
             due: u64::MAX,
             events: Vec::new(),
         };
@@ -320,8 +323,14 @@ impl<'a> Machine<'a> {
     /// A nap is over.
     fn look(&mut self, me: usize) {
         if self.visible() == 0 {
+            self.workers[me].saw = false;
             return self.plan(me, self.now + self.setup.costs.nap, Doing::Naps);
         }
+        if !std::mem::replace(&mut self.workers[me].saw, true) {
+            let grace = policy::GRACE.as_nanos() as u64;
+            return self.plan(me, self.now + grace, Doing::Naps);
+        }
+        self.workers[me].saw = false;
         self.napper = None;
         self.searching += 1;
         self.workers[me].since = self.now;
@@ -468,6 +477,7 @@ impl<'a> Machine<'a> {
         if self.napper.take().is_none() {
             self.sleeping -= 1;
         }
+        self.workers[sleeper].saw = false;
         self.searching += 1;
         let awake = self.now + late + self.latency();
         self.plan(sleeper, awake, Doing::Wakes);

@@ -120,6 +120,17 @@ impl Parker {
         }
     }
 
+    /// As [`park_timeout`](Parker::park_timeout), for one who relies on the limit: it ends under models too, where others'
+    /// may not.
+    pub fn nap(&self, limit: Duration) {
+        if cfg!(any(raddle_loom, raddle_shuttle)) {
+            crate::thread::yield_now();
+            self.park_timeout(Duration::ZERO);
+        } else {
+            self.park_timeout(limit);
+        }
+    }
+
     /// Leaves a token, and wakes the parked thread if it sleeps. Enters the kernel only then.
     #[inline]
     pub fn unpark(&self) {

@@ -156,6 +156,21 @@ fn halves_of_a_join_that_meet() {
     });
 }
 
+/// While a guest is away, those who nap may go to sleep: what it forks afterwards wakes one of them.
+#[test]
+fn halves_that_meet_after_a_wait() {
+    check(|| {
+        let (pool, tally) = (pool(2), Tally::default());
+        let (promise, future) = Promise::new();
+        let thread = thread::spawn(move || promise.set(()));
+        pool.run(|worker| {
+            future.wait().unwrap();
+            worker.join(|_| meet(&tally, 2), |_| meet(&tally, 2));
+        });
+        thread.join().unwrap();
+    });
+}
+
 fn join_that_waits_for_a_promise_in(pool: &Pool) {
     let (promise, future) = Promise::new();
     let spawned = pool.run(|_| {

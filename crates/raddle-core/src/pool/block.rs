@@ -72,8 +72,6 @@ impl WorkerMemory {
 
     fn regain(&self) {
         let registry = self.registry();
-        // S1: nobody may have asked it meanwhile.
-        self.fork.request();
         if !self.owned.apart.get() {
             self.lane.note(EventKind::Waited, 0, NOTHING);
         }
@@ -86,6 +84,7 @@ impl WorkerMemory {
         if resumed == Resumed::Surplus {
             registry.stats.surplus.add();
         }
+        self.comes();
     }
 
     /// Makes all forks of this worker public.

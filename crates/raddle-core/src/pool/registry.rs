@@ -399,17 +399,18 @@ impl Registry {
     }
 
     /// A thief has found work and stops searching: sees to a successor.
-    pub(crate) fn hand_on(&self, waker: Waker) {
+    pub(crate) fn hand_on(&self, waker: Waker) -> Look {
         let look = self.places.stop_search();
         let counts = self.places.counts();
         if counts.free() == counts.searching() {
-            return;
+            return look;
         }
         let mut wakes = self.visible_work();
         if wakes == 0 && look == Look::Far && self.look_around() {
             wakes = 1;
         }
         self.wake_some(wakes, waker);
+        look
     }
 
     /// A worker that was woken sees to others first, if that is the policy.

@@ -6,6 +6,7 @@ use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::{hint, stack, thread};
 use raddle_trace::EventKind;
 
+use crate::places::Look;
 use crate::pool::policy::{GRACE, MOST_ROOM, NAP, TRIES};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
@@ -27,7 +28,7 @@ impl WorkerMemory {
     /// The life of a thread of the pool, which was claimed for it: it counts as a searcher.
     pub(crate) fn main(&self) {
         self.owned.hold.set(Hold::Place);
-        // S1: its memory may be one that was left with a low limit.
+        // S6: its memory may be one that was left with a low limit.
         self.fork.request();
         self.set_room();
         self.elsewhere.adopt();
@@ -51,11 +52,22 @@ impl WorkerMemory {
         self.set_room();
         Worker::occupy(self);
         self.heed_followers(self.base());
-        // Since `guest_leaves` has lowered the limit.
-        fence(Ordering::SeqCst); // S3
+        self.comes();
+    }
+
+    /// The thread has taken a place: its first fork tells sleepers, who may have asked nobody (`Look::Near`), and is there for who
+    /// searches. A napper looks for itself (S5).
+    pub(crate) fn comes(&self) {
+        fence(Ordering::SeqCst); // S6
         let counts = self.registry().places.counts();
         if counts.searching() > 0 || counts.napper().is_none() {
-            // The first fork tells sleepers, and is there for who searches. A napper looks for itself (S5).
+            self.fork.request();
+        }
+    }
+
+    /// A search has found something. If nobody else holds a place, nobody has asked for this worker's forks (S6).
+    pub(crate) fn hand_on(&self) {
+        if self.registry().hand_on(Waker::Busy) == Look::Near {
             self.fork.request();
         }
     }
@@ -97,7 +109,7 @@ impl WorkerMemory {
             if !registry.places.counts().in_debt() {
                 if let Some(work) = self.find_any(searching) {
                     if searching {
-                        registry.hand_on(Waker::Busy);
+                        self.hand_on();
                     }
                     self.owned.fruitless.set(false);
                     searching = self.run(work);
@@ -121,7 +133,7 @@ impl WorkerMemory {
                 Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
             }
-            // S1: nobody may have asked it while it slept.
+            // S6: nobody may have asked it while it slept.
             self.fork.request();
             searching = true;
             since = None;
@@ -143,7 +155,7 @@ impl WorkerMemory {
 
     /// Sleeps for short times and looks after each (S5): regions that are over before somebody who sleeps for good
     /// would be awake need not wake anybody, and those that last find somebody all the same. True: there is something to be
-    /// seen to. False: it has been quiet for long. Either way the worker counts as a searcher.
+    /// seen to. False: it has been quiet for long, or there is a debt. Either way the worker counts as a searcher.
     fn nap(&self) -> bool {
         let registry = self.registry();
         let drowsy = registry.config.policy.drowsy.min(registry.config.keep_alive);
@@ -160,8 +172,12 @@ impl WorkerMemory {
         let visits_before = visits;
         let wanted = loop {
             let counts = registry.places.counts();
-            if counts.napper() != Some(self.index) || counts.in_debt() || registry.ended() {
+            if counts.napper() != Some(self.index) || registry.ended() {
                 break true;
+            }
+            if counts.in_debt() {
+                // Somebody else works in this place: it is given back.
+                break false;
             }
             if self.has_mail() || registry.visible_work() > 0 && self.work_lasts() {
                 registry.make_way();
@@ -178,7 +194,7 @@ impl WorkerMemory {
                 break false;
             }
             registry.make_way();
-            self.parker().park_timeout(NAP);
+            self.parker().nap(NAP);
         };
         let disturbed = !registry.places.end_nap(self.index);
         let in_vain = (disturbed || !wanted) && visits == visits_before;
@@ -194,11 +210,14 @@ impl WorkerMemory {
     fn work_lasts(&self) -> bool {
         let registry = self.registry();
         let (since, visits) = (Instant::now(), registry.visits());
-        while since.elapsed() < GRACE {
+        loop {
+            self.pause();
             if registry.places.counts().napper() != Some(self.index) {
                 return true;
             }
-            self.pause();
+            if since.elapsed() >= GRACE {
+                break;
+            }
         }
         visits != registry.visits() || registry.visible_work() > 0
     }

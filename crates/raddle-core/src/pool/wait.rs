@@ -38,7 +38,6 @@ use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
 use crate::pool::find_work::{Found, Work};
 use crate::pool::recorder::{NOTHING, fork_key};
-use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag};
@@ -140,7 +139,7 @@ impl WorkerMemory {
             if let Some((found, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
             {
                 if std::mem::take(&mut searching) {
-                    self.registry().hand_on(Waker::Busy);
+                    self.hand_on();
                 }
                 match found {
                     Found::Own(Work::Task(task, tag)) => {
@@ -154,7 +153,7 @@ impl WorkerMemory {
                 continue;
             }
             if std::mem::take(&mut searching) {
-                self.registry().hand_on(Waker::Busy);
+                self.hand_on();
             }
             // A wait looks without counting as a searcher: when its goal is reached it has better to do than to see to a
             // successor. It is patient each time: to sleep costs two heavy fences, and to be woken a wake.
@@ -167,7 +166,7 @@ impl WorkerMemory {
             since = None;
         }
         if searching {
-            self.registry().hand_on(Waker::Busy);
+            self.hand_on();
         }
         if let Some(outer) = purse {
             // Empty: see above.
