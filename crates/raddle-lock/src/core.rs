@@ -167,7 +167,8 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(crate) fn acquire_slow(&self, reentrant: bool, patience: Patience) -> bool {
-        let me = strand::token();
+        let name = strand::keep_name(); // What it waits and then holds under is one name.
+        let me = name.token();
         let mut spin = Spin::default();
         let mut moment = Moment::default();
         let gain = loop {

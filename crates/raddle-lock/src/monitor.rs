@@ -112,7 +112,8 @@ impl Core {
 
     /// Takes the lock as one that [`queue_for`](Core::queue_for) has put into its queue.
     pub(crate) fn resume(&self, entry: &'static Entry, node: &Node) {
-        self.wait_turn(entry, node, strand::token(), Patience::Back);
+        let name = strand::keep_name();
+        self.wait_turn(entry, node, name.token(), Patience::Back);
         strand::with_local(|local| local.hold_slow(self.address()));
     }
 

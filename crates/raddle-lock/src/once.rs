@@ -195,7 +195,8 @@ impl<T> OnceLock<T> {
             match self.state.load(Ordering::Relaxed) {
                 EMPTY => {
                     self.state.store(MAKING, Ordering::Relaxed);
-                    list.makers.push(Maker { address, strand: strand::token() });
+                    let name = strand::keep_name();
+                    list.makers.push(Maker { address, strand: name.token() });
                     drop(list);
                     self.make(address, make);
                     return self.get().expect("made just now");

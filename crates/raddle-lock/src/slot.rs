@@ -292,7 +292,9 @@ pub(crate) fn rejoin() {
 
 /// Reads that are counted until a lock is read published, at least and at most; and how many nanoseconds of a barrier
 /// make one more. So that readers who count bear about what they save, and the writer who ends that.
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 const SELDOM: (u32, u32) = (64, 4096);
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
 const PER_READ: u32 = 4;
 
 /// How many reads are counted, until one of them lets others publish.

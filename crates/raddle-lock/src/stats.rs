@@ -49,8 +49,9 @@ mod counters {
 #[cfg(not(raddle_loom))]
 mod counters {
     use super::Count;
-    use raddle_sync::atomic::{AtomicU64, Ordering};
     use raddle_sync::strand::{self, Local};
+    // Not those of the seam: they count across all models that run in a process.
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     const COUNTERS: usize = 6;
     const SHARDS: usize = 16;

@@ -8,7 +8,7 @@ use crate::entry::{DEAD, Entry, LOCKED};
 use crate::stats::{Count, count};
 use crate::word;
 use raddle_sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use raddle_sync::strand;
+use raddle_sync::strand::{self, Local};
 use raddle_sync::sync::Mutex;
 use std::ptr;
 
@@ -82,7 +82,7 @@ pub(crate) fn entry(index: u32) -> &'static Entry {
 
 /// An entry for one lock, `LOCKED` and otherwise as new.
 pub(crate) fn take() -> &'static Entry {
-    let own = strand::token() as usize % LISTS;
+    let own = own_list();
     let entry = (0..LISTS).find_map(|n| pop((own + n) % LISTS)).unwrap_or_else(grow);
     debug_assert_ne!(entry.state.load(Ordering::Relaxed) & DEAD, 0);
     entry.owner.store(0, Ordering::Relaxed);
@@ -94,6 +94,11 @@ pub(crate) fn take() -> &'static Entry {
         (state & word::GENERATIONS).wrapping_add(word::GENERATION) & word::GENERATIONS | LOCKED
     });
     entry
+}
+
+/// The list that the running strand looks at first.
+fn own_list() -> usize {
+    strand::with_local(Local::token_or_zero) as usize % LISTS
 }
 
 /// Gives an entry back; nobody has it but the caller, and stragglers that will find it changed.
@@ -110,7 +115,7 @@ pub(crate) fn give_back(entry: &'static Entry) {
     debug_assert!(inner.lock.is_empty() && inner.notice.is_empty());
     drop(inner);
     entry.update(Ordering::Release, |state| state & word::GENERATIONS | LOCKED | DEAD);
-    let mut head = TABLE.free[strand::token() as usize % LISTS].0.lock();
+    let mut head = TABLE.free[own_list()].0.lock();
     entry.next_free.store(*head, Ordering::Relaxed);
     *head = entry.index;
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 #[test]
 fn many_strands_lose_no_increment() {
+    // Each strand lets go of what it has taken.
+    strand::set_abandon_hook(Some(std::sync::Arc::new(|abandoned| panic!("{abandoned}"))));
     shuttle::check_random(
         || {
             const THREADS: usize = 4;

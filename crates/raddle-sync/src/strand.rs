@@ -34,6 +34,7 @@ pub use foreign::{ForeignStrand, enter_foreign};
 pub use local::{Local, Release, highest};
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::num::NonZeroU16;
 
 /// The id of a strand: 1 to 65,535.
@@ -106,6 +107,46 @@ pub fn current() -> Option<StrandId> {
 #[inline]
 pub fn token() -> u32 {
     RUNNING.with(Local::token)
+}
+
+/// The running strand's name, which stays the same while the guard lives: who takes something by steps, and writes a
+/// name down on the way, holds it under that name. Costs a count.
+///
+/// ```
+/// use raddle_sync::strand;
+/// let kept = strand::keep_name();
+/// assert_eq!(kept.token(), strand::token());
+/// ```
+#[inline]
+pub fn keep_name() -> KeptName {
+    RUNNING.with(|local| {
+        let token = local.token();
+        local.hold();
+        KeptName { token, not_send: PhantomData }
+    })
+}
+
+/// See [`keep_name`].
+#[must_use = "the name may change once the guard is dropped"]
+#[derive(Debug)]
+pub struct KeptName {
+    token: u32,
+    not_send: PhantomData<*const ()>,
+}
+
+impl KeptName {
+    /// As [`token`].
+    pub fn token(&self) -> u32 {
+        self.token
+    }
+}
+
+impl Drop for KeptName {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: what is held under the name from now on is counted by itself.
+        RUNNING.with(|local| unsafe { local.unhold_of(self.token) });
+    }
 }
 
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]

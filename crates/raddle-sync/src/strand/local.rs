@@ -328,7 +328,7 @@ impl Local {
             .or_else(|| self.lost.borrow().iter().find_map(|saved| named(saved.token)))
     }
 
-    /// How many things the running strand holds.
+    /// How many things the running strand holds, [kept names](super::keep_name) included.
     pub fn holds(&self) -> u32 {
         self.holding().count()
     }
