@@ -494,7 +494,7 @@ impl ForkStack {
         if span.tail < span.split {
             return true;
         }
-        // After `span`: who reads an older one finds it changed.
+        // After `span`: whoever reads an older one finds it changed.
         if self.is_open() {
             return false;
         }

@@ -45,7 +45,7 @@ pub(crate) fn prepare_sleep(word: &AtomicU32) -> bool {
     }
 }
 
-/// Sets the word; the waiter, who parks on `parker`, is woken if it sleeps.
+/// Sets the word; the waiter, which parks on `parker`, is woken if it sleeps.
 pub(crate) fn set_word(word: &AtomicU32, parker: &'static Parker) {
     // ORD: Release pairs with the Acquire of `is_set`; after this the word may be gone (L1).
     if word.swap(DONE, Ordering::AcqRel) == SLEEPING {

@@ -30,8 +30,8 @@
 //!   last searcher went to work) whoever made it so has run, or is running, steps 2 to 4, or somebody has
 //!   claimed a place, which counts as searching from the claim on. So every item of work is seen by a look of
 //!   step 4, or its producer's load of step 3 comes after step 1, and wakes. (Dekker, by the light/heavy
-//!   pair of `raddle_sync::fence`.) What a thread queues that has no place is
-//!   followed by a SeqCst fence, as the sleeper may do without the heavy one (S6).
+//!   pair of `raddle_sync::fence`.) A thread without a place runs a SeqCst fence in step 2, as the sleeper may do
+//!   without the heavy one (S6).
 //! - **S2** Whoever clears a bit of `parked`, `vacant` or `hosts` owns the wake of that worker, and holds a
 //!   claimed place for it before it clears the bit. So a worker that is awake and finds its bit cleared counts as a
 //!   searcher already; one that takes its own bit back is nobody's.
@@ -45,9 +45,8 @@
 //! - **S5** A searcher may *nap*, one at a time: it keeps its place, its name stands in the word of the counts, and it looks
 //!   for work, without a fence, each time a time limit ends. So S1 holds with "nobody searches" for "nobody searches or naps":
 //!   a napper counts as a searcher again before it sleeps for good, and then takes steps 2 to 4. Whoever pushes a
-//!   fork leaves it to the napper; whoever queues a task ends the nap (and who takes the name out of the word owns
+//!   fork leaves it to the napper; whoever queues a task ends the nap (and whoever takes the name out of the word owns
 //!   that wake). So what is left to it waits for a nap at most: as long as the clock says, and never for ever.
-//!
 //! - **S6** A near look asks nobody, as nobody else holds a place. So whoever takes one afterwards raises its own `limit`, after it
 //!   has changed the counts and run a SeqCst fence: a guest, a thread that goes on after it was blocked, the only searcher that
 //!   goes to work. (Not while somebody naps, whose change of the counts comes later.)

@@ -60,12 +60,12 @@ impl Record {
             self.refused.store(refused + 1, Ordering::Relaxed);
             return;
         }
-        // ORD: pairs with the Acquire fence in `copy`: who sees the words sees the head before them (E2).
+        // ORD: pairs with the Acquire fence in `copy`: whoever sees the words sees the head before them (E2).
         fence(Ordering::Release);
         let cell = &self.cells[head as usize & (self.cells.len() - 1)];
         cell[0].store(event[0], Ordering::Relaxed);
         cell[1].store(event[1], Ordering::Relaxed);
-        // ORD: pairs with the Acquire in `copy`: who sees the head sees the words.
+        // ORD: pairs with the Acquire in `copy`: whoever sees the head sees the words.
         self.head.store(head + 1, Ordering::Release);
     }
 

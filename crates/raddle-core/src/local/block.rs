@@ -2,7 +2,7 @@
 //!
 //! Like an `Arc`, but made for values that are bound and soon unbound. Whoever holds the only share lets go
 //! of it without a read-modify-write. The memory comes from where that of nodes does, since the allocator
-//! takes longer than all the rest of a binding. And who holds a pointer to a value need not know its type to share
+//! takes longer than all the rest of a binding. And whoever holds a pointer to a value need not know its type to share
 //! it or to let go of it.
 //!
 //! ```text
@@ -153,7 +153,7 @@ unsafe fn last(value: NonNull<()>) -> bool {
     // SAFETY: B1.
     let shares = unsafe { &(*header.as_ptr()).shares };
     // ORD: Acquire pairs with the Release of the shares that have gone: what they did to the value is
-    // over. Nobody adds to a single share but who holds it (B1).
+    // over. Nobody adds to a single share but its holder (B1).
     shares.load(Ordering::Acquire) == 1 || shares.fetch_sub(1, Ordering::AcqRel) == 1
 }
 

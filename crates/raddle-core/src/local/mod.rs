@@ -43,7 +43,7 @@ pub(crate) use self::follow::on_activation;
 pub(crate) use self::follow::{Captured, Entered, ForkCapture};
 #[cfg(not(raddle_loom))]
 pub use self::follow::{Follow, follow};
-pub(crate) use self::follow::{active as is_followed, capture as capture_trail};
+pub(crate) use self::follow::{active as is_followed, capture as capture_followed};
 pub(crate) use self::frame::Frame;
 #[cfg(not(raddle_loom))]
 pub use self::scoped::{Binding, BindingRef, Bindings, ScopeLocal};
@@ -131,7 +131,7 @@ pub(crate) fn capture() -> Context {
         // SAFETY: X1.
         word => unsafe { Frame::of_word(word) }.map_or_else(Context::default, Frame::capture),
     };
-    if is_followed() { context.with_trail(capture_trail()) } else { context }
+    if is_followed() { context.with_captured(capture_followed()) } else { context }
 }
 
 /// Puts a context back, also when a panic passes.

@@ -138,7 +138,7 @@ impl Context {
     }
 
     /// Adds what else follows tasks.
-    pub(crate) fn with_trail(self, captured: Option<Captured>) -> Context {
+    pub(crate) fn with_captured(self, captured: Option<Captured>) -> Context {
         if captured.is_none() {
             return self;
         }

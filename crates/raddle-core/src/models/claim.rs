@@ -111,7 +111,7 @@ fn interrupts_and_drops(stage: &Stage) {
     stage.task.abandon();
 }
 
-/// As a visitor who comes by way of a continuation, which then takes the result.
+/// As a visitor that comes by way of a continuation, which then takes the result.
 fn interrupts_what_is_let_go(stage: &Stage) {
     let pinned = stage.task.pin();
     stage.task.abandon();

@@ -5,8 +5,8 @@
 //!
 //! What each fails without: the fence of `change`, of `strand` or of `recall`; the look of whoever falls asleep, or of a
 //! holder that blocks; `recall` by a thread that leaves, or by a host; the look at bits, those of `vacant` too, after
-//! stranding; the second set of `parked` by who finds no place to stay awake with; `resume` that minds the host's
-//! bit; who sees a debt; the name of the napper, by which two who end a nap are one searcher. What they cannot show: that a near look will not do for a far one (a light fence is a full one
+//! stranding; the second set of `parked` by whoever finds no place to stay awake with; `resume` that minds the host's
+//! bit; whoever sees a debt; the name of the napper, by which two who end a nap are one searcher. What they cannot show: that a near look will not do for a far one (a light fence is a full one
 //! here); and the order of a bit and the place that is given, which `recall` makes up for.
 
 use std::sync::Arc;
@@ -225,7 +225,7 @@ fn a_push_against_the_last_searcher_that_falls_asleep() {
     play(3, pool, 1, &[|pool| pool.work(1, true, 1), |pool| pool.push(0, task())]);
 }
 
-/// As above, from outside: by one who holds no place, and has no light fence.
+/// As above, from outside: by one that holds no place, and has no light fence.
 #[test]
 fn an_injection_against_the_last_searcher_that_falls_asleep() {
     fn pool() -> Pool {
@@ -286,7 +286,7 @@ fn a_holder_that_blocks_against_an_injection() {
     play(2, pool, 1, &[sleeps, blocks, |pool| pool.inject(task())]);
 }
 
-/// A holder blocks while another, who is busy ever after, queues a task: the parked thread is to run it.
+/// A holder blocks while another, which is busy ever after, queues a task: the parked thread is to run it.
 #[test]
 fn a_holder_that_blocks_against_a_push() {
     fn pool() -> Pool {
@@ -316,7 +316,7 @@ fn a_holder_that_blocks_against_a_push() {
     );
 }
 
-/// A wait that is over goes on without a place, and who works in its stead pays: two work at most for a moment, and
+/// A wait that is over goes on without a place, and whoever works in its stead pays: two work at most for a moment, and
 /// in the end all is as it was.
 #[test]
 fn a_resumed_wait_against_who_works_in_its_stead() {
@@ -415,7 +415,7 @@ fn stranding_against_a_holder_that_falls_asleep() {
     play(3, pool, 1, &[|pool| pool.work(0, false, 1), |pool| pool.inject(task())]);
 }
 
-/// Two bring work, and nobody is to be had until a thread parks, who finds that one of them has taken the place.
+/// Two bring work, and nobody is to be had until a thread parks, which finds that one of them has taken the place.
 #[test]
 fn stranding_against_a_searcher_that_cannot_stay_awake() {
     fn pool() -> Pool {
@@ -539,7 +539,7 @@ fn a_push_against_a_nap_that_ends() {
     play(3, with_a_searcher, 1, &[|pool| naps(pool, 1), |pool| pool.push(0, task())]);
 }
 
-/// As above, and who brings the other task may find it awake, asleep, or at its second nap.
+/// As above, and whoever brings the other task may find it awake, asleep, or at its second nap.
 #[test]
 fn two_that_bring_work_against_naps() {
     fn naps_twice(pool: &Pool) {
@@ -551,7 +551,7 @@ fn two_that_bring_work_against_naps() {
     play(2, with_a_searcher, 2, &[naps_twice, |pool| leave(pool, 0), |pool| pool.inject(task())]);
 }
 
-/// A guest takes the place of whoever naps, who pays when the nap is over; what the guest leaves is found.
+/// A guest takes the place of whoever naps, which pays when the nap is over; what the guest leaves is found.
 #[test]
 fn a_guest_against_the_nap_of_the_only_holder() {
     fn pool() -> Pool {

@@ -226,7 +226,7 @@ impl Task {
         true
     }
 
-    /// By the future's handle, or by who holds it in the queue's name.
+    /// By the future's handle, or by whoever holds it in the queue's name.
     pub(super) fn kill(&self) {
         if self.kill_only() {
             self.complete(Outcome::Killed);

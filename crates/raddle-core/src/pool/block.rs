@@ -133,9 +133,13 @@ impl Away {
     fn new() -> Away {
         let call = CALLS.with(Cell::get) + 1;
         CALLS.with(|calls| calls.set(call));
-        Worker::occupied()
-            .filter(|memory| memory.owned.hold.get() == Hold::Given)
-            .for_each(|memory| memory.owned.hold.set(Hold::Away(call)));
+        Worker::occupied().filter(|memory| memory.owned.hold.get() == Hold::Given).for_each(
+            |memory| {
+                memory.owned.hold.set(Hold::Away(call));
+                // It may go on forking, though without a place nobody need ask it to (S6).
+                memory.comes();
+            },
+        );
         Away(call)
     }
 }

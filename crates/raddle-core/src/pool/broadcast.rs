@@ -100,7 +100,7 @@ where
         pending: AtomicUsize::new(threads),
         latch: Latch::new(current_parker()),
         context: local::current(),
-        captured: local::capture_trail(),
+        captured: local::capture_followed(),
     };
     let letters: Vec<_> = (0..threads)
         .map(|index| Letter { header: TaskHeader::new(Letter::<F, R>::VTABLE), call: &call, index })

@@ -27,7 +27,7 @@ impl Pool {
             header: TaskHeader::new(Call::<F, R>::VTABLE),
             latch: Latch::new(current_parker()),
             context: local::current(),
-            captured: local::capture_trail(),
+            captured: local::capture_followed(),
             closure: Some(f),
             result: None,
         };
@@ -64,9 +64,8 @@ where
     F: FnOnce(&Worker) -> R + Send,
     R: Send,
 {
-    const VTABLE: &'static TaskVTable =
-        // Its caller waits for it, so it is not to be killed.
-        &TaskVTable::plain(Self::run);
+    /// Plain: its caller waits for it, so it is not to be killed.
+    const VTABLE: &'static TaskVTable = &TaskVTable::plain(Self::run);
 
     unsafe fn run(task: Task, worker: RunOn) {
         let call = task.cast::<Self>().as_ptr();

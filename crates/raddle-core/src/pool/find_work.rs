@@ -5,6 +5,7 @@ use raddle_sync::time::Instant;
 use std::mem::forget;
 
 use raddle_sync::atomic::{AtomicU32, Ordering, fence};
+use raddle_sync::fence::light;
 use raddle_sync::{hint, strand};
 use raddle_trace::EventKind;
 
@@ -15,7 +16,7 @@ use crate::latch;
 use crate::local::{Entered, ForkCapture};
 use crate::pool::policy::POLL;
 use crate::pool::recorder::{NOTHING, fork_key, task_key};
-use crate::pool::registry::Registry;
+use crate::pool::registry::{Registry, Waker};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
@@ -193,7 +194,7 @@ impl WorkerMemory {
         if rest.peek().is_some() {
             rest.for_each(|task| self.ring.push(task, NOBODY));
             // On their way they were in no queue: whoever looked then may sleep now (S1).
-            self.registry().announce();
+            self.announce();
         }
         first.map(untagged)
     }
@@ -411,13 +412,23 @@ impl WorkerMemory {
         // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
         self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.ring.push(task, tag);
-        if self.owned.hold.get() != Hold::Place {
-            fence(Ordering::SeqCst); // S1
-        }
         if self.lane.has_tasks() {
             self.lane.note(EventKind::Fork, 1, task_key(task));
         }
-        self.registry().announce();
+        self.announce();
+    }
+
+    /// After the ring has been added to: S1, steps 2 to 4.
+    #[inline]
+    fn announce(&self) {
+        let registry = self.registry();
+        if registry.process_wide && self.owned.hold.get() == Hold::Place {
+            light();
+        } else {
+            fence(Ordering::SeqCst);
+        }
+        registry.wake_if_needed(Waker::Busy);
+        registry.retry();
     }
 
     /// An entry of a queue has been seen to (P3 in `end`).
@@ -451,8 +462,8 @@ impl WorkerMemory {
         let any = !rest.is_empty();
         rest.into_iter().rev().for_each(|(task, tag)| self.ring.push(task, tag));
         if any {
-            // On their way they were in no queue.
-            self.registry().announce();
+            // As in `grab`.
+            self.announce();
         }
     }
 

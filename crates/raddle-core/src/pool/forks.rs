@@ -77,7 +77,7 @@ impl WorkerMemory {
     #[inline(never)]
     pub(crate) fn regained(&self, slot: &Slot) -> bool {
         // Whoever waits for this very job is no searcher, and helps all the same.
-        let wanted = self.registry().places.counts().interested() || self.is_awaited();
+        let wanted = self.registry().places.counts().interested() || self.victim_waits();
         let popped = self.fork.pop_slow(slot, wanted);
         self.stay_attentive();
         let owned = popped == Popped::Owned;
@@ -88,7 +88,7 @@ impl WorkerMemory {
     }
 
     /// Whether the fork that runs here was stolen from somebody who waits for it: a hint.
-    fn is_awaited(&self) -> bool {
+    fn victim_waits(&self) -> bool {
         self.served().is_some_and(|(slot, _)| slot.is_awaited())
     }
 
@@ -131,7 +131,7 @@ impl WorkerMemory {
         // Should a follower fork, then not here, which would publish this fork too early.
         let hint = Worker::hint();
         Worker::set_hint(std::ptr::null());
-        let captured = local::capture_trail();
+        let captured = local::capture_followed();
         Worker::set_hint(hint);
         let Some(captured) = captured else { return };
         let capture = ForkCapture::new(self.owned.context.get(), captured);

@@ -17,7 +17,7 @@ pub const NAP: Duration = Duration::from_micros(50);
 /// How long a napper looks on before it takes part in what it sees. A region of which less is left ends sooner without.
 pub const GRACE: Duration = Duration::from_micros(15);
 /// After so many times in vain a worker naps no more, until a guest comes so soon after it has gone to sleep that it
-/// would have met one who naps.
+/// would have met one that naps.
 pub const TRIES: u32 = 2;
 /// How long a thief polls an owner that it has asked to share.
 pub const POLL: Duration = Duration::from_nanos(1500);

@@ -15,7 +15,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use raddle_sync::fence::light;
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
@@ -94,7 +93,7 @@ pub(crate) struct Registry {
     pub(crate) oversubscribed: bool,
     processors: usize,
     /// Light fences suffice: see `raddle_sync::fence`.
-    process_wide: bool,
+    pub(super) process_wide: bool,
     /// The pool's clock starts here.
     epoch: Instant,
     /// How long a wake takes, in nanoseconds: a moving average.
@@ -238,11 +237,12 @@ impl Registry {
         }
     }
 
-    /// A share of the pool's memory, for somebody who works in it. None: it goes.
-    pub(crate) fn myself(&self) -> Weak<Registry> {
+    /// For what may run when the pool has gone.
+    pub(crate) fn weak(&self) -> Weak<Registry> {
         self.me.clone()
     }
 
+    /// A share of the pool's memory, for somebody who works in it. None: it goes.
     pub(crate) fn handle(&self) -> Option<Arc<Registry>> {
         self.me.upgrade()
     }
@@ -485,18 +485,6 @@ impl Registry {
         // Full, because some who look do so without a heavy fence.
         fence(Ordering::SeqCst);
         self.wake_if_needed(Waker::Idle);
-        self.retry();
-    }
-
-    /// After a task was queued: S1, steps 2 to 4.
-    #[inline]
-    pub(crate) fn announce(&self) {
-        if self.process_wide {
-            light()
-        } else {
-            fence(Ordering::SeqCst)
-        }
-        self.wake_if_needed(Waker::Busy);
         self.retry();
     }
 

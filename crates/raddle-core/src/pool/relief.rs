@@ -70,7 +70,7 @@ impl Registry {
         if cfg!(raddle_shuttle) || self.relief.due.swap(true, Ordering::SeqCst) {
             return;
         }
-        let (me, settled) = (self.myself(), self.settled());
+        let (me, settled) = (self.weak(), self.settled());
         let look = move || {
             if let Some(registry) = me.upgrade() {
                 registry.relieve(settled);

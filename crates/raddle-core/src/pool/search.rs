@@ -55,8 +55,8 @@ impl WorkerMemory {
         self.comes();
     }
 
-    /// The thread has taken a place: its first fork tells sleepers, who may have asked nobody (`Look::Near`), and is there for who
-    /// searches. A napper looks for itself (S5).
+    /// The thread has taken a place: its first fork tells sleepers, who may have asked nobody (`Look::Near`), and is there for those
+    /// that search. A napper looks for itself (S5).
     pub(crate) fn comes(&self) {
         fence(Ordering::SeqCst); // S6
         let counts = self.registry().places.counts();

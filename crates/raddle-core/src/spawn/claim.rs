@@ -22,7 +22,7 @@
 //!   `future::state`): it alone completes the state. The slot is the runner's from its start on, and
 //!   to a future that was killed while running the slot means nothing.
 //! - **K3** The task is freed by the future's parties (`release`) if there is neither `QUEUE` nor
-//!   `RUNNER` nor a pin, otherwise by the last of them to go after `RELEASED`. Only who knows that the
+//!   `RUNNER` nor a pin, otherwise by the last of them to go after `RELEASED`. Only whoever knows that the
 //!   future's parties are there may pin.
 //! - **K4** When the future's parties have gone and the word is `QUEUED | QUEUE`, nobody but the queue knows the task. So
 //!   whoever has taken it out of the queue is alone with it, until it lists it as running, and again when it has taken

@@ -1,7 +1,7 @@
 //! Which tasks run on a worker, so that `kill_all` finds them and a cycle is seen.
 //!
-//! A list on the worker's stack, innermost task first, behind one word in its memory. A killer who looks at it says so,
-//! and the worker waits for him before an entry goes. Tasks come and go often and killers seldom, so the
+//! A list on the worker's stack, innermost task first, behind one word in its memory. A killer that looks at it says so,
+//! and the worker waits for it before an entry goes. Tasks come and go often and killers seldom, so the
 //! killer runs the heavy fence for both (see `raddle_sync::fence`).
 //!
 //! | step | worker                    | killer                    |
@@ -13,7 +13,7 @@
 //! # Invariants
 //!
 //! - **U1** Entries are added and removed by the worker alone, and one that is removed stays where it is until no killer
-//!   looks who may have found it: so by the table, as one of the two sees the other.
+//!   looks that may have found it: so by the table, as one of the two sees the other.
 //! - **U2** A task in the list is running: its runner has not left (`RUNNER` in `claim`), so it is alive.
 
 use std::ptr::{self, NonNull};
