@@ -54,6 +54,9 @@ pub(crate) struct Args {
     #[arg(long, hide = true, value_parser = subject)]
     pub(crate) row: Option<Subject>,
 
+    /// Measure forks in a span, from now to the end of this process: fib(N)
+    #[arg(long, hide = true)]
+    pub(crate) spanned: Option<u32>,
     /// Measure regions of forte in this process: MICROSECONDS/MODE/SAMPLES/STEPS
     #[arg(long, hide = true, value_parser = region)]
     pub(crate) region: Option<tables::regions::Spec>,

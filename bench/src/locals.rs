@@ -51,6 +51,25 @@ pub(crate) fn fib(w: &Worker, n: u32, leaf: impl Fn(u32) -> u64 + Copy + Send) -
     a + b
 }
 
+/// Nanoseconds that a fork takes in a span of `tracing`, by fib(n) without a cut-off. From the subscriber on, spans follow all
+/// forks of the process.
+pub(crate) fn spanned(n: u32) -> Vec<f64> {
+    tracing::subscriber::set_global_default(tracing_subscriber::registry())
+        .expect("the first subscriber");
+    let pool = crate::peers::raddle_pool(1);
+    // A fork for each call that is no leaf; the sum of leaves is fib(n), and there are fib(n + 1) of them.
+    let forks = |leaves: u64| (leaves - 1) as f64;
+    tracing::info_span!("region").in_scope(|| {
+        let leaves = pool.run(|w| fib(w, n, |_| 1));
+        let sample = |_| {
+            let (time, result) = timed(|| pool.run(|w| fib(w, n, |_| 1)));
+            assert_eq!(result, leaves, "wrong result");
+            time.as_nanos() as f64 / forks(leaves)
+        };
+        (0..9).map(sample).collect()
+    })
+}
+
 /// A sum that is complete when both halves have been added.
 struct Sum {
     pending: AtomicU32,

@@ -47,6 +47,9 @@ fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
     if let Some(subject) = args.row {
         return Ok(serde_json::to_writer(out, &subject.measure(&settings))?);
     }
+    if let Some(n) = args.spanned {
+        return Ok(serde_json::to_writer(out, &locals::spanned(n))?);
+    }
     if let Some(region) = args.region {
         return Ok(serde_json::to_writer(out, &region.measure())?);
     }

@@ -3,7 +3,7 @@
 //! Forks inherit whatever is bound. The pool of the JDK inherits nothing, so there each task takes
 //! the binding along by hand, as its users would have to.
 
-use std::rc::Rc;
+use std::{process::Command, rc::Rc};
 
 use crate::{
     args::{Peers, Settings},
@@ -122,6 +122,8 @@ const THREAD_LOCAL: &str = "thread_local!, const";
 const BIND: &str = "raddle bind";
 const JDK_BIND: &str = "JDK ScopedValue";
 const READ: &str = "a read, in a call of its own";
+const SPANS: &str = "a fork of fib, and its two calls, in a span of tracing";
+const IN_A_SPAN: &str = "tracing-subscriber's registry";
 const BINDING: &str = "bind and read";
 
 pub(crate) fn table(settings: &Settings) -> Table {
@@ -158,6 +160,9 @@ pub(crate) fn table(settings: &Settings) -> Table {
             budgets.push(Budget::ratio(what, of, to, Limit::AtMost(1.1)).needs_cores(threads));
         }
     }
+    groups.push(spans(settings));
+    let of = (SPANS.to_owned(), IN_A_SPAN.to_owned());
+    budgets.push(Budget::value("ns of a fork in a span", of, Limit::AtMost(25.0)));
     groups.push(reads(jvm, settings));
     groups.push(bindings(jvm, settings));
     let get = |depth| (READ.to_owned(), get_name(depth));
@@ -197,6 +202,23 @@ fn recursion(
         contenders.extend(on_jvm(&section, row, jvm, benchmark, parameters, settings));
     }
     Group { unit: "ns", references: &[NOTHING], ceiling: None, contenders }
+}
+
+/// A process of its own, as a subscriber stays.
+fn spans(settings: &Settings) -> Group {
+    let n = settings.size(27, 12);
+    let in_a_span = move || {
+        let program = std::env::current_exe().expect("this program");
+        let output = Command::new(program).args(["--spanned", &n.to_string()]).output();
+        let output = output.expect("a process of its own").stdout;
+        serde_json::from_slice(&output).expect("figures")
+    };
+    let plain = move || vec![2.0 * Shape::Join.run(n, 1, Case::Nothing)];
+    let contenders = vec![
+        Contender::sampled(SPANS, "no subscriber", plain),
+        Contender::sampled(SPANS, IN_A_SPAN, in_a_span),
+    ];
+    Group { unit: "ns", references: &[], ceiling: None, contenders }
 }
 
 fn spawn_section(threads: usize) -> String {

@@ -50,16 +50,18 @@
 //! compare-exchange of the thief succeeds, the slots it saw filled are still filled, and every
 //! later pop of them goes through `span`.
 //!
-//! While every fork is recorded, the owner adds a bit to all limits that it stores. The bit makes them greater
-//! than any address, so that each push and pop takes its slow path, which looks at the limit without
+//! While every fork is recorded or *loaded*, the owner adds a bit to all limits that it stores. The bit makes them
+//! greater than any address, so that each push and pop takes its slow path, which looks at the limit without
 //! the bit ([`ForkStack::must_settle`]).
+//!
+//! - **I7** A fork is loaded with what follows it (`local::follow`) after its push and before a thief can have it.
+//!   `loaded` says up to which slot forks are: the owner raises it after loading one, and lowers it before the
+//!   slot is used again. The split is never beyond it; an escalation, which reads it after its heavy fence, is right
+//!   about it as it is about slots (I4).
 //!
 //! Where there is no process-wide fence (`fence::process_wide()` is false), `limit` stays at
 //! `ATTENTION`, so that every push publishes its job and every pop asks `span`: a plain deque with a
 //! compare-exchange at both ends, and no step 3.
-//!
-//! Where forks are to be seen to before a thief may have them (`local::follow`), the owner makes the stack stay
-//! open, likewise: every push publishes, every pop asks, nobody escalates. Fast paths are as they were.
 //!
 //! The asymmetric split is Lace's (van Dijk and van de Pol, 2014), the request word is also
 //! Lace's `movesplit`; that thieves answer for a silent owner by a process-wide barrier follows the
@@ -73,8 +75,8 @@ use crate::job::ForkHeader;
 
 /// Value of `limit` that asks the owner to look at `span` at its next push or pop.
 const ATTENTION: usize = usize::MAX;
-/// Bit of `limit` that sends every push and pop down the slow path, to be recorded; no address has it.
-const RECORDED: usize = 1 << (usize::BITS - 1);
+/// Bit of `limit` that sends every push and pop down the slow path, to be recorded or loaded; no address has it.
+const SLOW: usize = 1 << (usize::BITS - 1);
 /// Bits of a slot's index in `span`; the rest of the 64 bits are the version.
 const INDEX_BITS: u32 = if cfg!(raddle_shuttle) { 8 } else { 18 };
 /// The most slots that a fork stack may have.
@@ -201,10 +203,12 @@ pub(crate) struct ForkStack {
     escalating: AtomicBool,
     /// No process-wide fence: everything is public at all times.
     portable: bool,
-    /// Everything is public at all times, because forks are to be seen to before they are. Written by the owner.
-    open: AtomicBool,
-    /// What the owner adds to limits: 0 or [`RECORDED`].
+    /// What the owner adds to limits while forks are recorded: 0 or [`SLOW`].
     recorded: AtomicUsize,
+    /// What the owner adds to limits once forks are loaded: 0 or [`SLOW`]. The owner's own.
+    followed: AtomicUsize,
+    /// Thieves may have forks below this slot (I7); written by the owner.
+    loaded: AtomicUsize,
     slots: *const Slot,
     len: usize,
 }
@@ -230,8 +234,9 @@ impl ForkStack {
             )),
             escalating: AtomicBool::new(false),
             portable: !fence::process_wide(),
-            open: AtomicBool::new(false),
             recorded: AtomicUsize::new(0),
+            followed: AtomicUsize::new(0),
+            loaded: AtomicUsize::new(usize::MAX),
             slots,
             len,
         }
@@ -320,6 +325,7 @@ impl ForkStack {
     #[cold]
     pub(crate) fn pop_slow(&self, slot: &Slot, wanted: bool) -> Popped {
         let at = self.index_of(slot);
+        self.unload(slot);
         let mut popped = Popped::Stolen;
         self.settle(|span| {
             if at < span.tail {
@@ -340,6 +346,7 @@ impl ForkStack {
         slot.done.store(PENDING, Ordering::Relaxed);
         slot.thief.store(0, Ordering::Relaxed);
         slot.job.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.unload(slot);
         self.settle(|span| {
             // I6, unless a worker was smuggled below frames that still fork.
             assert!(span.tail == at + 1, "nothing above a stolen fork is left");
@@ -363,22 +370,42 @@ impl ForkStack {
         }
     }
 
-    /// Makes all jobs public, now and from now on: every push is followed by [`ForkStack::publish`], and no
-    /// thief gets at its job before.
-    pub(crate) fn stay_open(&self, head: &Slot) {
-        // ORD: the compare-exchange below publishes it (I2), to whom it does not spoil.
-        self.open.store(true, Ordering::Relaxed);
-        self.open(head);
+    /// From now on every push takes its slow path, in which it is [loaded](ForkStack::load), and every pop, in which that
+    /// is [undone](ForkStack::unload). `head` is the first free slot.
+    pub(crate) fn follow(&self, head: &Slot) {
+        // ORD: the owner's own.
+        self.followed.store(SLOW, Ordering::Relaxed);
+        // ORD: as an escalation that does not see it is spoilt by the compare-exchange below (I2).
+        self.loaded.store(self.index_of(head), Ordering::Relaxed);
+        self.settle(|span| (span.tail, span.split));
     }
 
-    /// Whether all pushes take the slow path.
-    pub(crate) fn is_open(&self) -> bool {
-        // ORD: the owner's own; a thief has it from `span`, see `stay_open`.
-        self.open.load(Ordering::Relaxed)
+    /// Whether forks are loaded.
+    pub(crate) fn is_followed(&self) -> bool {
+        // ORD: the owner's own.
+        self.followed.load(Ordering::Relaxed) != 0
     }
 
-    fn always_public(&self) -> bool {
-        self.portable || self.is_open()
+    /// The fork in this slot, pushed last, is loaded.
+    pub(crate) fn load(&self, slot: &Slot) {
+        // ORD: Release pairs with the Acquire in `escalate_alone`: the load.
+        self.loaded.store(self.index_of(slot) + 1, Ordering::Release);
+        self.light(); // I4, I7: before the look at `limit` in `must_settle`
+    }
+
+    /// The fork in this slot is about to be over: before the owner's last look at `limit` or its change of `span`.
+    pub(crate) fn unload(&self, slot: &Slot) {
+        if self.is_followed() {
+            // ORD: I4, I7: a thief that does not see it is seen, or its compare-exchange is spoilt.
+            self.loaded.store(self.index_of(slot), Ordering::Relaxed);
+            self.light();
+        }
+    }
+
+    /// What the owner adds to limits now.
+    fn slow(&self) -> usize {
+        // ORD: a hint, until the owner's next slow path; and the owner's own.
+        self.recorded.load(Ordering::Relaxed) | self.followed.load(Ordering::Relaxed)
     }
 
     /// The owner's way to change `span`: first `limit`, then a new version (I1, I2).
@@ -386,10 +413,9 @@ impl ForkStack {
         loop {
             let span = self.span();
             let (tail, split) = to(span);
-            // ORD: a hint, until the owner's next slow path.
-            let recorded = self.recorded.load(Ordering::Relaxed);
-            let limit =
-                if self.always_public() { ATTENTION } else { self.address(split) | recorded };
+            // ORD: the owner's own. I7: it may block while it loads a fork.
+            let split = split.min(self.loaded.load(Ordering::Relaxed).max(tail));
+            let limit = if self.portable { ATTENTION } else { self.address(split) | self.slow() };
             // ORD: the owner reads it back in program order; towards thieves the order is that of
             // the compare-exchange that follows (I2).
             self.limit.store(limit, Ordering::Relaxed);
@@ -402,7 +428,7 @@ impl ForkStack {
     /// The split that makes the older half of the jobs below `head` public, and not less than
     /// `split` already does.
     fn share(&self, span: Span, split: usize, head: usize) -> usize {
-        if self.always_public() {
+        if self.portable {
             head
         } else {
             // `head` is below `tail` if a worker was smuggled below frames that still fork: then nothing is shared, and the
@@ -411,20 +437,20 @@ impl ForkStack {
         }
     }
 
-    /// Whether a push or pop of `slot` that took its slow path has more to do there than to be recorded: then
+    /// Whether a push or pop of `slot` that took its slow path has more to do there than to be recorded or loaded: then
     /// [`ForkStack::publish`] or [`ForkStack::pop_slow`]. (This looks at `limit` later than the push or pop did,
     /// which only sees more of what thieves have stored.)
     pub(crate) fn must_settle(&self, slot: &Slot) -> bool {
         // ORD: as in `push` and `pop` (I4).
         let limit = self.limit.load(Ordering::Relaxed);
-        let switched = limit & RECORDED != self.recorded.load(Ordering::Relaxed);
-        limit == ATTENTION || switched || limit & !RECORDED > slot as *const Slot as usize
+        let switched = limit & SLOW != self.slow();
+        limit == ATTENTION || switched || limit & !SLOW > slot as *const Slot as usize
     }
 
     /// From the owner's next slow path on, every push and pop takes its slow path, or no longer does.
     pub(crate) fn set_recorded(&self, recorded: bool) {
         // ORD: a hint to the owner.
-        self.recorded.store(if recorded { RECORDED } else { 0 }, Ordering::Relaxed);
+        self.recorded.store(if recorded { SLOW } else { 0 }, Ordering::Relaxed);
     }
 
     /// How many forks lie below the first free slot, `head`.
@@ -494,13 +520,11 @@ impl ForkStack {
         if span.tail < span.split {
             return true;
         }
-        // After `span`: whoever reads an older one finds it changed.
-        if self.is_open() {
-            return false;
-        }
         self.request();
         fence::heavy(); // I4
-        let private = (span.tail..self.len)
+        // ORD: Acquire pairs with the Release in `load`.
+        let loaded = self.loaded.load(Ordering::Acquire); // I7
+        let private = (span.tail..self.len.min(loaded))
             .take(ESCALATION_SCAN)
             // ORD: I4; the job itself is read by the thief that takes it.
             .take_while(|&i| !self.slot(i).job.load(Ordering::Relaxed).is_null())

@@ -2,18 +2,22 @@
 //!
 //! Such state changes without our knowledge, so what a task is to take along has to be asked for when it
 //! is made. For tasks and continuations that is one look at [`active`]. A fork must not even have that: once
-//! something follows tasks, each fork stack is kept open (see `fork_stack`), so that all pushes and pops take
-//! their slow paths, and those see to it.
+//! something follows tasks, all pushes and pops of forks take their slow paths (see `fork_stack`), and those see
+//! to it.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
 use std::sync::OnceLock;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 use raddle_sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(all(feature = "tracing", not(raddle_loom)))]
+use super::tracing::{Here, Moved};
 use crate::panics::discard;
 
 /// State of a thread that is to follow tasks: made known by [`follow`].
@@ -125,6 +129,7 @@ raddle_sync::thread_local! {
 }
 
 /// Calls a follower, which may panic.
+#[inline]
 fn call<R>(f: impl FnOnce() -> R) -> Option<R> {
     CALLING.with(|calling| calling.set(true));
     let result = panic::catch_unwind(AssertUnwindSafe(f)).map_err(discard).ok();
@@ -163,42 +168,98 @@ pub(crate) fn active() -> bool {
     false
 }
 
-fn followers() -> impl Iterator<Item = &'static dyn Erased> {
-    #[cfg(all(feature = "tracing", not(raddle_loom)))]
-    let ours = std::iter::once::<&dyn Erased>(&super::tracing::Spans);
-    #[cfg(not(all(feature = "tracing", not(raddle_loom))))]
-    let ours = std::iter::empty();
-    ours.chain(FOLLOWERS.iter().map_while(|place| place.get().map(|follower| &**follower)))
+/// In place of spans where none are known.
+#[cfg(not(all(feature = "tracing", not(raddle_loom))))]
+enum Here {}
+
+#[cfg(not(all(feature = "tracing", not(raddle_loom))))]
+type Moved = ();
+
+#[cfg(not(all(feature = "tracing", not(raddle_loom))))]
+impl Here {
+    fn hold() -> Option<Here> {
+        None
+    }
+
+    fn borrow() -> Option<Here> {
+        None
+    }
+
+    fn enter(_: Option<&Here>) -> Moved {}
 }
 
-/// What a task takes along: what each follower has captured.
-pub(crate) struct Captured(Vec<Option<State>>);
+fn followers() -> impl Iterator<Item = &'static dyn Erased> {
+    FOLLOWERS.iter().map_while(|place| place.get().map(|follower| &**follower))
+}
+
+/// What a task takes along: its span, and what each follower has captured.
+#[derive(Default)]
+pub(crate) struct Captured {
+    span: Option<Here>,
+    states: States,
+}
 
 /// What a task that is made now takes along. Does not unwind.
 pub(crate) fn capture() -> Option<Captured> {
-    if !active() || CALLING.with(Cell::get) {
-        return None;
-    }
-    let states: Vec<_> = followers().map(|follower| call(|| follower.capture())?).collect();
-    states.iter().any(Option::is_some).then_some(Captured(states))
+    let mut captured = Captured::default();
+    (active() && captured.fill(Here::hold)).then_some(captured)
 }
 
-impl Drop for Captured {
+impl Captured {
+    /// Captures what is to follow, into an empty one; whether that is anything. Does not unwind.
+    #[inline]
+    fn fill(&mut self, here: impl FnOnce() -> Option<Here>) -> bool {
+        if CALLING.with(Cell::get) {
+            return false;
+        }
+        call(|| self.span = here());
+        if FOLLOWERS[0].get().is_some() {
+            self.ask_followers();
+        }
+        self.span.is_some() || !self.states.0.is_empty()
+    }
+
+    #[cold]
+    fn ask_followers(&mut self) {
+        for (i, follower) in followers().enumerate() {
+            if let Some(state) = call(|| follower.capture()).flatten() {
+                self.states.0.resize_with(i, || None);
+                self.states.0.push(Some(state));
+            }
+        }
+    }
+}
+
+/// What followers have captured, each in its place.
+#[derive(Default)]
+struct States(Vec<Option<State>>);
+
+impl Drop for States {
+    #[inline]
     fn drop(&mut self) {
-        self.0.drain(..).for_each(drop_theirs);
+        if !self.0.is_empty() {
+            self.let_go();
+        }
     }
 }
 
-/// Drops what is a follower's, which may be within the call of another.
-fn drop_theirs<T>(theirs: T) {
+impl States {
+    #[cold]
+    fn let_go(&mut self) {
+        self.0.drain(..).for_each(|state| end_theirs(|| drop(state)));
+    }
+}
+
+/// Calls what ends something of a follower's, which may be within the call of another.
+pub(super) fn end_theirs(end: impl FnOnce()) {
     let calling = CALLING.with(|calling| calling.replace(true));
-    discard(theirs);
+    let _ = panic::catch_unwind(AssertUnwindSafe(end)).map_err(discard);
     CALLING.with(|c| c.set(calling));
 }
 
 impl fmt::Debug for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Captured").field(&self.0.len()).finish()
+        f.debug_tuple("Captured").field(&self.states.0.len()).finish()
     }
 }
 
@@ -217,7 +278,10 @@ impl Entered {
 }
 
 /// In the order of entering.
-struct Guards(Vec<Box<dyn Any>>);
+struct Guards {
+    span: Option<Moved>,
+    others: Vec<Box<dyn Any>>,
+}
 
 impl Guards {
     #[cold]
@@ -225,54 +289,88 @@ impl Guards {
         if CALLING.with(Cell::get) {
             return None;
         }
-        let state = |i: usize| captured?.0.get(i)?.as_deref();
+        let span = call(|| Here::enter(captured.and_then(|captured| captured.span.as_ref())));
+        let state = |i: usize| captured?.states.0.get(i)?.as_deref();
         let enter = |(i, follower): (usize, &dyn Erased)| call(|| follower.enter(state(i)));
-        Some(Guards(followers().enumerate().filter_map(enter).collect()))
+        let others = followers().enumerate().filter_map(enter).collect();
+        Some(Guards { span, others })
     }
 }
 
 impl Drop for Guards {
     #[cold]
     fn drop(&mut self) {
-        while let Some(guard) = self.0.pop() {
-            drop_theirs(guard);
+        while let Some(guard) = self.others.pop() {
+            end_theirs(|| drop(guard));
         }
+        end_theirs(|| drop(self.span.take()));
     }
 }
 
-/// What a fork takes along, while it may be stolen: instead of a context word, a pointer to this
-/// with [`TAG`] set.
-#[derive(Debug)]
-pub(crate) struct ForkCapture {
+/// What a fork takes along, while it may be stolen: instead of a context word it holds a pointer to this, with [`TAG`]
+/// set.
+#[derive(Debug, Default)]
+struct ForkCapture {
+    slot: usize,
     context: usize,
     captured: Captured,
 }
 
-/// Frames and capture are aligned.
+/// Frames and captures are aligned.
 const TAG: usize = 1;
 
-impl ForkCapture {
-    pub(crate) fn new(context: usize, captured: Captured) -> Box<ForkCapture> {
-        Box::new(ForkCapture { context, captured })
+/// The context of a fork from what it holds, and what else it took along.
+///
+/// # Safety
+///
+/// By the fork's thief, before it sets `done`.
+pub(crate) unsafe fn open_fork<'a>(word: usize) -> (usize, Option<&'a Captured>) {
+    if word & TAG == 0 {
+        return (word, None);
     }
+    let capture = ptr::with_exposed_provenance::<ForkCapture>(word & !TAG);
+    // SAFETY: the fork's owner keeps it until the fork is over (contract).
+    let capture = unsafe { &*capture };
+    (capture.context, Some(&capture.captured))
+}
 
-    /// What the fork holds.
-    pub(crate) fn word(&self) -> usize {
-        (self as *const ForkCapture).expose_provenance() | TAG
-    }
+/// What the forks of a worker have taken along, oldest first. It stays where it is until the fork is over.
+#[derive(Debug, Default)]
+pub(crate) struct ForkCaptures {
+    #[expect(clippy::vec_box, reason = "thieves have pointers to them")]
+    places: Vec<Box<ForkCapture>>,
+    /// So many of the places are in use.
+    used: usize,
+}
 
-    /// The context of a fork from what it holds, and what else it took along.
-    ///
-    /// # Safety
-    ///
-    /// By the fork's thief, before it sets `done`.
-    pub(crate) unsafe fn open<'a>(word: usize) -> (usize, Option<&'a Captured>) {
-        if word & TAG == 0 {
-            return (word, None);
+impl ForkCaptures {
+    /// Captures what the fork of a slot takes along, which is above all others here; what the fork is to hold. It ends before
+    /// the code that makes it goes on, and so before its span is left.
+    #[inline]
+    pub(crate) fn push(&mut self, slot: usize, context: usize) -> usize {
+        if self.used == self.places.len() {
+            self.grow();
         }
-        let capture = std::ptr::with_exposed_provenance::<ForkCapture>(word & !TAG);
-        // SAFETY: the fork's owner keeps it until the fork is over (contract).
-        let capture = unsafe { &*capture };
-        (capture.context, Some(&capture.captured))
+        let place = &mut *self.places[self.used];
+        (place.slot, place.context) = (slot, context);
+        if !place.captured.fill(Here::borrow) {
+            return context;
+        }
+        self.used += 1;
+        ptr::from_ref(place).expose_provenance() | TAG
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.places.push(Box::default());
+    }
+
+    /// Takes the newest out, if it is of this slot or one above.
+    #[inline]
+    pub(crate) fn pop(&mut self, slot: usize) -> Option<Captured> {
+        let last = self.used.checked_sub(1)?;
+        let place = self.places.get_mut(last).filter(|place| place.slot >= slot)?;
+        self.used = last;
+        Some(mem::take(&mut place.captured))
     }
 }

@@ -40,7 +40,7 @@ use std::ptr;
 
 #[cfg(not(raddle_loom))]
 pub(crate) use self::follow::on_activation;
-pub(crate) use self::follow::{Captured, Entered, ForkCapture};
+pub(crate) use self::follow::{Captured, Entered, ForkCaptures, open_fork};
 #[cfg(not(raddle_loom))]
 pub use self::follow::{Follow, follow};
 pub(crate) use self::follow::{active as is_followed, capture as capture_followed};

@@ -14,7 +14,7 @@ use tracing_core::span::Id;
 use tracing_core::subscriber::{Interest, NoSubscriber};
 use tracing_core::{Level, Metadata};
 
-use crate::local::follow::{Follow, activate};
+use crate::local::follow::{activate, end_theirs};
 
 /// How many spans of a thread are hidden at most: a subscriber may forget to leave what it is told to.
 const DEEPEST: usize = 4096;
@@ -57,19 +57,19 @@ impl Callsite for Bell {
     }
 }
 
-/// The follower.
-pub(crate) struct Spans;
-
-/// A subscriber, and the span that it says the thread is in, which is held open.
+/// A subscriber, and the span that it says the thread is in.
 pub(crate) struct Here {
     subscriber: Dispatch,
     span: Option<Id>,
+    /// The span is held open by this.
+    held: bool,
 }
 
 impl Drop for Here {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(span) = self.span.take() {
-            self.subscriber.try_close(span);
+        if self.held {
+            self.let_go();
         }
     }
 }
@@ -81,21 +81,35 @@ pub(crate) struct Moved {
     hidden: Option<(Dispatch, Vec<Id>)>,
 }
 
-impl Follow for Spans {
-    type State = Here;
-    type Guard = Moved;
+impl Here {
+    /// Where the thread is, with the span held open.
+    pub(crate) fn hold() -> Option<Here> {
+        let mut here = Here::borrow()?;
+        here.span = here.span.take().map(|id| here.subscriber.clone_span(&id));
+        here.held = true;
+        Some(here)
+    }
 
-    fn capture(&self) -> Option<Here> {
+    /// As [`hold`](Here::hold), for as long as the thread is there: that holds the span open.
+    pub(crate) fn borrow() -> Option<Here> {
         dispatcher::get_default(|subscriber| {
-            if subscriber.is::<NoSubscriber>() {
+            let span = subscriber.current_span().id().cloned();
+            if span.is_none() && subscriber.is::<NoSubscriber>() {
                 return None;
             }
-            let span = subscriber.current_span().id().map(|id| subscriber.clone_span(id));
-            Some(Here { subscriber: subscriber.clone(), span })
+            Some(Here { subscriber: subscriber.clone(), span, held: false })
         })
     }
 
-    fn enter(&self, state: Option<&Here>) -> Moved {
+    #[cold]
+    fn let_go(&mut self) {
+        if let Some(span) = self.span.take() {
+            end_theirs(|| _ = self.subscriber.try_close(span));
+        }
+    }
+
+    /// Puts the thread there, or where no subscriber and no span is known to it; both until the guard is dropped.
+    pub(crate) fn enter(state: Option<&Here>) -> Moved {
         let hidden = dispatcher::get_default(|subscriber| {
             let innermost = || subscriber.current_span().id().cloned();
             let leave = |id: &Id| subscriber.exit(id);
@@ -104,7 +118,7 @@ impl Follow for Spans {
             (!hidden.is_empty()).then(|| (subscriber.clone(), hidden))
         });
         let mut moved = Moved { entered: None, default: None, hidden };
-        if let Some(Here { subscriber, span }) = state {
+        if let Some(Here { subscriber, span, .. }) = state {
             moved.default = Some(dispatcher::set_default(subscriber));
             if let Some(span) = span {
                 subscriber.enter(span);

@@ -34,11 +34,11 @@ fn run(ran: Tally) -> u32 {
 struct Stack {
     fork: ForkStack,
     slots: Box<[Slot]>,
-    /// What is done to the fork of a slot that is pushed on an open stack, before it is published.
+    /// Whether the fork of a slot is loaded.
     loaded: Box<[UnsafeCell<bool>]>,
     parker: &'static Parker,
-    /// Forks at this slot and above are pushed on an open stack.
-    open_from: usize,
+    /// Forks at this slot and above are loaded.
+    followed_from: usize,
     /// Every fork is recorded, or may be.
     recorded: bool,
 }
@@ -57,7 +57,7 @@ impl Stack {
             loaded: slots.iter().map(|_| UnsafeCell::new(false)).collect(),
             slots,
             parker: parker(),
-            open_from: usize::MAX,
+            followed_from: usize::MAX,
             recorded: false,
         }
     }
@@ -69,9 +69,9 @@ impl Stack {
         self
     }
 
-    /// Forks at this slot and above are to be pushed on an open stack.
-    fn open_from(self, slot: usize) -> Stack {
-        Stack { open_from: slot, ..self }
+    /// Forks at this slot and above are to be loaded.
+    fn followed_from(self, slot: usize) -> Stack {
+        Stack { followed_from: slot, ..self }
     }
 
     /// As where there is no process-wide fence.
@@ -107,22 +107,33 @@ impl Stack {
     }
 
     fn pushed(&self, slot: &Slot) {
-        if self.fork.is_open() {
-            // SAFETY: not published.
-            self.loaded[self.fork.index_of(slot)].with_mut(|loaded| unsafe { *loaded = true });
+        if self.fork.is_followed() {
+            self.set_loaded(slot, true);
+            self.fork.load(slot);
         }
-        if !self.recorded || self.fork.must_settle(slot) {
+        if !self.recorded && !self.fork.is_followed() || self.fork.must_settle(slot) {
             self.fork.publish(slot);
         }
     }
 
     fn popped(&self, interested: bool, slot: &Slot) -> bool {
-        if self.recorded && !self.fork.must_settle(slot) {
-            return true;
+        self.fork.unload(slot);
+        let slow = self.recorded || self.fork.is_followed();
+        let owned = slow && !self.fork.must_settle(slot) || {
+            let popped = self.fork.pop_slow(slot, interested);
+            self.stay_attentive(interested);
+            popped == Popped::Owned
+        };
+        if owned {
+            self.set_loaded(slot, false);
         }
-        let popped = self.fork.pop_slow(slot, interested);
-        self.stay_attentive(interested);
-        popped == Popped::Owned
+        owned
+    }
+
+    /// By the owner, while no thief may have the fork.
+    fn set_loaded(&self, slot: &Slot, now: bool) {
+        // SAFETY: contract.
+        self.loaded[self.fork.index_of(slot)].with_mut(|loaded| unsafe { *loaded = now });
     }
 
     fn stay_attentive(&self, interested: bool) {
@@ -139,6 +150,7 @@ impl Stack {
             }
         }
         self.fork.reset(slot);
+        self.set_loaded(slot, false);
         self.stay_attentive(interested);
     }
 
@@ -168,7 +180,7 @@ impl Stack {
     fn run_stolen(&self, job: *mut ForkHeader, index: usize) {
         // SAFETY: stolen.
         let loaded = self.loaded[index].with(|loaded| unsafe { *loaded });
-        assert!(loaded || index < self.open_from, "was seen to before it was stolen");
+        assert!(loaded || index < self.followed_from, "I7");
         // SAFETY: I5: the job stays until `done` is set.
         let run = unsafe { &*job }.run;
         // SAFETY: J1: the job is ours.
@@ -318,39 +330,51 @@ fn two_escalations_against_nested_pops() {
     race(2, two_nested, 2, &[escalates, escalates]);
 }
 
-// --- with a stack that stays open ---
+// --- with a stack whose forks are loaded ---
 
-fn open_from(slot: usize) -> Stack {
-    Stack::new().open_from(slot)
+fn followed_from(slot: usize) -> Stack {
+    Stack::new().followed_from(slot)
 }
 
 /// All forks are seen to before a thief has them.
-fn opens_and_forks(stack: &Stack, ran: &Tally) {
-    stack.fork.stay_open(&stack.slots[0]);
+fn follows_and_forks(stack: &Stack, ran: &Tally) {
+    stack.fork.follow(&stack.slots[0]);
     two_nested(stack, ran);
 }
 
+/// The slot is used again, and what was loaded for the first fork is not the second's.
+fn follows_and_forks_again(stack: &Stack, ran: &Tally) {
+    stack.fork.follow(&stack.slots[0]);
+    stack.join_while(false, 0, ran, || {});
+    stack.join_while(false, 0, ran, || {});
+}
+
 /// The lower one need not be, and may be under way to a thief.
-fn opens_within_a_fork(stack: &Stack, ran: &Tally) {
+fn follows_within_a_fork(stack: &Stack, ran: &Tally) {
     stack.join(0, ran, || {
-        stack.fork.stay_open(&stack.slots[1]);
+        stack.fork.follow(&stack.slots[1]);
         stack.join(1, ran, || {});
     });
 }
 
 #[test]
-fn forks_on_an_open_stack_against_two_steals() {
-    race_on(3, || open_from(0), opens_and_forks, 2, &[steals_twice]);
+fn loaded_forks_against_two_steals() {
+    race_on(3, || followed_from(0), follows_and_forks, 2, &[steals_twice]);
 }
 
 #[test]
-fn forks_on_an_open_stack_against_an_escalation() {
-    race_on(3, || open_from(0), opens_and_forks, 2, &[escalates_and_steals_twice]);
+fn loaded_forks_against_an_escalation() {
+    race_on(3, || followed_from(0), follows_and_forks, 2, &[escalates_and_steals_twice]);
 }
 
 #[test]
-fn a_stack_that_opens_against_an_escalation() {
-    race_on(3, || open_from(1), opens_within_a_fork, 2, &[escalates_and_steals_twice]);
+fn a_slot_loaded_again_against_an_escalation() {
+    race_on(3, || followed_from(0), follows_and_forks_again, 2, &[escalates_and_steals_twice]);
+}
+
+#[test]
+fn a_stack_that_is_followed_from_now_on_against_an_escalation() {
+    race_on(3, || followed_from(1), follows_within_a_fork, 2, &[escalates_and_steals_twice]);
 }
 
 // --- without a process-wide fence ---

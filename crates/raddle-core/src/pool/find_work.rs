@@ -13,7 +13,7 @@ use crate::fork_stack::{Slot, Steal, Thief};
 use crate::future::walk;
 use crate::job::ForkHeader;
 use crate::latch;
-use crate::local::{Entered, ForkCapture};
+use crate::local::{self, Entered};
 use crate::pool::policy::POLL;
 use crate::pool::recorder::{NOTHING, fork_key, task_key};
 use crate::pool::registry::{Registry, Waker};
@@ -364,7 +364,7 @@ impl WorkerMemory {
         // SAFETY: I5: the job stays until `done` is set.
         let header = unsafe { &*job };
         // SAFETY: we are the thief.
-        let (context, captured) = unsafe { ForkCapture::open(header.context.get()) };
+        let (context, captured) = unsafe { local::open_fork(header.context.get()) };
         let entered = Entered::by(|| captured);
         let before = self.owned.context.replace(context);
         let outer = self.owned.serving.get();

@@ -6,7 +6,7 @@ use raddle_trace::EventKind;
 
 use crate::fork_stack::{Popped, Slot};
 use crate::latch;
-use crate::local::{self, ForkCapture};
+use crate::local;
 use crate::pool::recorder::fork_key;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
@@ -17,15 +17,16 @@ impl WorkerMemory {
     #[cold]
     #[inline(never)]
     pub(crate) fn pushed(&self, slot: &Slot) {
-        if self.fork.is_open() {
+        let (followed, recorded) = (self.fork.is_followed(), self.lane.has_tasks());
+        if followed {
             self.load(slot);
         }
-        if self.lane.has_tasks() {
+        if recorded {
             let length = self.fork.len_below(slot) + 1;
             self.lane.note(EventKind::Fork, length, fork_key(self, slot));
-            if !self.fork.must_settle(slot) {
-                return;
-            }
+        }
+        if (followed || recorded) && !self.fork.must_settle(slot) {
+            return;
         }
         self.fork.publish(slot);
         fence(Ordering::SeqCst); // S3, W1
@@ -59,12 +60,17 @@ impl WorkerMemory {
     #[cold]
     #[inline(never)]
     pub(crate) fn popped(&self, slot: &Slot) -> bool {
-        if !self.lane.has_tasks() {
-            return self.regained(slot);
+        let (followed, recorded) = (self.fork.is_followed(), self.lane.has_tasks());
+        self.fork.unload(slot);
+        if !followed && !recorded || self.fork.must_settle(slot) {
+            if !self.regained(slot) {
+                return false;
+            }
+        } else {
+            self.unload(slot);
         }
-        let owned = !self.fork.must_settle(slot) || self.regained(slot);
-        self.owned.recorded_pop.set(owned);
-        false
+        self.owned.recorded_pop.set(recorded);
+        !recorded
     }
 
     /// Whether `popped` said no only to have the second half run out of line, where it is recorded.
@@ -120,35 +126,30 @@ impl WorkerMemory {
 
     /// From now on forks are seen to, if anything follows tasks. `head` is the first free slot.
     pub(crate) fn heed_followers(&self, head: &Worker) {
-        if local::is_followed() && !self.fork.is_open() {
-            self.fork.stay_open(head.slot());
+        if local::is_followed() && !self.fork.is_followed() {
+            self.fork.follow(head.slot());
         }
     }
 
-    /// Has the fork just pushed take along what follows it. No thief has it yet.
+    /// Has the fork just pushed take along what follows it. No thief has it yet (I7 in `fork_stack`).
     fn load(&self, slot: &Slot) {
-        self.unload(slot);
         // Should a follower fork, then not here, which would publish this fork too early.
         let hint = Worker::hint();
         Worker::set_hint(std::ptr::null());
-        let captured = local::capture_followed();
+        // So nobody asks for what is borrowed here.
+        let (at, context) = (self.fork.index_of(slot), self.owned.context.get());
+        let word = self.owned.captures.borrow_mut().push(at, context);
         Worker::set_hint(hint);
-        let Some(captured) = captured else { return };
-        let capture = ForkCapture::new(self.owned.context.get(), captured);
-        slot.fork().context.set(capture.word());
-        self.owned.capture.borrow_mut().push((self.fork.index_of(slot), capture));
+        slot.fork().context.set(word);
+        self.fork.load(slot);
     }
 
     /// Drops what forks from this slot on took along: they are over.
     pub(crate) fn unload(&self, slot: &Slot) {
-        let index = self.fork.index_of(slot);
-        let pop = |all: &mut Vec<(usize, Box<ForkCapture>)>| match all.last() {
-            Some((at, _)) if *at >= index => all.pop(),
-            _ => None,
-        };
+        let at = self.fork.index_of(slot);
         loop {
             // Dropped when the list is not borrowed any more: it is the followers'.
-            let over = pop(&mut self.owned.capture.borrow_mut());
+            let over = self.owned.captures.borrow_mut().pop(at);
             if over.is_none() {
                 return;
             }

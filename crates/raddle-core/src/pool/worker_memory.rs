@@ -24,7 +24,7 @@ use raddle_sync::sync::Mutex;
 
 use crate::count::Purse;
 use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
-use crate::local::{ForkCapture, Restore};
+use crate::local::{ForkCaptures, Restore};
 use crate::pool::find_work::Serving;
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
@@ -44,9 +44,8 @@ const FIRST: usize = size_of::<WorkerMemory>().div_ceil(size_of::<Slot>());
 pub(crate) struct Owned {
     /// The context word of the running code: see `local`.
     pub(crate) context: Cell<usize>,
-    /// What the forks of these slots took along besides their context, if something follows tasks: oldest first.
-    /// An entry may outlast its fork, but not the next one at its slot.
-    pub(crate) capture: RefCell<Vec<(usize, Box<ForkCapture>)>>,
+    /// What the forks took along besides their context, if something follows tasks.
+    pub(crate) captures: RefCell<ForkCaptures>,
     /// The worker that this thread was before it became this one.
     pub(crate) outer: Cell<*const WorkerMemory>,
     /// The stolen fork that runs here, innermost.
@@ -191,7 +190,7 @@ impl OwnedMemory {
             fork,
             owned: Owned {
                 context: Cell::new(0),
-                capture: RefCell::default(),
+                captures: RefCell::default(),
                 outer: Cell::new(std::ptr::null()),
                 serving: Cell::new(std::ptr::null()),
                 hold: Cell::new(Hold::None),
