@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use raddle_sync::thread;
+use raddle_sync::{fork, thread};
 
 use crate::panics::discard;
 
@@ -28,6 +28,8 @@ struct Timer {
     next: u64,
     /// How many threads there are: one that does all, and those that are blocked.
     threads: usize,
+    /// The process they are of: see `raddle_sync::fork`.
+    generation: u32,
 }
 
 /// So many threads at most; then things are late.
@@ -67,6 +69,7 @@ impl Timeout {
 /// Calls `action` at that time, on the timer's thread.
 pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> io::Result<Timeout> {
     let mut timer = lock();
+    timer.adopt();
     if timer.threads == 0 {
         timer.start()?;
     }
@@ -82,6 +85,16 @@ pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> i
 }
 
 impl Timer {
+    /// In the child of a fork, the threads and what they had to do are the parent's.
+    fn adopt(&mut self) {
+        fork::init();
+        if self.generation != fork::generation() {
+            self.generation = fork::generation();
+            self.threads = 0;
+            std::mem::forget(std::mem::take(&mut self.timeouts));
+        }
+    }
+
     /// One more thread.
     fn start(&mut self) -> io::Result<()> {
         thread::Builder::new().name("raddle-timer".into()).spawn(run)?;

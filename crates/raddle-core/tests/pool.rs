@@ -4,11 +4,12 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{CurrentPool, Pool, PoolBuildError, join};
+use raddle_core::{CurrentPool, Pool, PoolBuildError, Waits, join, spawn, yield_now};
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
@@ -185,4 +186,32 @@ fn a_pool_that_has_ended_says_so() {
     let late = catch_unwind(AssertUnwindSafe(|| drop(kept.spawn(|| 7))));
     let payload = late.expect_err("there is no thread that would run it");
     assert_eq!(payload.downcast_ref(), Some(&"raddle: the pool has ended"));
+}
+
+#[test]
+fn a_yield_in_a_pool_of_hosts_runs_what_is_polled_for() {
+    let pool = Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+    let polls = pool.spawn(|| {
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..10 {
+            let done = done.clone();
+            drop(spawn(move || done.fetch_add(1, Ordering::SeqCst)));
+        }
+        while done.load(Ordering::SeqCst) < 10 {
+            yield_now();
+        }
+    });
+    assert!(polls.wait_timeout(Duration::from_secs(60)).is_ok(), "hangs");
+}
+
+#[test]
+fn a_broadcast_that_could_not_end_panics() {
+    let (pool, other) = (Pool::new(1).unwrap(), Arc::new(Pool::new(1).unwrap()));
+    let pool = &pool;
+    let panics = pool.broadcast(|_| {
+        let broadcast = || pool.broadcast(|_| ());
+        other.run(|_| catch_unwind(AssertUnwindSafe(broadcast)).is_err())
+    });
+    assert_eq!(panics, [true]);
+    assert_eq!(pool.broadcast(|thread| thread.index()), [0]);
 }

@@ -227,7 +227,8 @@
 //! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads.
 //! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind
 //!   [`within`](Future::within), [`interrupt_after`](Future::interrupt_after), [`first`] or [`select`] run that.
-//! - A process that was forked has none of the threads of its parent's pools. To use one there panics, and says why.
+//! - A process that was forked has none of the threads of its parent's pools. To use one there panics, and says why;
+//!   see [`Pool`].
 //!
 //! # Context that follows tasks
 //!

@@ -173,7 +173,7 @@ pub(crate) fn active() -> bool {
 enum Here {}
 
 #[cfg(not(all(feature = "tracing", not(raddle_loom))))]
-type Moved = ();
+struct Moved;
 
 #[cfg(not(all(feature = "tracing", not(raddle_loom))))]
 impl Here {
@@ -185,7 +185,9 @@ impl Here {
         None
     }
 
-    fn enter(_: Option<&Here>) -> Moved {}
+    fn enter(_: Option<&Here>) -> Moved {
+        Moved
+    }
 }
 
 fn followers() -> impl Iterator<Item = &'static dyn Erased> {
@@ -303,7 +305,7 @@ impl Drop for Guards {
         while let Some(guard) = self.others.pop() {
             end_theirs(|| drop(guard));
         }
-        end_theirs(|| drop(self.span.take()));
+        end_theirs(|| _ = self.span.take());
     }
 }
 

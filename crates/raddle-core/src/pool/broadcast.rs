@@ -13,6 +13,7 @@ use crate::local::{self, Captured, Entered, Restore};
 use crate::panics::discard;
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::WorkerMemory;
 use crate::pool::{Pool, Registry, current_parker, wait_for};
 use crate::queue::Task;
 
@@ -56,11 +57,13 @@ struct Letter<'a, F, R> {
 impl Pool {
     /// Calls `f` once on each thread of the pool, and returns the results in their order. Threads that work call it after
     /// their task, threads that wait meanwhile call it at once; spare threads and guests don't. Not on a thread that is
-    /// within [`blocking`](crate::blocking), a lock or a wait with a time limit: then it has to end first.
+    /// within [`blocking`](crate::blocking), a lock or a wait with a time limit, works in another pool, or joins a fork while
+    /// a panic passes: then that has to end first.
     ///
     /// # Panics
     ///
-    /// If `f` does, after all calls are over.
+    /// If `f` does, after all calls are over; and on a thread of this pool that works in another one, as its own call would
+    /// have to wait for this one.
     ///
     /// ```
     /// let pool = raddle::Pool::new(3)?;
@@ -93,7 +96,14 @@ where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
 {
+    registry.assert_here();
     let threads = registry.threads();
+    let is_thread =
+        |memory: &WorkerMemory| std::ptr::eq(memory.registry(), registry) && memory.index < threads;
+    assert!(
+        !Worker::occupied().skip(1).any(is_thread),
+        "broadcast by a thread of the pool that works in another pool now: it could not take part"
+    );
     let call = Call {
         f,
         results: Mutex::new((0..threads).map(|_| None).collect()),

@@ -104,7 +104,8 @@ const YIELD: Duration = Duration::from_micros(100);
 
 /// Lets another thread work in this one's place for a moment, if there is work; outside of pools, the system decides.
 ///
-/// For code that polls for what a queued task will do; to wait for a future is better.
+/// For code that polls for what a queued task will do; to wait for a future is better. In a pool of
+/// [`Waits::Host`](crate::Waits::Host) it runs some of the work itself, as rayon's does.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,7 +126,9 @@ const YIELD: Duration = Duration::from_micros(100);
 pub fn yield_now() {
     match Worker::here() {
         Some(memory) if memory.registry().visible_work() > 0 => {
-            memory.parker().park_timeout(YIELD);
+            if !memory.host_once() {
+                memory.parker().park_timeout(YIELD);
+            }
         }
         _ => raddle_sync::thread::yield_now(),
     }

@@ -122,7 +122,7 @@ impl WorkerMemory {
     }
 
     /// The oldest of this worker's own forks: the rest of the stack on which it waits.
-    fn own_fork(&self, at: &Worker) -> Option<Work> {
+    pub(crate) fn own_fork(&self, at: &Worker) -> Option<Work> {
         if self.fork.has_work() && !self.fork.has_public() {
             self.fork.open(at.slot());
             self.stay_attentive();

@@ -80,7 +80,9 @@ use crate::spawn;
 /// time.
 ///
 /// A process that was forked (`fork`) has none of the pool's threads: to use or to drop a pool there that its parent built
-/// panics or does nothing, respectively.
+/// panics or does nothing, respectively. A child may build pools of its own. What its parent has begun is never done there:
+/// not a future whose task a thread of the parent runs. And forked from within a task it had better only `exec` or exit, as its
+/// thread takes itself for one of the pool's.
 ///
 /// ```
 /// use raddle::Pool;

@@ -474,7 +474,12 @@ impl Registry {
     }
 
     /// Queues a task that comes from outside, or is to come after all others.
+    ///
+    /// # Panics
+    ///
+    /// As [`assert_here`](Registry::assert_here).
     pub(crate) fn inject(&self, task: Task) {
+        self.assert_here();
         self.count_outside();
         self.inject_again([task]);
     }

@@ -228,6 +228,22 @@ impl WorkerMemory {
 
     /// Whether a wait takes on anything of itself.
     pub(crate) fn is_host(&self, goal: Goal<'_>) -> bool {
-        self.registry().config.waits == Waits::Host && !goal.is_alone() && self.has_room()
+        !goal.is_alone() && self.may_host()
+    }
+
+    fn may_host(&self) -> bool {
+        self.registry().config.waits == Waits::Host && self.has_room()
+    }
+
+    /// Where a wait would take on anything, does so for once. False: nothing was to be had.
+    pub(crate) fn host_once(&self) -> bool {
+        if !self.may_host() {
+            return false;
+        }
+        walk::flush();
+        let Some(at) = Worker::current() else { return false };
+        let Some(work) = self.find_any(true).or_else(|| self.own_fork(at)) else { return false };
+        self.hidden(|| self.run_on_top(work, at));
+        true
     }
 }

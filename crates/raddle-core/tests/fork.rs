@@ -1,0 +1,68 @@
+//! A child after `fork()`. A test program of its own, with a single test: a process forks as a whole.
+#![allow(missing_docs)]
+#![cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
+
+use raddle_core::{Future, Pool, spawn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Runs `f` in a child, which is to end in time; whether it says so.
+fn in_child(f: impl FnOnce() -> bool) -> bool {
+    // SAFETY: no other thread holds anything at the moment that the child uses.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let right = catch_unwind(AssertUnwindSafe(f)).unwrap_or(false);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit((!right).into()) };
+    }
+    let since = Instant::now();
+    let mut status = 0;
+    loop {
+        // SAFETY: our child.
+        if unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child {
+            return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+        }
+        if since.elapsed() > LONG {
+            // SAFETY: our child.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            panic!("the child hangs");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn panics(f: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(f)).is_err()
+}
+
+#[test]
+fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
+    let pool = Pool::new(2).unwrap();
+    assert_eq!(pool.broadcast(|thread| thread.index()), [0, 1]);
+    // The timer has a thread, and something to do that is not the child's.
+    static RAN: AtomicBool = AtomicBool::new(false);
+    let parents = Future::delay(Duration::from_secs(2)).map(|()| RAN.store(true, Ordering::SeqCst));
+    Future::delay(Duration::from_millis(1)).wait().unwrap();
+
+    assert!(in_child(|| panics(|| drop(pool.broadcast(|thread| thread.index())))));
+    assert!(in_child(|| panics(|| pool.run(|_| ()))));
+    assert!(in_child(|| panics(|| drop(pool.spawn(|| ())))));
+    assert!(in_child(|| {
+        let started = Instant::now();
+        Future::delay(Duration::from_secs(3)).wait().unwrap();
+        started.elapsed() < LONG / 2 && !RAN.load(Ordering::SeqCst)
+    }));
+    assert!(in_child(|| {
+        let own = Pool::new(2).unwrap();
+        own.run(|_| spawn(|| 7).wait().unwrap()) == 7
+            && own.broadcast(|thread| thread.index()) == [0, 1]
+    }));
+
+    Future::delay(Duration::from_millis(1)).wait().unwrap();
+    parents.wait().unwrap();
+    assert!(RAN.load(Ordering::SeqCst));
+    assert_eq!(pool.broadcast(|thread| thread.index()), [0, 1]);
+}
