@@ -98,6 +98,26 @@ mod detector {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is to be whole in the child of a fork.
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) struct Locked {
+        registry: MutexGuard<'static, Registry>,
+        _hook: MutexGuard<'static, Option<DeadlockHook>>,
+    }
+
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) fn lock_all() -> Locked {
+        Locked { registry: locked(&REGISTRY), _hook: locked(&HOOK) }
+    }
+
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    impl Locked {
+        /// In the child, where nobody waits.
+        pub(crate) fn forget_all(&mut self) {
+            self.registry.edges = None;
+        }
+    }
+
     pub(crate) fn sleep(
         core: &Core,
         node: &Node,
@@ -204,6 +224,28 @@ mod detector {
     not(any(raddle_loom, raddle_shuttle))
 ))]
 pub(crate) use detector::sleep;
+
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) use forked::{Locked, lock_all};
+
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+mod forked {
+    #[cfg(any(debug_assertions, feature = "deadlock"))]
+    pub(crate) use super::detector::{Locked, lock_all};
+
+    #[cfg(not(any(debug_assertions, feature = "deadlock")))]
+    pub(crate) struct Locked;
+
+    #[cfg(not(any(debug_assertions, feature = "deadlock")))]
+    pub(crate) fn lock_all() -> Locked {
+        Locked
+    }
+
+    #[cfg(not(any(debug_assertions, feature = "deadlock")))]
+    impl Locked {
+        pub(crate) fn forget_all(&mut self) {}
+    }
+}
 
 #[cfg(not(all(
     any(debug_assertions, feature = "deadlock"),

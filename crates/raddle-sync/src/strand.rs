@@ -32,6 +32,8 @@ pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 pub use foreign::{ForeignStrand, enter_foreign};
 pub use local::{Local, Release, highest};
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) use {abandon::lock_hook, local::force_statics};
 
 use std::fmt;
 use std::marker::PhantomData;

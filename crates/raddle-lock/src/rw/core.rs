@@ -150,7 +150,7 @@ impl RwCore {
         fence::light();
         // R5
         if self.word.load(Ordering::Relaxed) & CLAIMED != 0 {
-            queue::wake_claimant(self.address());
+            queue::wake_claimant(self);
         }
     }
 
@@ -160,7 +160,7 @@ impl RwCore {
         let before = self.word.fetch_sub(1, Ordering::Release);
         debug_assert!(before & COUNT != 0 && before & HELD == 0);
         if before & (COUNT | CLAIMED) == (CLAIMED | 1) {
-            queue::wake_claimant(self.address());
+            queue::wake_claimant(self);
         }
     }
 
@@ -286,7 +286,7 @@ impl RwCore {
     /// Sleeps until a reader has left; false if the deadline comes first.
     fn sleep_for_readers(&self, deadline: Option<Instant>) -> bool {
         let node = Node::new();
-        let mut bucket = queue::bucket(self.address());
+        let mut bucket = queue::bucket(self);
         // Whoever leaves from here on comes to the bucket (R1).
         if !self.is_published() && self.word.load(Ordering::Relaxed) & COUNT == 0 {
             return true;
@@ -297,7 +297,7 @@ impl RwCore {
             return true;
         }
         // Woken at the last moment it has left the queue.
-        let left = queue::bucket(self.address()).remove(&node);
+        let left = queue::bucket(self).remove(&node);
         !left
     }
 
@@ -369,7 +369,7 @@ impl RwCore {
                 continue;
             }
             let node = Node::new();
-            let mut bucket = queue::bucket(self.address());
+            let mut bucket = queue::bucket(self);
             let seen = self.word.load(Ordering::Relaxed);
             if step(seen).is_some() {
                 continue;
@@ -383,7 +383,7 @@ impl RwCore {
             drop(bucket);
             let mut signal = node.sleep_until(patience.deadline());
             if signal == WAITING {
-                let mut bucket = queue::bucket(self.address());
+                let mut bucket = queue::bucket(self);
                 if bucket.remove(&node) {
                     if bucket.is_empty() {
                         self.change(Ordering::Relaxed, |word| word & !PARKED);

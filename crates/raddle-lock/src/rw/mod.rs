@@ -8,6 +8,9 @@ mod queue;
 #[cfg(not(raddle_loom))]
 mod raw;
 
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) use queue::{Waiter, forget_waiters, lock_all};
+
 pub use guards::{
     MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLockReadGuard, RwLockUpgradableReadGuard,
     RwLockWriteGuard,
