@@ -169,7 +169,9 @@ impl Core {
                 (Some(lazily), Some(deadline)) => Some(lazily.min(deadline)),
                 (lazily, deadline) => lazily.or(deadline),
             };
-            let signal = match deadlock::sleep(self, node, early, me, patience) {
+            let holders = || self.holder().into_iter().collect();
+            let what = deadlock::For { address: self.address(), me, holders: &holders };
+            let signal = match deadlock::sleep(&what, node, early, patience) {
                 Ok(signal) => signal,
                 Err(panic) => match self.give_up(entry, node, mark) {
                     // In the queue no more, so that the panic may pass (Q2).

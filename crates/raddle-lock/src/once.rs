@@ -10,6 +10,8 @@
 //! **I2** All steps but that to `READY` are under the lock of the list, as are its makers and those who wait for them. Nothing
 //! of a user's runs under it.
 
+use crate::core::Patience;
+use crate::deadlock;
 use crate::queue::{Node, WAKE};
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::cell::UnsafeCell;
@@ -19,7 +21,7 @@ use raddle_sync::{const_fn, strand};
 use std::fmt;
 use std::mem::{self, MaybeUninit};
 use std::ops::Deref;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{RefUnwindSafe, UnwindSafe, resume_unwind};
 use std::ptr;
 
 const EMPTY: u32 = 0;
@@ -235,12 +237,32 @@ impl<T> OnceLock<T> {
                     let node = Node::new();
                     list.waiters.push(Waiter { state, node: &node, strands });
                     drop(list);
-                    node.sleep_until(None);
+                    self.sleep(&node);
                 }
                 _ => {}
             }
             if let Some(value) = self.get() {
                 return value;
+            }
+        }
+    }
+
+    /// Waits for the one that makes the value.
+    fn sleep(&self, node: &Node) {
+        let maker = || {
+            let list = MAKERS.lock();
+            let makers = list.makers.iter().filter(|maker| ptr::eq(maker.state, &self.state));
+            makers.map(|maker| maker.strand).collect()
+        };
+        let address = ptr::from_ref(&self.state).addr();
+        let what = deadlock::For { address, me: strand::token(), holders: &maker };
+        if let Err(panic) = deadlock::sleep(&what, node, None, Patience::Until(None)) {
+            let mut list = MAKERS.lock();
+            let before = list.waiters.len();
+            list.waiters.retain(|waiter| !ptr::eq(waiter.node, node));
+            if list.waiters.len() < before {
+                drop(list);
+                resume_unwind(panic); // In the list no more, so that it may pass (Q2).
             }
         }
     }

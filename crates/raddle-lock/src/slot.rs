@@ -356,6 +356,14 @@ pub(crate) fn any_read(which: impl Fn(&AtomicUsize) -> bool) -> bool {
     (1..=highest).any(|owner| of(owner).reads.iter().any(&which))
 }
 
+/// The strands that are published as readers of the lock at an address.
+pub(crate) fn readers(address: usize) -> Vec<u32> {
+    let highest = raddle_sync::strand::highest().min(SLOTS as u32 - 1);
+    // ORD: `Relaxed`: one that sleeps has written its cells before it registered.
+    let reads = |owner: &u32| of(*owner).reads.iter().any(|c| c.load(Ordering::Relaxed) == address);
+    (1..=highest).filter(reads).collect()
+}
+
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;

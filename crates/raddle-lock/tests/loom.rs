@@ -14,6 +14,9 @@ use raddle_sync::time::let_expire;
 use raddle_sync::{strand, thread};
 use std::time::Duration;
 
+/// A limit that is over when the model says so: never by the clock, however long an execution takes.
+const LONG: Duration = Duration::from_secs(1_000_000);
+
 /// Explores with so many preemptions at most: with them locks are contended, inflated, handed on and
 /// deflated, and the number of executions stays within reach.
 fn model(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -220,7 +223,7 @@ fn a_condition_loses_no_notification() {
         });
         let mut guard = shared.0.lock();
         while !*guard {
-            assert!(shared.1.wait_for(&mut guard, Duration::from_secs(1)).notified());
+            assert!(shared.1.wait_for(&mut guard, LONG).notified());
         }
         drop(guard);
         thread.join().unwrap();
@@ -269,7 +272,7 @@ fn an_id_used_again_does_not_own_what_its_last_strand_released() {
 
 /// Adds one, if the lock is had in time; how often it was.
 fn add_in_time(mutex: &Mutex<i32>) -> i32 {
-    mutex.try_lock_for(Duration::from_secs(1)).map_or(0, |mut value| {
+    mutex.try_lock_for(LONG).map_or(0, |mut value| {
         *value += 1;
         1
     })
@@ -327,7 +330,7 @@ fn a_wait_that_times_out_takes_the_lock_back() {
         let mut guard = header.lock();
         // SAFETY: under the lock.
         if n.with(|n| unsafe { *n }) == 0 {
-            let result = header.wait_for(&mut guard, Duration::from_secs(1));
+            let result = header.wait_for(&mut guard, LONG);
             // SAFETY: under the lock.
             assert!(result.timed_out() || n.with(|n| unsafe { *n }) == 1);
         }
@@ -355,7 +358,7 @@ fn a_condition_that_times_out_loses_no_notification() {
         let mut guard = shared.0.lock();
         let mut notified = false;
         while !*guard {
-            notified = shared.1.wait_for(&mut guard, Duration::from_secs(1)).notified();
+            notified = shared.1.wait_for(&mut guard, LONG).notified();
         }
         drop(guard);
         let woke = thread.join().unwrap();
@@ -433,7 +436,7 @@ fn a_writer_that_gives_up_lets_the_others_in() {
         drop(lock.read());
         let other = Arc::clone(&lock);
         let thread = thread::spawn(move || {
-            other.try_write_for(Duration::from_secs(1)).map_or(0, |mut value| {
+            other.try_write_for(LONG).map_or(0, |mut value| {
                 *value += 1;
                 1
             })

@@ -3,6 +3,7 @@
 mod core;
 mod guards;
 mod lock;
+mod look;
 mod queue;
 
 #[cfg(not(raddle_loom))]

@@ -20,6 +20,8 @@ pub(super) enum Kind {
 pub(crate) struct Waiter {
     lock: *const RwCore,
     node: *const Node,
+    /// The strand that waits.
+    strand: u32,
     kind: Kind,
     /// Has been woken before, for nothing: is to be handed the lock.
     lost: bool,
@@ -74,9 +76,9 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Puts one in: last, or first if it was there before.
-    pub(super) fn push(&mut self, node: *const Node, kind: Kind, lost: bool) {
+    pub(super) fn push(&mut self, node: *const Node, strand: u32, kind: Kind, lost: bool) {
         count(Count::Parks);
-        let waiter = Waiter { lock: self.lock, node, kind, lost };
+        let waiter = Waiter { lock: self.lock, node, strand, kind, lost };
         let at = if lost { 0 } else { self.list.len() };
         self.list.insert(at, waiter);
     }
@@ -85,6 +87,11 @@ impl Guard {
     pub(super) fn remove(&mut self, node: &Node) -> bool {
         let at = self.list.iter().position(|waiter| std::ptr::eq(waiter.node, node));
         at.map(|at| self.list.remove(at)).is_some()
+    }
+
+    /// The strand that has claimed the lock, if it sleeps.
+    pub(super) fn claimant(&self) -> Option<u32> {
+        self.find(|kind| kind == Kind::Claimant).map(|at| self.list[at].strand)
     }
 
     /// Whether nobody is queued.
