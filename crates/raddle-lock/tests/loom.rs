@@ -7,7 +7,12 @@
 
 #![cfg(raddle_loom)]
 
-use raddle_lock::{Condvar, Mutex, ObjectHeader, ReentrantLock, RwLock, RwLockUpgradableReadGuard};
+#[path = "loom/once.rs"]
+mod once;
+#[path = "loom/readers.rs"]
+mod readers;
+
+use raddle_lock::{Condvar, Mutex, ObjectHeader, ReentrantLock};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::Arc;
 use raddle_sync::time::let_expire;
@@ -391,84 +396,5 @@ fn a_holder_without_an_id_lets_time_outs_and_locks_by() {
         guards.into_iter().rev().for_each(drop);
         // SAFETY: the other thread is done.
         assert_eq!(shared.1.with(|n| unsafe { *n }), 2);
-    });
-}
-
-#[test]
-fn a_published_reader_and_a_writer_exclude_each_other() {
-    model(2, || {
-        let lock = Arc::new(RwLock::new(0));
-        drop(lock.read()); // counted; from now on readers are published
-        let other = Arc::clone(&lock);
-        let thread = thread::spawn(move || *other.write() += 1);
-        let first = *lock.read();
-        let second = *lock.read();
-        assert!(first <= second);
-        thread.join().unwrap();
-        assert_eq!(*lock.read(), 1);
-    });
-}
-
-#[test]
-fn two_writers_and_a_reader_lose_nothing() {
-    model(1, || {
-        let lock = Arc::new(RwLock::new(0));
-        drop(lock.read());
-        let threads: Vec<_> = (0..2)
-            .map(|_| {
-                let lock = Arc::clone(&lock);
-                thread::spawn(move || *lock.write() += 1)
-            })
-            .collect();
-        assert!(*lock.read() <= 2);
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        assert_eq!(*lock.read(), 2);
-    });
-}
-
-#[test]
-fn a_writer_that_gives_up_lets_the_others_in() {
-    model(2, || {
-        let clock = let_expire(2);
-        let lock = Arc::new(RwLock::new(0));
-        drop(lock.read());
-        let other = Arc::clone(&lock);
-        let thread = thread::spawn(move || {
-            other.try_write_for(LONG).map_or(0, |mut value| {
-                *value += 1;
-                1
-            })
-        });
-        let outer = lock.read();
-        let inner = lock.read();
-        assert_eq!(*outer, *inner);
-        drop(outer);
-        drop(inner);
-        *lock.write() += 1;
-        let added = thread.join().unwrap();
-        assert_eq!(*lock.read(), 1 + added);
-        clock.join().unwrap();
-    });
-}
-
-#[test]
-fn an_upgrade_waits_for_published_readers() {
-    model(2, || {
-        let lock = Arc::new(RwLock::new(0));
-        drop(lock.read());
-        let other = Arc::clone(&lock);
-        let thread = thread::spawn(move || {
-            let guard = other.upgradable_read();
-            let before = *guard;
-            let mut guard = RwLockUpgradableReadGuard::upgrade(guard);
-            assert_eq!(*guard, before);
-            *guard += 1;
-        });
-        assert!(*lock.read() <= 1);
-        *lock.write() += 1;
-        thread.join().unwrap();
-        assert_eq!(*lock.read(), 2);
     });
 }
