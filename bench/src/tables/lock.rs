@@ -5,8 +5,11 @@
 mod condition;
 mod contended;
 mod peers;
+mod places;
+mod queues;
+mod readers;
 
-use std::{hint::black_box, time::Duration, time::Instant};
+use std::{cell::RefCell, hint::black_box, rc::Rc, time::Duration, time::Instant};
 
 use crate::{
     args::Settings,
@@ -19,6 +22,7 @@ use condition::{Turn, ping_pong};
 use peers::{
     Fat, Header, Lock, LockApi, Mutex, ParkingLot, ParkingLotReentrant, Reentrant, Spin, Std, Usync,
 };
+use readers::Shared;
 
 const PAIR: &str = "lock and unlock, nobody else";
 const SEED: &str = "a billion locks and unlocks";
@@ -27,6 +31,10 @@ const FAIR: &str = "lock and fair unlock, nobody else";
 const PING_PONG: &str = "wait and notify, there and back";
 const MANY: &str = "a million locks, each taken once";
 const MANY_BYTES: &str = "a million locks, memory of each";
+const THROUGHPUT: &str = "throughput";
+const P99: &str = "99 % of waits over 20 us";
+const WORST: &str = "worst wait";
+const LEVELS: [u32; 4] = [1, 2, 4, 8];
 const THREADS: [usize; 4] = [2, 4, 8, 16];
 const INSIDE: [Duration; 3] = [Duration::ZERO, Duration::from_nanos(100), Duration::from_micros(2)];
 /// The names that others are divided by.
@@ -35,6 +43,8 @@ const REFERENCES: &[&str] = &["parking_lot", "std"];
 pub(crate) fn table(settings: &Settings) -> Table {
     let mut groups = vec![
         group("ns", uncontended(settings)),
+        group("ns", places::rows(settings)),
+        group("ns", readers::rows(settings)),
         group("ms", seed_program(settings)),
         group("us", conditions(settings)),
     ];
@@ -44,10 +54,14 @@ pub(crate) fn table(settings: &Settings) -> Table {
     }
     groups.push(group("ns", many(settings)));
     for inside in INSIDE {
-        groups.push(group("ns", fights(settings, inside, "throughput", |run| run.each)));
-        groups.push(group("us", fights(settings, inside, "worst wait", |run| run.worst)));
+        groups.push(group("ns", fights(settings, inside)));
+        groups.push(group("us", waits(settings, inside)));
     }
     groups.push(group("x", shares(settings)));
+    groups.push(group("ns", queues::rows(settings)));
+    if machine::system_time().is_some() {
+        groups.push(group("ms", queues::system(settings)));
+    }
     Table {
         about: "ns, us or ms per operation; fights: wall time per critical section of all threads",
         rounds: 7,
@@ -84,7 +98,7 @@ fn uncontended(settings: &Settings) -> Vec<Contender> {
         pair::<Spin>(PAIR, Spin::NAME, times),
     ];
     // The reference is parking_lot's lock of the same kind here.
-    for levels in [1, 2, 4, 8] {
+    for levels in LEVELS {
         let section = levels_section(levels);
         all.push(nested::<Reentrant>(&section, Reentrant::NAME, levels, times));
         all.push(nested::<Header>(&section, Header::NAME, levels, times));
@@ -220,25 +234,50 @@ fn fight_section(what: &str, inside: Duration, threads: usize) -> String {
     format!("{what}, {} ns inside, {}", inside.as_nanos(), count(threads, "thread"))
 }
 
-fn fights(
-    settings: &Settings,
-    inside: Duration,
-    what: &'static str,
-    figure: fn(contended::Run) -> f64,
-) -> Vec<Contender> {
+type Run = fn(usize, Duration, Duration, bool) -> contended::Run;
+const FIGHTERS: [(&str, Run); 4] = [
+    ("raddle", contended::run::<Mutex>),
+    ("parking_lot", contended::run::<ParkingLot>),
+    ("std", contended::run::<Std>),
+    ("usync", contended::run::<Usync>),
+];
+
+/// Time per critical section.
+fn fights(settings: &Settings, inside: Duration) -> Vec<Contender> {
     let time = settings.size(Duration::from_millis(60), Duration::from_millis(2));
-    let waits = what != "throughput";
     let mut all = Vec::new();
     for threads in THREADS {
-        let section = fight_section(what, inside, threads);
-        let mut row = |name, run: fn(usize, Duration, Duration, bool) -> contended::Run| {
-            let measure = move || figure(run(threads, inside, time, waits));
+        let section = fight_section(THROUGHPUT, inside, threads);
+        for (name, run) in FIGHTERS {
+            let measure = move || run(threads, inside, time, false).each;
             all.push(Contender::new(section.clone(), name, measure));
-        };
-        row("raddle", contended::run::<Mutex>);
-        row("parking_lot", contended::run::<ParkingLot>);
-        row("std", contended::run::<Std>);
-        row("usync", contended::run::<Usync>);
+        }
+    }
+    all
+}
+
+/// The waits for it: one run for both figures, and a longer one, because some wait for a tenth of a second.
+fn waits(settings: &Settings, inside: Duration) -> Vec<Contender> {
+    let time = settings.size(Duration::from_millis(250), Duration::from_millis(2));
+    let mut all = Vec::new();
+    for threads in THREADS {
+        for (name, run) in FIGHTERS {
+            // What the other of the two has measured already in this round.
+            let left: Rc<RefCell<[Option<f64>; 2]>> = Rc::default();
+            for (at, what) in [P99, WORST].into_iter().enumerate() {
+                let left = Rc::clone(&left);
+                let measure = move || {
+                    let figure = left.borrow_mut()[at].take();
+                    figure.unwrap_or_else(|| {
+                        let run = run(threads, inside, time, true);
+                        let figures = [run.p99, run.worst];
+                        left.borrow_mut()[1 - at] = Some(figures[1 - at]);
+                        figures[at]
+                    })
+                };
+                all.push(Contender::new(fight_section(what, inside, threads), name, measure));
+            }
+        }
     }
     all
 }
@@ -249,7 +288,7 @@ fn shares(settings: &Settings) -> Vec<Contender> {
     let inside = settings.size(Duration::from_millis(1), Duration::from_micros(50));
     let time = settings.size(Duration::from_millis(400), Duration::from_millis(2));
     let section = format!("most share / least, {} us inside, 8 threads", inside.as_micros());
-    let row = |name, run: fn(usize, Duration, Duration, bool) -> contended::Run| {
+    let row = |name, run: Run| {
         Contender::new(section.clone(), name, move || run(8, inside, time, false).spread)
     };
     vec![
@@ -266,24 +305,47 @@ fn budgets() -> Vec<Budget> {
     let ratio = |what: &str, section: &str, of: &str, to: &str, most: f64| {
         Budget::ratio(what, id(section, of), id(section, to), Limit::AtMost(most))
     };
-    let one = levels_section(1);
+    let mutex = Mutex::NAME;
     let mut all = vec![
-        ratio("pair: Mutex / parking_lot", PAIR, Mutex::NAME, ParkingLot::NAME, 0.55),
-        ratio("pair: Mutex / std", PAIR, Mutex::NAME, Std::NAME, 0.55),
-        ratio("pair: ObjectHeader / std", PAIR, Header::NAME, Std::NAME, 0.55),
+        ratio("pair: Mutex / parking_lot", PAIR, mutex, ParkingLot::NAME, 0.45),
+        ratio("pair: Mutex / std", PAIR, mutex, Std::NAME, 0.5),
+        ratio("pair: ObjectHeader / std", PAIR, Header::NAME, Std::NAME, 0.5),
         ratio("pair: fat ObjectHeader / parking_lot", PAIR, Fat::NAME, ParkingLot::NAME, 1.1),
-        ratio("re-entrant pair / parking_lot", &one, Reentrant::NAME, "parking_lot", 0.55),
+        ratio("fair unlock / parking_lot", FAIR, mutex, ParkingLot::NAME, 1.0),
+        ratio("pair, stolen / parking_lot", places::STOLEN, mutex, ParkingLot::NAME, 0.7),
+        ratio("pair, fresh strand / parking_lot", places::FRESH, mutex, ParkingLot::NAME, 0.7),
+        ratio("pair, fat hold / parking_lot", places::BESIDE, mutex, ParkingLot::NAME, 0.7),
+        ratio("pair, two holds / parking_lot", places::THIRD, mutex, ParkingLot::NAME, 0.7),
     ];
+    for levels in LEVELS {
+        let name = format!("re-entrant pair, {} / parking_lot", count(levels as usize, "level"));
+        let section = levels_section(levels);
+        all.push(ratio(&name, &section, Reentrant::NAME, "parking_lot", 0.7));
+    }
+    let (read, two) = (readers::READ, readers::TWO);
+    let (ours, theirs) = (readers::Raddle::NAME, readers::ParkingLot::NAME);
+    all.push(ratio("read pair / parking_lot", read, ours, theirs, 0.3));
+    all.push(ratio("two readers / parking_lot", two, ours, theirs, 0.3).needs_cores(2));
+    let alone = Budget::ratio("two / alone", id(two, ours), id(read, ours), Limit::AtMost(1.1));
+    all.push(alone.needs_cores(2));
+    all.push(ratio("write pair / parking_lot", readers::WRITE, ours, theirs, 1.0));
     for inside in INSIDE {
         for threads in THREADS {
-            for (what, named) in [("throughput", "time"), ("worst wait", "worst wait")] {
+            for (what, most) in [(THROUGHPUT, 1.05), (P99, 0.5), (WORST, 1.0)] {
                 let section = fight_section(what, inside, threads);
-                let name =
-                    format!("{named}, {} ns, {threads} threads / parking_lot", inside.as_nanos());
-                let budget = ratio(&name, &section, "raddle", "parking_lot", 1.0);
+                let name = format!("{what}, {} ns, {threads} threads", inside.as_nanos());
+                let budget = ratio(&name, &section, "raddle", "parking_lot", most);
                 all.push(budget.by_median().needs_cores(2));
             }
         }
+    }
+    for queue in queues::QUEUES {
+        let budget = ratio(queue.name, queue.name, "raddle", "parking_lot", 1.0);
+        all.push(budget.by_median().needs_cores(2));
+    }
+    if machine::system_time().is_some() {
+        let budget = ratio(queues::SYSTEM, queues::SYSTEM, "raddle", "parking_lot", 1.0);
+        all.push(budget.by_median().needs_cores(2));
     }
     all
 }

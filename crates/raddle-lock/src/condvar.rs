@@ -43,19 +43,19 @@ pub struct Condvar {
     waiting: AtomicU32,
 }
 
-/// Waiters of a few conditions, each with its condition's address, oldest first.
+/// Waiters of a few conditions, each with its condition, oldest first.
 #[repr(align(64))]
 struct Bucket(Mutex<Vec<Waiter>>);
 
-struct Waiter {
-    address: usize,
+pub(crate) struct Waiter {
+    condition: *const Condvar,
     node: *const Node,
     /// The mutex that it has released.
     mutex: *const Core,
 }
 
-// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3). The mutex is
-// borrowed by the waiter.
+// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3). The condition and
+// the mutex are borrowed by the waiter.
 unsafe impl Send for Waiter {}
 
 const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 256 };
@@ -66,6 +66,22 @@ static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BU
 #[cfg(any(raddle_loom, raddle_shuttle))]
 raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
+}
+
+/// Locks all buckets.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn lock_all() -> Vec<BucketGuard<'static, Vec<Waiter>>> {
+    BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
+}
+
+/// In the child of a fork, where nobody waits.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
+    for waiter in bucket.drain(..) {
+        // SAFETY: borrowed by the waiter, who waited until the fork.
+        let condition = unsafe { &*waiter.condition };
+        condition.waiting.store(0, Ordering::Relaxed); // C1
+    }
 }
 
 /// Ends the waits of some that have been taken out of their bucket, and want the same mutex (C3).
@@ -164,7 +180,7 @@ impl Condvar {
             return false;
         }
         let mut bucket = self.bucket();
-        let Some(at) = bucket.iter().position(|waiter| waiter.address == self.address()) else {
+        let Some(at) = bucket.iter().position(|waiter| std::ptr::eq(waiter.condition, self)) else {
             return false;
         };
         let waiter = bucket.remove(at);
@@ -184,8 +200,8 @@ impl Condvar {
             return 0;
         }
         let mut bucket = self.bucket();
-        let address = self.address();
-        let (woken, others) = bucket.drain(..).partition(|waiter| waiter.address == address);
+        let (woken, others) =
+            bucket.drain(..).partition(|waiter| std::ptr::eq(waiter.condition, self));
         *bucket = others;
         let mut woken: Vec<Waiter> = woken;
         self.waiting.store(0, Ordering::Relaxed); // C1
@@ -210,7 +226,7 @@ impl Condvar {
         mutex.assert_held();
         let node = Node::new();
         let mut bucket = self.bucket();
-        bucket.push(Waiter { address: self.address(), node: &node, mutex });
+        bucket.push(Waiter { condition: self, node: &node, mutex });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(bucket);
         mutex.release::<false>();
@@ -238,12 +254,9 @@ impl Condvar {
         true
     }
 
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
-
     fn bucket(&self) -> BucketGuard<'static, Vec<Waiter>> {
-        let hash = (self.address() as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let address = std::ptr::from_ref(self).addr();
+        let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         BUCKET[hash as usize % BUCKETS].0.lock()
     }
 }

@@ -1,23 +1,24 @@
 //! Finding strands that wait for each other in a circle. Built with debug assertions, or with the feature
 //! `deadlock`; otherwise nothing here costs anything.
 //!
-//! A strand that has slept for a lock for some time registers: what it waits for, and who holds that.
-//! It looks again at intervals, and then follows the holders: from the one it waits for to the one
-//! which that waits for, and so on. Back at itself, it has found a deadlock.
+//! A strand that has slept for a lock, or for a value that another makes, for some time registers: what it waits for, and
+//! which strands have that, all of which it waits for. It looks again at intervals, and then follows the holders: from
+//! one that it waits for to those which that waits for, and so on. Back at itself, it has found a deadlock.
 //!
 //! **D1** No false alarm. An edge from `a` to `b` counts if `a` saw `b` hold the lock *after* `b` had
 //! registered, and both still are. A registered strand sleeps; asleep it releases nothing; so `b` holds the
-//! lock still. A wait that ends by itself, at a deadline, is not registered, nor is a strand while it runs the hook.
+//! lock still. Beneath a strand that sleeps, on the same thread, others sleep with it, and are registered along: they
+//! go on when it does. A wait that ends by itself, at a deadline, is not registered, nor is a strand while it runs the hook.
 //! **D2** A panic of the hook's is caught, and passed on when the strand has left the lock's queue (Q2).
 
-use crate::core::{Core, Patience};
+use crate::core::Patience;
 use crate::queue::Node;
 use raddle_sync::time::Instant;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A circle of strands that wait for each other's locks; see [`set_deadlock_hook`].
+/// A circle of strands that wait for what others of them have; see [`set_deadlock_hook`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     waits: Vec<Wait>,
@@ -30,7 +31,7 @@ pub struct Wait {
     pub thread: Option<String>,
     /// The number of the strand.
     pub strand: u32,
-    /// The address of the lock that it waits for.
+    /// The address of the lock that it waits for, or of the value that another makes.
     pub lock: usize,
 }
 
@@ -63,9 +64,10 @@ impl fmt::Display for Deadlock {
 
 #[cfg(all(any(debug_assertions, feature = "deadlock"), not(any(raddle_loom, raddle_shuttle))))]
 mod detector {
-    use super::{Core, Deadlock, DeadlockHook, Instant, Node, Panic, Patience, Wait};
+    use super::{Deadlock, DeadlockHook, For, Instant, Node, Panic, Patience, Wait};
     use crate::queue::WAITING;
-    use std::collections::HashMap;
+    use raddle_sync::strand;
+    use std::collections::{HashMap, HashSet};
     use std::io::Write;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,8 +78,8 @@ mod detector {
 
     struct Edge {
         wait: Wait,
-        holder: Option<u32>,
-        /// When the strand registered, and when it last saw the holder: in steps of the registry.
+        holders: Vec<u32>,
+        /// When the strand registered, and when it last saw the holders: in steps of the registry.
         since: u64,
         seen: u64,
         /// Has been part of a deadlock that was reported.
@@ -88,9 +90,11 @@ mod detector {
     struct Registry {
         step: u64,
         edges: Option<HashMap<u32, Edge>>,
+        /// Who sleeps on the thread of a strand, for all of those.
+        sleeps: Option<HashMap<u32, u32>>,
     }
 
-    static REGISTRY: Mutex<Registry> = Mutex::new(Registry { step: 0, edges: None });
+    static REGISTRY: Mutex<Registry> = Mutex::new(Registry { step: 0, edges: None, sleeps: None });
 
     pub(super) static HOOK: Mutex<Option<DeadlockHook>> = Mutex::new(None);
 
@@ -98,25 +102,45 @@ mod detector {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is to be whole in the child of a fork.
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) struct Locked {
+        registry: MutexGuard<'static, Registry>,
+        _hook: MutexGuard<'static, Option<DeadlockHook>>,
+    }
+
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) fn lock_all() -> Locked {
+        Locked { registry: locked(&REGISTRY), _hook: locked(&HOOK) }
+    }
+
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    impl Locked {
+        /// In the child, where nobody waits.
+        pub(crate) fn forget_all(&mut self) {
+            self.registry.edges = None;
+            self.registry.sleeps = None;
+        }
+    }
+
     pub(crate) fn sleep(
-        core: &Core,
+        what: &For<'_>,
         node: &Node,
         until: Option<Instant>,
-        me: u32,
         patience: Patience,
     ) -> Result<u32, Panic> {
         if until.is_some() || patience.deadline().is_some() {
             return Ok(node.sleep_until(until)); // D1
         }
-        let mut registered = Registered { me, told: false };
+        let mut registered = Registered { me: what.me, told: false };
         loop {
             let signal = node.sleep_until(Some(Instant::now() + INTERVAL));
             if signal != WAITING {
                 return Ok(signal);
             }
-            if let Some(deadlock) = look_round(core, me, registered.told) {
+            if let Some(deadlock) = look_round(what, registered.told) {
                 registered.told = true;
-                unregister(me);
+                unregister(what.me);
                 // D2. Where there is a guard already nobody may unwind, so the panic ends here.
                 match catch_unwind(AssertUnwindSafe(|| tell(&deadlock))) {
                     Err(panic) if !matches!(patience, Patience::Back) => return Err(panic),
@@ -149,44 +173,30 @@ mod detector {
     }
 
     fn unregister(me: u32) {
-        locked(&REGISTRY).edges.get_or_insert_default().remove(&me);
+        let mut registry = locked(&REGISTRY);
+        registry.edges.get_or_insert_default().remove(&me);
+        registry.sleeps.get_or_insert_default().retain(|_, sleeper| *sleeper != me);
     }
 
     /// Registers, or looks again; a deadlock that was not reported yet.
-    fn look_round(core: &Core, me: u32, told: bool) -> Option<Deadlock> {
-        let name = std::thread::current().name().map(str::to_owned);
+    fn look_round(what: &For<'_>, told: bool) -> Option<Deadlock> {
+        let thread = std::thread::current().name().map(str::to_owned);
+        let names = strand::with_local(|local| local.names());
         let mut registry = locked(&REGISTRY);
         registry.step += 1;
         let now = registry.step;
-        let edges = registry.edges.get_or_insert_default();
-        let edge = edges.entry(me).or_insert_with(|| Edge {
-            wait: Wait { thread: name, strand: me, lock: core.address() },
-            holder: None,
-            since: now,
-            seen: now,
-            reported: told,
+        let Registry { edges, sleeps, .. } = &mut *registry;
+        let (edges, sleeps) = (edges.get_or_insert_default(), sleeps.get_or_insert_default());
+        let edge = edges.entry(what.me).or_insert_with(|| {
+            sleeps.extend(names.into_iter().chain([what.me]).map(|name| (name, what.me)));
+            let wait = Wait { thread, strand: what.me, lock: what.address };
+            Edge { wait, holders: Vec::new(), since: now, seen: now, reported: told }
         });
-        edge.holder = core.holder();
+        edge.holders = (what.holders)();
         edge.seen = now;
-        let mut circle = vec![me];
-        let mut at = me;
-        loop {
-            let edge = edges.get(&at)?;
-            let holder = edge.holder?;
-            let next = edges.get(&holder)?;
-            if edge.seen < next.since {
-                return None; // D1: it may have been awake then.
-            }
-            if holder == me {
-                break;
-            }
-            if circle.contains(&holder) {
-                return None; // A circle, but without us: its own members report it.
-            }
-            circle.push(holder);
-            at = holder;
-        }
-        if circle.iter().all(|strand| edges[strand].reported) {
+        let mut circle = vec![what.me];
+        let found = walk(edges, sleeps, &mut circle, &mut HashSet::new());
+        if !found || circle.iter().all(|strand| edges[strand].reported) {
             return None;
         }
         let mut waits = Vec::new();
@@ -197,6 +207,33 @@ mod detector {
         }
         Some(Deadlock { waits })
     }
+
+    /// Goes on from the last strand of `path`, until it is back at the first: then it is a circle.
+    fn walk(
+        edges: &HashMap<u32, Edge>,
+        sleeps: &HashMap<u32, u32>,
+        path: &mut Vec<u32>,
+        been: &mut HashSet<u32>,
+    ) -> bool {
+        let edge = &edges[path.last().expect("it begins somewhere")];
+        for next in edge.holders.iter().filter_map(|holder| sleeps.get(holder)) {
+            if edge.seen < edges[next].since {
+                continue; // D1: it may have been awake then.
+            }
+            if *next == path[0] {
+                return true;
+            }
+            // A circle without us is its own members' to report.
+            if been.insert(*next) {
+                path.push(*next);
+                if walk(edges, sleeps, path, been) {
+                    return true;
+                }
+                path.pop();
+            }
+        }
+        false
+    }
 }
 
 #[cfg(all(
@@ -205,22 +242,57 @@ mod detector {
 ))]
 pub(crate) use detector::sleep;
 
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) use forked::{Locked, lock_all};
+
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+mod forked {
+    #[cfg(any(debug_assertions, feature = "deadlock"))]
+    pub(crate) use super::detector::{Locked, lock_all};
+
+    #[cfg(not(any(debug_assertions, feature = "deadlock")))]
+    pub(crate) struct Locked;
+
+    #[cfg(not(any(debug_assertions, feature = "deadlock")))]
+    pub(crate) fn lock_all() -> Locked {
+        Locked
+    }
+
+    #[cfg(not(any(debug_assertions, feature = "deadlock")))]
+    impl Locked {
+        pub(crate) fn forget_all(&mut self) {}
+    }
+}
+
 #[cfg(not(all(
     any(debug_assertions, feature = "deadlock"),
     not(any(raddle_loom, raddle_shuttle))
 )))]
 pub(crate) fn sleep(
-    _core: &Core,
+    _what: &For<'_>,
     node: &Node,
     until: Option<Instant>,
-    _me: u32,
     _patience: Patience,
 ) -> Result<u32, Panic> {
     Ok(node.sleep_until(until))
 }
 
+/// What is slept for.
+#[cfg_attr(
+    not(any(debug_assertions, feature = "deadlock")),
+    allow(dead_code, reason = "not asked")
+)]
+#[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code, reason = "not asked"))]
+pub(crate) struct For<'a> {
+    pub(crate) address: usize,
+    /// The strand that sleeps.
+    pub(crate) me: u32,
+    /// The strands that have it, as far as they are known; all of them are waited for. Called with the registry locked.
+    pub(crate) holders: &'a dyn Fn() -> Vec<u32>,
+}
+
 /// What a hook has panicked with.
-type Panic = Box<dyn Any + Send>;
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// What [`set_deadlock_hook`] takes.
 pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
@@ -234,9 +306,16 @@ pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 /// its `lock()`, so that the others may go on; but not out of what takes a lock back ([`Condvar::wait`] and
 /// [`MutexGuard::unlocked`], for instance), which goes on waiting.
 ///
-/// A wait with a time limit is never part of a report, for it ends by itself.
+/// Seen are waits for mutexes, re-entrant locks and headers; for a readers-writer lock, as far as it is known who
+/// has it: its writer, the writer that others let by, and readers that are published ([`RwLock`]), but not those that
+/// are counted, nor one that may write later; and for values that others make ([`OnceLock`]).
+///
+/// A wait with a time limit is never part of a report, for it ends by itself. Nor is one for a notification, of which nobody
+/// knows where it is to come from.
 ///
 /// [`Condvar::wait`]: crate::Condvar::wait
+/// [`OnceLock`]: crate::OnceLock
+/// [`RwLock`]: crate::RwLock
 /// [`MutexGuard::unlocked`]: crate::MutexGuard::unlocked
 ///
 /// ```

@@ -48,7 +48,7 @@
 
 use crate::fat::Armed;
 use crate::queue::List;
-use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use raddle_sync::sync::Mutex;
 use raddle_sync::time::Instant;
 
@@ -144,6 +144,16 @@ impl Entry {
         }
     }
 
+    /// Says who holds the lock; said by the holder (E5).
+    #[inline]
+    pub(crate) fn own(&self, me: u32) {
+        self.owner.store(me, Ordering::Relaxed);
+        // ORD: before what is done with the lock, in the eyes of a fork (F3).
+        if !MODEL {
+            fence(Ordering::Release);
+        }
+    }
+
     /// Changes the state from whatever it is; the state before.
     pub(crate) fn update(&self, order: Ordering, change: impl Fn(u32) -> u32) -> u32 {
         let mut seen = self.state.load(Ordering::Relaxed);
@@ -180,6 +190,27 @@ impl Entry {
         self.stride.store(next, Ordering::Relaxed);
         self.glance.store(next, Ordering::Relaxed);
         now.saturating_sub(self.turned.load(Ordering::Relaxed)) > PATIENCE
+    }
+
+    /// In the child of a fork, where nobody waits (F2).
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) fn forget_waiters(&self, inner: &mut Inner) {
+        *inner = Inner { lock: List::new(), notice: List::new() };
+        self.armed.store(0, Ordering::Relaxed);
+        self.starving.store(0, Ordering::Relaxed);
+        let held = self.owner.load(Ordering::Relaxed) != 0; // F3
+        let free = if held { 0 } else { LOCKED };
+        let waiting = QUEUED | WOKEN | PINNED | HANDED | WANT | LAZY;
+        self.update(Ordering::Relaxed, |state| match state & DEAD {
+            0 => state & !(waiting | free),
+            _ => state,
+        });
+    }
+
+    /// Makes it again what the entry of a thin lock is that has not come by.
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) fn lock_again(&self) {
+        self.update(Ordering::Relaxed, |state| state | LOCKED);
     }
 
     /// Says that one which has waited since `began` has got the lock. Said by the holder.

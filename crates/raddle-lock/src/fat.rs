@@ -54,7 +54,7 @@ impl Core {
         entry.clean.store(0, Ordering::Relaxed);
         let free = slot.flag.load(Ordering::Relaxed) == READY;
         if free {
-            entry.owner.store(0, Ordering::Relaxed); // E5
+            entry.owner.store(0, Ordering::Release); // E5; ORD: after what was done with the lock (F3)
             // ORD: Release pairs with the Acquires that take the lock.
             entry.state.store(seen & GENERATIONS, Ordering::Release); // E6
         }
@@ -70,7 +70,7 @@ impl Core {
         // ORD: `Relaxed`: had the entry been given back, that would happen before its unlocking which the
         // caller's Acquire has read from, and so would the change of the word (E2).
         if self.word.load(Ordering::Relaxed) == seen {
-            entry.owner.store(me, Ordering::Relaxed); // E5
+            entry.own(me);
             return true;
         }
         unlock(entry, seen & GENERATIONS, false, seen & GENERATIONS);
@@ -147,7 +147,7 @@ impl Core {
         let began = clock();
         let gain = self.wait_in_queue(entry, node, me, patience);
         if gain == Gain::Fat {
-            entry.owner.store(me, Ordering::Relaxed); // E5
+            entry.own(me);
             entry.turn(began);
         }
         gain
@@ -169,7 +169,9 @@ impl Core {
                 (Some(lazily), Some(deadline)) => Some(lazily.min(deadline)),
                 (lazily, deadline) => lazily.or(deadline),
             };
-            let signal = match deadlock::sleep(self, node, early, me, patience) {
+            let holders = || self.holder().into_iter().collect();
+            let what = deadlock::For { address: self.address(), me, holders: &holders };
+            let signal = match deadlock::sleep(&what, node, early, patience) {
                 Ok(signal) => signal,
                 Err(panic) => match self.give_up(entry, node, mark) {
                     // In the queue no more, so that the panic may pass (Q2).
@@ -282,7 +284,7 @@ impl Core {
     /// Releases a fat lock's last level. Nothing of `self` is touched once the entry is not locked.
     pub(crate) fn release_fat(&self, entry: &'static Entry, seen: u32, fair: bool) {
         let generation = seen & GENERATIONS;
-        entry.owner.store(0, Ordering::Relaxed); // E5
+        entry.owner.store(0, Ordering::Release); // E5; ORD: after what was done with the lock (F3)
         let sticky = entry.sticky.load(Ordering::Relaxed) != 0;
         let locked = generation | LOCKED;
         let idle = if sticky { generation } else { locked | DEAD };

@@ -173,12 +173,20 @@ fn restore_with_hash(entry: &Entry) -> u32 {
     hashed
 }
 
+raddle_sync::lazy_static! {
+    /// The next number for a hash.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+}
+
+/// Makes what is made on first use.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn force_statics() {
+    NEXT.load(Ordering::Relaxed);
+}
+
 /// A hashed word with a new hash: numbers in order, which [`word::identity`] spreads.
 fn fresh() -> u32 {
     // One line for all processors, but each takes 64 numbers at a time.
-    raddle_sync::lazy_static! {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-    }
     raddle_sync::thread_local! {
         static MINE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }

@@ -10,6 +10,8 @@
 //! **I2** All steps but that to `READY` are under the lock of the list, as are its makers and those who wait for them. Nothing
 //! of a user's runs under it.
 
+use crate::core::Patience;
+use crate::deadlock;
 use crate::queue::{Node, WAKE};
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::cell::UnsafeCell;
@@ -19,31 +21,35 @@ use raddle_sync::{const_fn, strand};
 use std::fmt;
 use std::mem::{self, MaybeUninit};
 use std::ops::Deref;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{RefUnwindSafe, UnwindSafe, resume_unwind};
+use std::ptr;
 
 const EMPTY: u32 = 0;
 const MAKING: u32 = 1;
 const READY: u32 = 2;
 
-/// One that makes the value of the state at an address.
+/// One that makes the value of a state.
 struct Maker {
-    address: usize,
+    state: *const AtomicU32,
     strand: u32,
 }
 
-/// One that waits for the value of the state at an address.
+// SAFETY: the state is borrowed by the maker, and others may change it.
+unsafe impl Send for Maker {}
+
+/// One that waits for the value of a state.
 struct Waiter {
-    address: usize,
+    state: *const AtomicU32,
     node: *const Node,
     /// The strands of its thread, all of which wait with it.
     strands: Vec<u32>,
 }
 
-// SAFETY: a node in the list is alive, and its parts that others touch are meant for that (Q2, Q3).
+// SAFETY: a node in the list is alive, and its parts that others touch are meant for that (Q2, Q3). The state is a name.
 unsafe impl Send for Waiter {}
 
 /// All that is being made, in the process. One list: values are made seldom.
-struct Makers {
+pub(crate) struct Makers {
     makers: Vec<Maker>,
     waiters: Vec<Waiter>,
 }
@@ -52,19 +58,40 @@ raddle_sync::lazy_static! {
     static MAKERS: Mutex<Makers> = Mutex::new(Makers { makers: Vec::new(), waiters: Vec::new() });
 }
 
+/// Locks the list.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn lock_all() -> raddle_sync::sync::MutexGuard<'static, Makers> {
+    MAKERS.lock()
+}
+
 impl Makers {
-    /// Whether the maker of the value at `address` waits, by way of others, for one of `strands`.
-    fn leads_to(&self, mut address: usize, strands: &[u32]) -> bool {
+    /// In the child of a fork, where nobody waits: what others were making is not made.
+    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    pub(crate) fn forget_others(&mut self) {
+        self.waiters.clear();
+        let ours = strand::with_local(|local| local.names());
+        self.makers.retain(|maker| {
+            let stays = ours.contains(&maker.strand);
+            if !stays {
+                // SAFETY: borrowed by the maker, until the fork.
+                unsafe { &*maker.state }.store(EMPTY, Ordering::Relaxed); // I2
+            }
+            stays
+        });
+    }
+
+    /// Whether the maker of the value of `state` waits, by way of others, for one of `strands`.
+    fn leads_to(&self, mut state: *const AtomicU32, strands: &[u32]) -> bool {
         // No circle is ever closed, so this ends.
         loop {
-            let Some(maker) = self.makers.iter().find(|maker| maker.address == address) else {
+            let Some(maker) = self.makers.iter().find(|maker| ptr::eq(maker.state, state)) else {
                 return false;
             };
             if strands.contains(&maker.strand) {
                 return true;
             }
             match self.waiters.iter().find(|waiter| waiter.strands.contains(&maker.strand)) {
-                Some(waiter) => address = waiter.address,
+                Some(waiter) => state = waiter.state,
                 None => return false,
             }
         }
@@ -188,7 +215,7 @@ impl<T> OnceLock<T> {
 
     #[cold]
     fn get_slow(&self, make: impl FnOnce() -> T) -> &T {
-        let address = std::ptr::from_ref(&self.state).addr();
+        let state: *const AtomicU32 = &self.state;
         loop {
             let mut list = MAKERS.lock();
             // ORD: `Relaxed`: under the lock (I2), or looked at again by `get`.
@@ -196,21 +223,21 @@ impl<T> OnceLock<T> {
                 EMPTY => {
                     self.state.store(MAKING, Ordering::Relaxed);
                     let name = strand::keep_name();
-                    list.makers.push(Maker { address, strand: name.token() });
+                    list.makers.push(Maker { state, strand: name.token() });
                     drop(list);
-                    self.make(address, make);
+                    self.make(make);
                     return self.get().expect("made just now");
                 }
                 MAKING => {
                     let strands = strand::with_local(|local| local.names());
-                    if list.leads_to(address, &strands) {
+                    if list.leads_to(state, &strands) {
                         drop(list);
                         panic!("a value is asked for by what makes it, or by what that waits for");
                     }
                     let node = Node::new();
-                    list.waiters.push(Waiter { address, node: &node, strands });
+                    list.waiters.push(Waiter { state, node: &node, strands });
                     drop(list);
-                    node.sleep_until(None);
+                    self.sleep(&node);
                 }
                 _ => {}
             }
@@ -220,11 +247,30 @@ impl<T> OnceLock<T> {
         }
     }
 
+    /// Waits for the one that makes the value.
+    fn sleep(&self, node: &Node) {
+        let maker = || {
+            let list = MAKERS.lock();
+            let makers = list.makers.iter().filter(|maker| ptr::eq(maker.state, &self.state));
+            makers.map(|maker| maker.strand).collect()
+        };
+        let address = ptr::from_ref(&self.state).addr();
+        let what = deadlock::For { address, me: strand::token(), holders: &maker };
+        if let Err(panic) = deadlock::sleep(&what, node, None, Patience::Until(None)) {
+            let mut list = MAKERS.lock();
+            let before = list.waiters.len();
+            list.waiters.retain(|waiter| !ptr::eq(waiter.node, node));
+            if list.waiters.len() < before {
+                drop(list);
+                resume_unwind(panic); // In the list no more, so that it may pass (Q2).
+            }
+        }
+    }
+
     /// Makes the value, or goes back to `EMPTY` if that panics.
-    fn make(&self, address: usize, make: impl FnOnce() -> T) {
+    fn make(&self, make: impl FnOnce() -> T) {
         struct Ends<'a> {
             state: &'a AtomicU32,
-            address: usize,
             next: u32,
         }
         impl Drop for Ends<'_> {
@@ -232,10 +278,10 @@ impl<T> OnceLock<T> {
                 let mut list = MAKERS.lock();
                 // ORD: Release pairs with the Acquire in `get`: the value.
                 self.state.store(self.next, Ordering::Release);
-                list.makers.retain(|maker| maker.address != self.address);
+                list.makers.retain(|maker| !ptr::eq(maker.state, self.state));
                 let mut parkers: Vec<&'static Parker> = Vec::new();
                 list.waiters.retain(|waiter| {
-                    let stays = waiter.address != self.address;
+                    let stays = !ptr::eq(waiter.state, self.state);
                     if !stays {
                         parkers.push(Node::signal(waiter.node, WAKE));
                     }
@@ -245,7 +291,7 @@ impl<T> OnceLock<T> {
                 parkers.into_iter().for_each(Parker::unpark);
             }
         }
-        let mut ends = Ends { state: &self.state, address, next: EMPTY };
+        let mut ends = Ends { state: &self.state, next: EMPTY };
         let made = make();
         self.value.with_mut(|value| {
             // SAFETY: nobody else makes the value, or reads it before `READY` (I1).

@@ -44,6 +44,12 @@ pub(crate) fn bucket(address: usize) -> Guard {
     Guard { address, list: BUCKET[hash as usize % BUCKETS].0.lock() }
 }
 
+/// Locks all buckets.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn lock_all() -> Vec<MutexGuard<'static, Vec<Pending>>> {
+    BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
+}
+
 /// A locked bucket, as seen from one address.
 pub(crate) struct Guard {
     address: usize,

@@ -224,6 +224,26 @@ fn take_note() {
     }
 }
 
+/// In the child of a fork, where nobody contends, nor releases.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn forget_contenders() {
+    let leaving = GLOBAL.mode.load(Ordering::Relaxed) == LEAVING;
+    if leaving {
+        GLOBAL.mode.store(FULL, Ordering::Relaxed); // L4: without others there is nobody to tell.
+    }
+    let keep = if leaving { 0 } else { READY };
+    for owner in 1..=raddle_sync::strand::highest().min(SLOTS as u32 - 1) {
+        let slot = of(owner);
+        // Memory that is not written to stays shared with the parent.
+        if slot.flag.load(Ordering::Relaxed) & !keep != 0 {
+            slot.flag.fetch_and(keep, Ordering::Relaxed);
+        }
+        if slot.releasing.load(Ordering::Relaxed) != 0 {
+            slot.releasing.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Called by owners at each release the dear way: once in a while, goes back if nobody fights any more.
 pub(crate) fn reconsider() {
     raddle_sync::thread_local! {
@@ -254,10 +274,7 @@ pub(crate) fn note_contention() {
 
 /// True for one caller in each window of time.
 fn next_window() -> bool {
-    raddle_sync::lazy_static! {
-        static START: Instant = Instant::now();
-    }
-    let now = (START.elapsed().as_millis() / WINDOW.as_millis()) as u32;
+    let now = (crate::entry::clock() / WINDOW.as_nanos() as u64) as u32;
     let seen = GLOBAL.window.load(Ordering::Relaxed);
     seen != now
         && (GLOBAL.window).compare_exchange(seen, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -337,6 +354,14 @@ pub(crate) fn revoke() {
 pub(crate) fn any_read(which: impl Fn(&AtomicUsize) -> bool) -> bool {
     let highest = raddle_sync::strand::highest().min(SLOTS as u32 - 1);
     (1..=highest).any(|owner| of(owner).reads.iter().any(&which))
+}
+
+/// The strands that are published as readers of the lock at an address.
+pub(crate) fn readers(address: usize) -> Vec<u32> {
+    let highest = raddle_sync::strand::highest().min(SLOTS as u32 - 1);
+    // ORD: `Relaxed`: one that sleeps has written its cells before it registered.
+    let reads = |owner: &u32| of(*owner).reads.iter().any(|c| c.load(Ordering::Relaxed) == address);
+    (1..=highest).filter(reads).collect()
 }
 
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]

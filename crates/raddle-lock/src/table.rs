@@ -11,6 +11,8 @@ use raddle_sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use raddle_sync::strand::{self, Local};
 use raddle_sync::sync::Mutex;
 use std::ptr;
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+use {crate::entry::Inner, raddle_sync::sync::MutexGuard};
 
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 /// Entries in a segment.
@@ -154,6 +156,22 @@ fn grow() -> &'static Entry {
     *next += 1;
     drop(next);
     entry(index)
+}
+
+/// The locked free lists, and the lock under which the table grows.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) type Locked = (MutexGuard<'static, u32>, Vec<MutexGuard<'static, u32>>);
+
+/// Locks all lists.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn lock_all() -> Locked {
+    (TABLE.next.lock(), TABLE.free.iter().map(|list| list.0.lock()).collect())
+}
+
+/// Locks the queues of all entries.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn lock_entries(locked: &Locked) -> Vec<MutexGuard<'static, Inner>> {
+    (0..*locked.0).map(|index| entry(index).inner.lock()).collect()
 }
 
 /// Counts a lock that has become fat.

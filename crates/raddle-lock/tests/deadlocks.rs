@@ -3,13 +3,195 @@
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 #![cfg(any(debug_assertions, feature = "deadlock"))]
 
-use raddle_lock::{Deadlock, Mutex, set_deadlock_hook};
-use std::sync::{Arc, Barrier, mpsc};
+use raddle_lock::{Deadlock, Mutex, OnceLock, RwLock, set_deadlock_hook};
+use raddle_lock::{RwLockUpgradableReadGuard, RwLockWriteGuard};
+use raddle_sync::strand;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Barrier, MutexGuard, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
+
+/// The hook is the process's.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has all do their part at the same time, each on a thread, and the hook panic: how many strands each deadlock was of
+/// that was told. That all come back shows that they leave nothing behind.
+fn told_of(parts: &[&(dyn Fn() + Sync)]) -> Vec<usize> {
+    let _alone = alone();
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    set_deadlock_hook(Some(Arc::new(move |deadlock: &Deadlock| {
+        sink.lock().unwrap().push(deadlock.waits().len());
+        panic!("{deadlock}");
+    })));
+    thread::scope(|s| {
+        for part in parts {
+            s.spawn(move || {
+                strand::current(); // whose readers can be published at once
+                catch_unwind(AssertUnwindSafe(part))
+            });
+        }
+    });
+    set_deadlock_hook(None);
+    told.lock().unwrap().clone()
+}
+
+/// A lock whose readers are published from now on.
+fn read_often() -> RwLock<u32> {
+    let lock = RwLock::new(0);
+    (0..5_000).for_each(|_| drop(lock.read()));
+    lock
+}
+
+#[test]
+fn writers_that_wait_for_writers_are_seen() {
+    let (a, b, met) = (RwLock::new(0), RwLock::new(0), Barrier::new(2));
+    let both = |first: &RwLock<u32>, second: &RwLock<u32>| {
+        let _first = first.write();
+        met.wait();
+        *second.write() += 1;
+    };
+    assert_eq!(told_of(&[&|| both(&a, &b), &|| both(&b, &a)]), [2]);
+    assert_eq!(a.into_inner() + b.into_inner(), 1, "one has gone on");
+}
+
+#[test]
+fn readers_that_wait_for_writers_are_seen() {
+    let (a, b, met) = (RwLock::new(0), RwLock::new(0), Barrier::new(2));
+    let both = |first: &RwLock<u32>, second: &RwLock<u32>| {
+        let _first = first.write();
+        met.wait();
+        assert_eq!(*second.read(), 0);
+    };
+    assert_eq!(told_of(&[&|| both(&a, &b), &|| both(&b, &a)]), [2]);
+    assert!(!a.is_locked() && !b.is_locked());
+}
+
+#[test]
+fn a_writer_that_waits_for_a_published_reader_is_seen() {
+    if !raddle_sync::fence::init() {
+        return; // All readers are counted.
+    }
+    for upgrades in [false, true] {
+        let (shared, mutex, met) = (read_often(), Mutex::new(0), Barrier::new(2));
+        let reads = || {
+            let reader = shared.read();
+            met.wait();
+            *mutex.lock() += *reader + 1;
+        };
+        let writes = || {
+            let mut held = mutex.lock();
+            met.wait();
+            *held += 1;
+            if upgrades {
+                let guard = shared.upgradable_read();
+                *RwLockUpgradableReadGuard::upgrade(guard) += 1;
+            } else {
+                *shared.write() += 1;
+            }
+        };
+        assert_eq!(told_of(&[&reads, &writes]), [2]);
+        assert!(!shared.is_locked() && !mutex.is_locked());
+        *shared.write() += 1;
+    }
+}
+
+#[test]
+fn a_reader_behind_a_writer_that_waits_is_seen() {
+    if !raddle_sync::fence::init() {
+        return; // All readers are counted.
+    }
+    let (shared, mutex, met) = (read_often(), Mutex::new(0), Barrier::new(3));
+    let reads = || {
+        let _reader = shared.read();
+        met.wait();
+        *mutex.lock() += 1;
+    };
+    let writes = || {
+        met.wait();
+        *shared.write() += 1;
+    };
+    let reads_late = || {
+        let _held = mutex.lock();
+        met.wait();
+        while shared.try_read().is_some() {
+            thread::yield_now(); // until the writer has claimed the lock
+        }
+        drop(shared.read());
+    };
+    assert_eq!(told_of(&[&reads, &writes, &reads_late]), [3]);
+    assert!(!shared.is_locked() && !mutex.is_locked());
+}
+
+#[test]
+fn values_that_are_made_are_seen_among_locks() {
+    let (once, mutex, met) = (OnceLock::new(), Mutex::new(0), Barrier::new(2));
+    let makes = || {
+        once.get_or_init(|| {
+            met.wait();
+            *mutex.lock() + 1
+        });
+    };
+    let asks = || {
+        let _held = mutex.lock();
+        met.wait();
+        once.get_or_init(|| 2);
+    };
+    assert_eq!(told_of(&[&makes, &asks]), [2]);
+    assert!(matches!(once.get(), Some(1 | 2) | None), "by whichever was left");
+    assert!(!mutex.is_locked());
+}
+
+#[test]
+fn a_strand_beneath_one_that_waits_is_seen() {
+    let (a, b, met) = (Mutex::new(0), RwLock::new(0), Barrier::new(2));
+    let beneath = || {
+        let _a = a.lock();
+        met.wait();
+        let _foreign = strand::enter_foreign();
+        *b.write() += 1;
+    };
+    let other = || {
+        let guard = b.write();
+        met.wait();
+        *a.lock() += 1;
+        RwLockWriteGuard::unlock_fair(guard);
+    };
+    assert_eq!(told_of(&[&beneath, &other]), [2]);
+}
+
+#[test]
+fn who_waits_long_and_not_in_a_circle_is_not_told_of() {
+    let (shared, mutex, met) = (read_often(), Mutex::new(0), Barrier::new(3));
+    let reads = || {
+        let _reader = shared.read();
+        met.wait();
+        thread::sleep(Duration::from_millis(400));
+        *mutex.lock() += 1;
+    };
+    let writes = || {
+        met.wait();
+        let mut written = shared.write();
+        *written += 1;
+        *mutex.lock() += 1;
+    };
+    let reads_late = || {
+        met.wait();
+        thread::sleep(Duration::from_millis(20));
+        drop(shared.read());
+    };
+    assert!(told_of(&[&reads, &writes, &reads_late]).is_empty());
+    assert_eq!((shared.into_inner(), mutex.into_inner()), (1, 2));
+}
 
 #[test]
 #[cfg_attr(miri, ignore = "leaves threads behind")]
 fn a_circle_of_three_is_found_and_told_once() {
+    let _alone = alone();
     let (tell, told) = mpsc::channel::<Deadlock>();
     let tell = std::sync::Mutex::new(tell);
     set_deadlock_hook(Some(Arc::new(move |deadlock: &Deadlock| {
@@ -37,6 +219,6 @@ fn a_circle_of_three_is_found_and_told_once() {
         assert!(text.contains(&address), "{text}");
     }
     // Longer than the detector's intervals: there is nothing more to tell.
-    assert!(told.recv_timeout(std::time::Duration::from_millis(350)).is_err());
+    assert!(told.recv_timeout(Duration::from_millis(350)).is_err());
     set_deadlock_hook(None);
 }

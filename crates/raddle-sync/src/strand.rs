@@ -32,6 +32,8 @@ pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 pub use foreign::{ForeignStrand, enter_foreign};
 pub use local::{Local, Release, highest};
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) use {abandon::lock_hook, local::force_statics};
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -85,7 +87,16 @@ impl Drop for AtThreadEnd {
 /// Passes `f` the running strand's cells. Costs a thread-local address.
 #[inline(always)]
 pub fn with_local<R>(f: impl FnOnce(&Local) -> R) -> R {
-    RUNNING.with(f)
+    #[cfg(any(raddle_loom, raddle_shuttle))]
+    return RUNNING.with(f);
+    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    {
+        // The address alone, because the compiler may leave `with` with a larger closure a function of its own, which
+        // then calls another for the address: 3 ns.
+        let local = RUNNING.with(std::ptr::from_ref);
+        // SAFETY: it has no destructor, so it lives for as long as the thread, in which `f` runs.
+        f(unsafe { &*local })
+    }
 }
 
 /// The id of the strand that runs now, assigned on first use; `None` while all ids are taken.

@@ -11,10 +11,15 @@ use std::{
 
 use super::peers::Lock;
 
+/// A wait beyond this is one for which a thread has slept.
+const LONG: Duration = Duration::from_micros(20);
+
 /// What one run showed.
 pub(super) struct Run {
     /// Nanoseconds per critical section, over all threads.
     pub(super) each: f64,
+    /// Microseconds that one in a hundred of the waits over 20 us exceeded, or of the longest of threads without such.
+    pub(super) p99: f64,
     /// Microseconds that some thread once waited.
     pub(super) worst: f64,
     /// The most that a thread got, divided by the least.
@@ -43,24 +48,37 @@ pub(super) fn run<L: Lock>(threads: usize, inside: Duration, time: Duration, wai
         let elapsed = begin.elapsed();
         (elapsed, threads.into_iter().map(|t| t.join().expect("no panic")).collect::<Vec<_>>())
     });
-    let total: u64 = done.iter().map(|(count, _)| count).sum();
+    let total: u64 = done.iter().map(|(count, _)| *count).sum();
     let least = done.iter().map(|(count, _)| *count).min().unwrap_or(0);
     let most = done.iter().map(|(count, _)| *count).max().unwrap_or(0);
-    let worst = done.iter().map(|(_, worst)| *worst).max().unwrap_or_default();
+    let mut long: Vec<Duration> = done.into_iter().flat_map(|(_, long)| long).collect();
+    long.sort_unstable();
+    let us = |at: usize| long.get(at).map_or(0.0, |wait| wait.as_nanos() as f64 / 1e3);
     Run {
         each: elapsed.as_nanos() as f64 / total as f64,
-        worst: worst.as_nanos() as f64 / 1e3,
+        p99: us(long.len().saturating_sub(1) * 99 / 100),
+        worst: us(long.len().saturating_sub(1)),
         spread: most as f64 / least.max(1) as f64,
     }
 }
 
-fn fight<L: Lock>(lock: &L, inside: Duration, stop: &AtomicBool, waits: bool) -> (u64, Duration) {
-    let (mut count, mut worst) = (0, Duration::ZERO);
+/// How often the lock was had, and the waits that took long, or the longest.
+fn fight<L: Lock>(
+    lock: &L,
+    inside: Duration,
+    stop: &AtomicBool,
+    waits: bool,
+) -> (u64, Vec<Duration>) {
+    let (mut count, mut worst, mut long) = (0, Duration::ZERO, Vec::with_capacity(4096));
     while !stop.load(Ordering::Relaxed) {
         let before = waits.then(Instant::now);
         let guard = lock.take();
         if let Some(before) = before {
-            worst = worst.max(before.elapsed());
+            let wait = before.elapsed();
+            worst = worst.max(wait);
+            if wait > LONG {
+                long.push(wait);
+            }
         }
         if !inside.is_zero() {
             let begin = Instant::now();
@@ -69,5 +87,8 @@ fn fight<L: Lock>(lock: &L, inside: Duration, stop: &AtomicBool, waits: bool) ->
         drop(guard);
         count += 1;
     }
-    (count, worst)
+    if long.is_empty() {
+        long.push(worst);
+    }
+    (count, long)
 }

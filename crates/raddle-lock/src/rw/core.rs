@@ -30,13 +30,14 @@
 
 use super::queue::{self, Kind};
 use crate::core::Patience;
+use crate::deadlock::{self, Panic};
 use crate::queue::{HAND_OFF, Node, WAITING};
 use crate::slot;
 use crate::spin::Spin;
 use crate::word::MAX_OWNER;
 use raddle_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use raddle_sync::time::Instant;
 use raddle_sync::{const_fn, fence, strand};
+use std::panic::resume_unwind;
 
 pub(super) const HELD: u32 = 1 << 31;
 pub(super) const CLAIMED: u32 = 1 << 30;
@@ -126,13 +127,6 @@ impl RwCore {
         (word + 1) | slots
     }
 
-    /// Whether the running strand reads the lock, published. Nobody takes it away meanwhile.
-    fn is_read_here(&self) -> bool {
-        let me = strand::token();
-        me <= MAX_OWNER
-            && slot::of(me).reads.iter().any(|cell| cell.load(Ordering::Relaxed) == self.address())
-    }
-
     /// Ends what [`publish`](RwCore::publish) or [`read_slow`](RwCore::read_slow) has begun.
     #[inline(always)]
     pub(crate) fn end_read(&self, cell: Cell) {
@@ -150,7 +144,7 @@ impl RwCore {
         fence::light();
         // R5
         if self.word.load(Ordering::Relaxed) & CLAIMED != 0 {
-            queue::wake_claimant(self.address());
+            queue::wake_claimant(self);
         }
     }
 
@@ -160,7 +154,7 @@ impl RwCore {
         let before = self.word.fetch_sub(1, Ordering::Release);
         debug_assert!(before & COUNT != 0 && before & HELD == 0);
         if before & (COUNT | CLAIMED) == (CLAIMED | 1) {
-            queue::wake_claimant(self.address());
+            queue::wake_claimant(self);
         }
     }
 
@@ -237,6 +231,7 @@ impl RwCore {
             return true;
         }
         let mut spin = Spin::default();
+        let mut slept = Ok(true);
         loop {
             if !self.is_published() && self.enter(me) {
                 return true;
@@ -244,8 +239,11 @@ impl RwCore {
             if matches!(patience, Patience::Try) {
                 break;
             }
-            if !spin.spin() && !self.sleep_for_readers(patience.deadline()) {
-                break;
+            if !spin.spin() {
+                slept = self.sleep_for_readers(patience);
+                if !matches!(slept, Ok(true)) {
+                    break;
+                }
             }
         }
         // ORD: Release: whoever claims next sees what this one did while it held `UPGRADABLE`.
@@ -253,6 +251,7 @@ impl RwCore {
         if before & PARKED != 0 {
             queue::wake(self, 0, false);
         }
+        slept.unwrap_or_else(|panic| resume_unwind(panic));
         false
     }
 
@@ -276,29 +275,26 @@ impl RwCore {
         false
     }
 
-    /// Whether a cell names this lock. After the barrier (R1).
-    fn is_published(&self) -> bool {
-        let address = self.address();
-        // ORD: Acquire pairs with the Release in `leave`.
-        slot::any_read(|cell| cell.load(Ordering::Acquire) == address)
-    }
-
-    /// Sleeps until a reader has left; false if the deadline comes first.
-    fn sleep_for_readers(&self, deadline: Option<Instant>) -> bool {
+    /// Sleeps until a reader has left; false if the deadline comes first. The error is a panic that is to be passed on.
+    fn sleep_for_readers(&self, patience: Patience) -> Result<bool, Panic> {
         let node = Node::new();
-        let mut bucket = queue::bucket(self.address());
+        let mut bucket = queue::bucket(self);
         // Whoever leaves from here on comes to the bucket (R1).
         if !self.is_published() && self.word.load(Ordering::Relaxed) & COUNT == 0 {
-            return true;
+            return Ok(true);
         }
-        bucket.push(&node, Kind::Claimant, false);
+        let me = strand::token();
+        bucket.push(&node, me, Kind::Claimant, false);
         drop(bucket);
-        if node.sleep_until(deadline) != WAITING {
-            return true;
+        let holders = || slot::readers(self.address());
+        let what = deadlock::For { address: self.address(), me, holders: &holders };
+        let slept = deadlock::sleep(&what, &node, patience.deadline(), patience);
+        if slept.as_ref().is_ok_and(|&signal| signal != WAITING) {
+            return Ok(true);
         }
         // Woken at the last moment it has left the queue.
-        let left = queue::bucket(self.address()).remove(&node);
-        !left
+        let left = queue::bucket(self).remove(&node);
+        if left { slept.map(|_| false) } else { Ok(true) }
     }
 
     /// Ends the writer's time; for whoever waits longest, if `fair`.
@@ -349,6 +345,7 @@ impl RwCore {
 
     /// Waits until `step` can be taken, and takes it. False if the time is over.
     fn wait(&self, kind: Kind, patience: Patience, step: impl Fn(u32) -> Option<u32>) -> bool {
+        let me = strand::token();
         let mut spin = Spin::default();
         // Has been woken, and lost to somebody else.
         let mut lost = false;
@@ -369,7 +366,7 @@ impl RwCore {
                 continue;
             }
             let node = Node::new();
-            let mut bucket = queue::bucket(self.address());
+            let mut bucket = queue::bucket(self);
             let seen = self.word.load(Ordering::Relaxed);
             if step(seen).is_some() {
                 continue;
@@ -379,15 +376,20 @@ impl RwCore {
             if self.word.compare_exchange(seen, seen | PARKED, success, failure).is_err() {
                 continue;
             }
-            bucket.push(&node, kind, lost);
+            bucket.push(&node, me, kind, lost);
             drop(bucket);
-            let mut signal = node.sleep_until(patience.deadline());
+            let holders = || self.holders();
+            let what = deadlock::For { address: self.address(), me, holders: &holders };
+            let slept = deadlock::sleep(&what, &node, patience.deadline(), patience);
+            let mut signal = *slept.as_ref().unwrap_or(&WAITING);
             if signal == WAITING {
-                let mut bucket = queue::bucket(self.address());
+                let mut bucket = queue::bucket(self);
                 if bucket.remove(&node) {
                     if bucket.is_empty() {
                         self.change(Ordering::Relaxed, |word| word & !PARKED);
                     }
+                    drop(bucket);
+                    slept.unwrap_or_else(|panic| resume_unwind(panic)); // Q2
                     return false;
                 }
                 signal = node.signalled();
@@ -398,21 +400,6 @@ impl RwCore {
             lost = true;
             spin = if MODEL { Spin::default() } else { Spin::short() };
         }
-    }
-
-    pub(crate) fn is_locked(&self) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        word & (HELD | UPGRADABLE | COUNT) != 0 || word & SLOTS != 0 && self.is_published()
-    }
-
-    /// Whether a writer has the lock.
-    pub(crate) fn is_written(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & HELD != 0
-    }
-
-    /// Whether somebody waits to come in.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & (PARKED | CLAIMED) != 0
     }
 }
 

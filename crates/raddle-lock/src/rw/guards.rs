@@ -187,8 +187,9 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
     /// Waits for the other readers to leave, and writes. Nobody writes in between.
     pub fn upgrade(this: Self) -> RwLockWriteGuard<'a, T> {
         let lock = this.lock;
-        mem::forget(this);
+        // If the hook for deadlocks panics the guard is dropped.
         let _upgraded = lock.core.upgrade(Patience::Until(None));
+        mem::forget(this);
         RwLockWriteGuard::new(lock)
     }
 

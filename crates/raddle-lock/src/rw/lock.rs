@@ -206,6 +206,16 @@ impl<T: ?Sized> RwLock<T> {
         self.core.read_upgradable(Patience::Try).then(|| RwLockUpgradableReadGuard::new(self))
     }
 
+    /// Comes in as the one reader that may write later, waiting for at most `limit`.
+    pub fn try_upgradable_read_for(
+        &self,
+        limit: Duration,
+    ) -> Option<RwLockUpgradableReadGuard<'_, T>> {
+        // A limit too far away to express is no limit.
+        let patience = Patience::Until(Instant::now().checked_add(limit));
+        self.core.read_upgradable(patience).then(|| RwLockUpgradableReadGuard::new(self))
+    }
+
     /// True if somebody holds the lock at this moment; good for statistics and assertions only.
     pub fn is_locked(&self) -> bool {
         self.core.is_locked()

@@ -3,10 +3,14 @@
 mod core;
 mod guards;
 mod lock;
+mod look;
 mod queue;
 
 #[cfg(not(raddle_loom))]
 mod raw;
+
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) use queue::{Waiter, forget_waiters, lock_all};
 
 pub use guards::{
     MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLockReadGuard, RwLockUpgradableReadGuard,

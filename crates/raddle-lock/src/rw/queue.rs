@@ -17,15 +17,18 @@ pub(super) enum Kind {
     Claimant,
 }
 
-struct Waiter {
-    address: usize,
+pub(crate) struct Waiter {
+    lock: *const RwCore,
     node: *const Node,
+    /// The strand that waits.
+    strand: u32,
     kind: Kind,
     /// Has been woken before, for nothing: is to be handed the lock.
     lost: bool,
 }
 
-// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3).
+// SAFETY: a node in a bucket is alive, and its parts that others touch are meant for that (Q2, Q3). The lock is borrowed
+// by the waiter.
 unsafe impl Send for Waiter {}
 
 #[repr(align(64))]
@@ -41,23 +44,41 @@ raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
 }
 
-/// Locks the bucket of an address.
-pub(super) fn bucket(address: usize) -> Guard {
+/// Locks the bucket of a lock.
+pub(super) fn bucket(lock: &RwCore) -> Guard {
+    let address = lock.address();
     let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    Guard { address, list: BUCKET[hash as usize % BUCKETS].0.lock() }
+    Guard { lock, list: BUCKET[hash as usize % BUCKETS].0.lock() }
 }
 
-/// A locked bucket, as seen from one address.
+/// Locks all buckets.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn lock_all() -> Vec<MutexGuard<'static, Vec<Waiter>>> {
+    BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
+}
+
+/// In the child of a fork, where nobody waits, nor has claimed a lock, sleeping.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
+    for waiter in bucket.drain(..) {
+        let gone = if waiter.kind == Kind::Claimant { CLAIMED } else { PARKED };
+        // SAFETY: borrowed by the waiter, who waited until the fork.
+        let lock = unsafe { &*waiter.lock };
+        lock.change(Ordering::Relaxed, |word| word & !gone); // R4
+    }
+}
+
+/// A locked bucket, as seen from one lock.
 pub(super) struct Guard {
-    address: usize,
+    lock: *const RwCore,
     list: MutexGuard<'static, Vec<Waiter>>,
 }
 
 impl Guard {
     /// Puts one in: last, or first if it was there before.
-    pub(super) fn push(&mut self, node: *const Node, kind: Kind, lost: bool) {
+    pub(super) fn push(&mut self, node: *const Node, strand: u32, kind: Kind, lost: bool) {
         count(Count::Parks);
-        let waiter = Waiter { address: self.address, node, kind, lost };
+        let waiter = Waiter { lock: self.lock, node, strand, kind, lost };
         let at = if lost { 0 } else { self.list.len() };
         self.list.insert(at, waiter);
     }
@@ -68,21 +89,28 @@ impl Guard {
         at.map(|at| self.list.remove(at)).is_some()
     }
 
+    /// The strand that has claimed the lock, if it sleeps.
+    pub(super) fn claimant(&self) -> Option<u32> {
+        self.find(|kind| kind == Kind::Claimant).map(|at| self.list[at].strand)
+    }
+
     /// Whether nobody is queued.
     pub(super) fn is_empty(&self) -> bool {
         self.find(|kind| kind != Kind::Claimant).is_none()
     }
 
     fn find(&self, which: impl Fn(Kind) -> bool) -> Option<usize> {
-        self.list.iter().position(|waiter| waiter.address == self.address && which(waiter.kind))
+        self.list
+            .iter()
+            .position(|waiter| std::ptr::eq(waiter.lock, self.lock) && which(waiter.kind))
     }
 }
 
 /// Wakes the one that waits for readers to leave, if it sleeps.
 #[cold]
 #[inline(never)]
-pub(super) fn wake_claimant(address: usize) {
-    let mut bucket = bucket(address);
+pub(super) fn wake_claimant(core: &RwCore) {
+    let mut bucket = bucket(core);
     let Some(at) = bucket.find(|kind| kind == Kind::Claimant) else {
         return;
     };
@@ -99,7 +127,7 @@ pub(super) fn wake_claimant(address: usize) {
 #[cold]
 #[inline(never)]
 pub(super) fn wake(core: &RwCore, gone: u32, fair: bool) {
-    let mut bucket = bucket(core.address());
+    let mut bucket = bucket(core);
     let mut nodes = Vec::new();
     let mut handed = 0;
     let mut signal = WAKE;

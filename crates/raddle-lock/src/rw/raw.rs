@@ -111,7 +111,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn bump_shared(&self) {
         if self.core.is_wanted() {
             self.end_read();
-            self.read(false, Patience::Until(None));
+            crate::core::keeping_guards(|| self.read(false, Patience::Back));
         }
     }
 

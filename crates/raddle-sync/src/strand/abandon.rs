@@ -2,7 +2,7 @@
 
 use super::StrandId;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A strand that ended with something held, a lock whose guard was forgotten say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,14 +62,18 @@ static HOOK: Mutex<Option<AbandonHook>> = Mutex::new(None);
 /// ```
 pub fn set_abandon_hook(hook: Option<AbandonHook>) {
     // The old hook is dropped when the lock is released again.
-    let _old = std::mem::replace(&mut *HOOK.lock().unwrap_or_else(PoisonError::into_inner), hook);
+    let _old = std::mem::replace(&mut *lock_hook(), hook);
+}
+
+pub(crate) fn lock_hook() -> MutexGuard<'static, Option<AbandonHook>> {
+    HOOK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cold]
 pub(super) fn report(id: Option<StrandId>, holds: u32) {
     let thread = std::thread::current().name().map(str::to_owned);
     let abandoned = Abandoned { id, holds, thread };
-    let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let hook = lock_hook().clone();
     match hook {
         Some(hook) => hook(&abandoned),
         None => eprintln!("raddle: {abandoned}"),

@@ -34,6 +34,12 @@ crate::lazy_static! {
     static HIGHEST: AtomicU32 = AtomicU32::new(0);
 }
 
+/// Makes what is made on first use.
+#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+pub(crate) fn force_statics() {
+    let _ = (&*DISPENSER, &*NEXT_TOKEN, &*HIGHEST);
+}
+
 /// The largest id that any strand has had. What a strand does under its id comes after this is as large.
 pub fn highest() -> u32 {
     HIGHEST.load(Ordering::Relaxed)

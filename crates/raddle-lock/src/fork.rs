@@ -1,0 +1,87 @@
+//! What a fork leaves of the locks to the child.
+//!
+//! The child has a copy of one thread, and of everything that the others were in the middle of. What they held is
+//! held for ever. What they waited for is another matter: they do so no more, and neither the queues that they were
+//! in nor the mutexes of those may stand in the way of the child's own strands.
+//!
+//! **F1** Whoever forks has all mutexes of this crate, taken before the fork and let go of after it. So in the child the lists
+//! under them are whole. They are taken in the order in which others nest them.
+//! **F2** In the child nobody waits: the one that runs forks. So all lists of those who wait are emptied, with the
+//! nodes untouched, whose stacks the child may use again; and what words, states and flags say of them is taken back.
+//! **F3** A fat lock without an `owner` is held by nobody who has begun to use it, or has not ended: an owner is
+//! written down before, and taken away after (E5). It is free in the child, unless it is a thin lock's, in a bucket.
+//! **F4** A value that another thread was making is not made, as after a panic.
+
+use crate::entry::Inner;
+use crate::pending::Pending;
+use crate::{condvar, deadlock, entry, monitor, once, pending, rw, slot, table};
+use raddle_sync::fork;
+use raddle_sync::sync::MutexGuard;
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+
+/// All mutexes of this crate (F1).
+struct Locked {
+    deadlock: deadlock::Locked,
+    pending: Vec<MutexGuard<'static, Vec<Pending>>>,
+    conditions: Vec<MutexGuard<'static, Vec<condvar::Waiter>>>,
+    readers: Vec<MutexGuard<'static, Vec<rw::Waiter>>>,
+    makers: MutexGuard<'static, once::Makers>,
+    _table: table::Locked,
+    inner: Vec<MutexGuard<'static, Inner>>,
+}
+
+std::thread_local! {
+    /// Without a destructor: a thread may fork while its locals are being destroyed.
+    static LOCKED: RefCell<ManuallyDrop<Option<Locked>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+extern "C" fn before() {
+    // A `Once` that another thread is within is a lock too.
+    entry::clock();
+    monitor::force_statics();
+    LOCKED.with_borrow_mut(|locked| {
+        // From here on in the order of nesting.
+        let deadlock = deadlock::lock_all();
+        let (pending, conditions) = (pending::lock_all(), condvar::lock_all());
+        let (readers, makers) = (rw::lock_all(), once::lock_all());
+        let table = table::lock_all();
+        let inner = table::lock_entries(&table);
+        let all = Locked { deadlock, pending, conditions, readers, makers, _table: table, inner };
+        **locked = Some(all);
+    });
+}
+
+extern "C" fn in_parent() {
+    drop(LOCKED.with_borrow_mut(|locked| locked.take()));
+}
+
+extern "C" fn in_child() {
+    let Some(mut locked) = LOCKED.with_borrow_mut(|locked| locked.take()) else { return };
+    locked.deadlock.forget_all();
+    slot::forget_contenders();
+    for (index, inner) in (0..).zip(&mut locked.inner) {
+        table::entry(index).forget_waiters(inner);
+    }
+    for pending in locked.pending.iter().flat_map(|list| list.iter()) {
+        pending.entry.lock_again(); // P2
+        slot::arm_quietly(pending.armed);
+    }
+    locked.conditions.iter_mut().for_each(|list| condvar::forget_waiters(list));
+    locked.readers.iter_mut().for_each(|list| rw::forget_waiters(list));
+    locked.makers.forget_others();
+}
+
+/// Called by the loader, before `main` and before any lock is taken: so the handlers are there before others', which may take
+/// locks of this crate, and which are called sooner before a fork.
+extern "C" fn register() {
+    fork::init(); // Parkers are leased under mutexes of this crate.
+    fork::around(before, in_parent, in_child);
+}
+
+#[used]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+// SAFETY: an array of functions without arguments; this one calls the allocator and the system.
+static REGISTER: extern "C" fn() = register;

@@ -1,0 +1,49 @@
+//! Looking who has a readers-writer lock, or wants it.
+
+use super::core::{CLAIMED, COUNT, HELD, PARKED, RwCore, SLOTS, UPGRADABLE};
+use super::queue;
+use crate::slot;
+use crate::word::MAX_OWNER;
+use raddle_sync::atomic::Ordering;
+use raddle_sync::strand;
+
+impl RwCore {
+    /// Whether the running strand reads the lock, published. Nobody takes it away meanwhile.
+    pub(super) fn is_read_here(&self) -> bool {
+        let me = strand::token();
+        me <= MAX_OWNER
+            && slot::of(me).reads.iter().any(|cell| cell.load(Ordering::Relaxed) == self.address())
+    }
+
+    /// Whether a cell names this lock. After the barrier (R1).
+    pub(super) fn is_published(&self) -> bool {
+        let address = self.address();
+        // ORD: Acquire pairs with the Release in `leave`.
+        slot::any_read(|cell| cell.load(Ordering::Acquire) == address)
+    }
+
+    /// The strands that have the lock, or have claimed it, as far as they are known.
+    pub(super) fn holders(&self) -> Vec<u32> {
+        let word = self.word.load(Ordering::Relaxed);
+        match word & (HELD | CLAIMED) {
+            CLAIMED => queue::bucket(self).claimant().into_iter().collect(),
+            HELD if word & MAX_OWNER != 0 => vec![word & MAX_OWNER],
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word & (HELD | UPGRADABLE | COUNT) != 0 || word & SLOTS != 0 && self.is_published()
+    }
+
+    /// Whether a writer has the lock.
+    pub(crate) fn is_written(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & HELD != 0
+    }
+
+    /// Whether somebody waits to come in.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & (PARKED | CLAIMED) != 0
+    }
+}
