@@ -70,9 +70,10 @@ pub use self::pool::policy;
 #[cfg(not(raddle_loom))]
 pub use self::{
     future::{
-        AsCompleted, Awaiting, Failure, FailureKind, Future, Interrupt, Killed, Promise, Selected,
-        Shared, as_completed, collect, collect_results, first, fold, join_all, select, tail_loop,
-        times, traverse, traverse_sequentially, wait_all, wait_any, while_do,
+        AsCompleted, CancelOnDrop, Failure, FailureKind, Future, Interrupt, Killed, Producer,
+        Promise, Selected, Shared, SharedPromise, as_completed, collect, collect_map,
+        collect_results, first, fold, join_all, retry, select, tail_loop, times, traverse,
+        traverse_sequentially, wait_all, wait_any, while_do, window,
     },
     join::join,
     local::{Binding, BindingRef, Bindings, Follow, ScopeLocal, Snapshot, follow},

@@ -107,8 +107,8 @@
 //! ```
 //!
 //! - A closure that returns a `Result` makes a `Future<Result<T, E>>`, whose `wait()` gives a result in
-//!   a result: `future.wait()??` in a function that fails with [`Failure`], into which every error
-//!   converts.
+//!   a result: `future.wait()??` in a function that fails with a boxed error. A [`Failure`] is an error as others are, and
+//!   is made of whatever converts into a boxed one: [`Failure::new`].
 //! - Waiting inside of a pool starves nobody: see [below](#waiting). A task that waits for itself fails with
 //!   [`FailureKind::Cycle`].
 //! - [`Future::kill`] fails the future at once. A task that has not started never does; one that runs can
@@ -116,8 +116,8 @@
 //! - Dropping a future detaches its task, which runs all the same, but not beyond the end of `main`: the
 //!   global pool is never dropped, so what it has not run by then is lost. A pool of your own finishes
 //!   what was spawned when it is dropped.
-//! - The prelude of Rust 2024 has a trait of the same name, that of `async` code. `use raddle::Future`
-//!   takes its place in a module; the two are not related.
+//! - The prelude of Rust 2024 has a trait of the same name, that of `async` code, which a [`Future`] implements.
+//!   `use raddle::Future` takes its place in a module; `use raddle::prelude::*` does not.
 //!
 //! # And then: `map`, `flat_map`, `collect`
 //!
@@ -146,6 +146,8 @@
 //!   locks are held, go [`on`](Future::on) a pool.
 //! - [`interrupt`](Future::interrupt) asks whoever produces the value to stop; it goes upstream through all operations.
 //!   [`within`](Future::within) and [`interrupt_after`](Future::interrupt_after) limit the time.
+//! - One rule for drops: dropping a future detaches, be it awaited or not; what
+//!   [`cancel_on_drop`](Future::cancel_on_drop) wraps is interrupted.
 //! - `future.await` works in any async runtime, and [`Future::from_async`] has the pool drive an async one.
 //! - An operation is one allocation and two or three atomic operations; on a future that is done it is none. Nothing
 //!   recurses: chains and loops may be millions long.
@@ -321,6 +323,29 @@
 #[doc(inline)]
 pub use raddle_core::*;
 
+/// What most programs name, for `use raddle::prelude::*`: all but [`Future`], which would hide the trait of that name.
+///
+/// ```
+/// use raddle::prelude::*;
+///
+/// // The trait of async Rust.
+/// fn measure(word: &'static str) -> impl Future<Output = Result<usize, Failure>> {
+///     spawn(move || word.len())
+/// }
+///
+/// let both = join(|| spawn(|| 1).wait(), || raddle::Future::from_async(measure("weft")).wait());
+/// assert_eq!(both.1??, 4);
+/// # Ok::<(), Failure>(())
+/// ```
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use raddle_core::{
+        CancelOnDrop, Failure, FailureKind, Interrupt, Killed, Pool, Promise, Scope, ScopeLocal,
+        Shared, SharedPromise, Snapshot, Worker, collect, first, join, scope, scope_local, select,
+        spawn,
+    };
+}
+
 #[doc = include_str!("names.md")]
 pub mod names {
     #[allow(unused_imports, reason = "for the links")]
@@ -328,7 +353,18 @@ pub mod names {
 }
 
 /// Locks of four bytes: the crate `raddle-lock`.
-pub use raddle_lock as lock;
+///
+/// ```
+/// use raddle::lock::Mutex;
+///
+/// let words = Mutex::new(vec!["warp"]);
+/// raddle::join(|| words.lock().push("weft"), || words.lock().push("selvage"));
+/// assert_eq!(words.lock().len(), 3);
+/// ```
+pub mod lock {
+    #[doc(inline)]
+    pub use raddle_lock::*;
+}
 /// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
 ///
 /// ```

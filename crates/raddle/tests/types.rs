@@ -12,9 +12,9 @@ use raddle::lock::{
 };
 use raddle::trace::RegionGuard;
 use raddle::{
-    AsCompleted, Awaiting, Binding, BindingRef, BroadcastContext, CurrentPool, Failure,
+    AsCompleted, Binding, BindingRef, BroadcastContext, CancelOnDrop, CurrentPool, Failure,
     FailureKind, Future, Interrupt, Killed, Outcome, Pool, PoolBuildError, PoolBuilder, PoolStats,
-    Promise, Scope, ScopeLocal, Shared, Snapshot, TaskId, Waits, Worker,
+    Promise, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, TaskId, Waits, Worker,
 };
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::cell::UnsafeCell;
@@ -49,7 +49,10 @@ macro_rules! is_not {
 is! {
     Pool: Send, Pool: Sync,
     Scope<'static>: Send, Scope<'static>: Sync,
-    Failure: Send, Failure: Sync,
+    Failure: Send, Failure: Sync, Failure: std::error::Error, Interrupt: std::error::Error,
+    // What async Rust and its combinators ask for.
+    Future<Cell<u32>>: std::future::Future, Future<std::marker::PhantomPinned>: Unpin,
+    CancelOnDrop<u32>: std::future::Future, Shared<u32>: IntoFuture,
     // A shared future gives no reference to its value, so the value need not be Sync.
     Future<u32>: Send, Future<u32>: Sync,
     Future<Cell<u32>>: Send, Future<Cell<u32>>: Sync,
@@ -57,7 +60,8 @@ is! {
     Promise<u32>: Send, Promise<u32>: Sync,
     Promise<Cell<u32>>: Send, Promise<Cell<u32>>: Sync,
     Shared<u32>: Send, Shared<u32>: Sync,
-    Awaiting<Cell<u32>>: Send,
+    CancelOnDrop<Cell<u32>>: Send, CancelOnDrop<Cell<u32>>: Sync,
+    SharedPromise<Cell<u32>>: Send, SharedPromise<Cell<u32>>: Sync,
     AsCompleted<Cell<u32>>: Send,
     Interrupt: Send, Interrupt: Sync, FailureKind: Send, FailureKind: Sync,
     // Two numbers.
@@ -92,8 +96,6 @@ is_not! {
     BindingRef<'static, Cell<u32>>: Send, BindingRef<'static, Cell<u32>>: Sync,
     // It holds the function that names threads, which is called by `build` and need not be Send.
     PoolBuilder: Send, PoolBuilder: Sync,
-    // So that any error converts into one: `From<E: Error>` leaves no room for it.
-    Failure: std::error::Error,
 }
 
 // Locks.

@@ -62,6 +62,29 @@ pub fn collect_results<T: Send + 'static>(
     gather(futures, Ok)
 }
 
+/// The values of all futures of a map, by their keys; or the first failure, at once.
+///
+/// Otherwise as [`collect`].
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use raddle::{collect_map, spawn};
+///
+/// let lengths = ["warp", "selvage"].map(|word| (word, spawn(move || word.len())));
+/// let lengths: BTreeMap<_, _> = collect_map(lengths).wait()?;
+/// assert_eq!(lengths["selvage"], 7);
+/// # Ok::<(), raddle::Failure>(())
+/// ```
+pub fn collect_map<K, T, M>(futures: impl IntoIterator<Item = (K, Future<T>)>) -> Future<M>
+where
+    K: Send + 'static,
+    T: Send + 'static,
+    M: FromIterator<(K, T)> + Send + 'static,
+{
+    let (keys, futures): (Vec<K>, Vec<Future<T>>) = futures.into_iter().unzip();
+    collect(futures).map(move |values| keys.into_iter().zip(values).collect())
+}
+
 /// Calls `f` with each item, and collects the futures that it returns: all of them run at the same time.
 ///
 /// A panic of `f` makes the future fail.

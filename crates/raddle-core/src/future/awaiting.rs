@@ -1,6 +1,5 @@
 //! To async Rust, and from it.
 
-use std::fmt;
 use std::future::IntoFuture;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
@@ -10,27 +9,22 @@ use std::task::{self, Poll, Wake, Waker};
 use raddle_sync::sync::Mutex;
 
 use crate::future::failure::Failure;
-use crate::future::handle::{Future, Now, Pending};
+use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::Interrupts;
+use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
+use crate::future::shared::Shared;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local::Snapshot;
 use crate::panics::discard;
-use crate::pool::{Pool, Worker};
+use crate::pool::{Pool, Suspended, Worker};
 
-/// A [`Future`] as async code awaits it, in any runtime. Made by `.await`.
-///
-/// Dropped before it is done, as async code cancels, it interrupts the future; to prevent that, await the
-/// [`masked`](Future::masked) future. One allocation at the first poll that finds it pending, and two more for the waker.
-pub struct Awaiting<T>(Stage<T>);
-
-enum Stage<T> {
-    Fresh(Future<T>),
-    Watched { source: Watched<T>, waker: Arc<Woken> },
-    Over,
+/// A future that has been polled, and whom to wake when it is done.
+pub(crate) struct Awaited<T> {
+    source: Watched<T>,
+    waker: Arc<Woken>,
 }
 
 /// Who is to be woken.
@@ -46,27 +40,53 @@ impl Watch for Woken {
     }
 }
 
-impl<T> IntoFuture for Future<T> {
-    type Output = Result<T, Failure>;
-    type IntoFuture = Awaiting<T>;
+impl<T> Awaited<T> {
+    pub(crate) fn pending(&self) -> &Pending<T> {
+        self.source.pending()
+    }
 
-    fn into_future(self) -> Awaiting<T> {
-        Awaiting(Stage::Fresh(self))
+    /// The future; nobody is woken any more.
+    pub(crate) fn release(self) -> Future<T> {
+        self.source.release()
+    }
+
+    /// Has this one woken, and says whether the result is there.
+    fn poll(&self, cx: &mut task::Context<'_>) -> bool {
+        let new = cx.waker().clone();
+        let old = self.waker.0.lock().replace(new);
+        drop(old);
+        // Told before the new waker was there: done by now.
+        self.pending().outcome().is_some()
     }
 }
 
 // Nothing is pinned in place.
-impl<T> Unpin for Awaiting<T> {}
+impl<T> Unpin for Future<T> {}
 
-impl<T> std::future::Future for Awaiting<T> {
+/// Awaited in any async runtime, a future gives its result. Dropping it detaches, here as elsewhere, also when it has been
+/// polled; what [`cancel_on_drop`](Future::cancel_on_drop) wraps is interrupted. A poll runs nothing.
+///
+/// Three allocations at the first poll that finds it pending, and one for the waker, which its own clone may make.
+///
+/// # Panics
+///
+/// A poll panics when the result has been taken.
+impl<T> std::future::Future for Future<T> {
     type Output = Result<T, Failure>;
 
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Result<T, Failure>> {
-        match std::mem::replace(&mut self.0, Stage::Over) {
-            Stage::Fresh(future) => match future.now() {
+        if let Repr::Awaited(awaited) = &self.0 {
+            if !awaited.poll(cx) {
+                return Poll::Pending;
+            }
+        }
+        match std::mem::replace(&mut self.0, Repr::Taken) {
+            Repr::Taken => panic!("polled after it was ready"),
+            repr => match Future(repr).now() {
                 Now::Done(result) => Poll::Ready(result),
                 Now::Never => {
-                    self.0 = Stage::Fresh(Future::never());
+                    self.0 = Future::never().0;
                     Poll::Pending
                 }
                 Now::Pending(pending) => {
@@ -74,42 +94,32 @@ impl<T> std::future::Future for Awaiting<T> {
                     match Watched::new(pending, waker.clone(), 0) {
                         Err(result) => Poll::Ready(result),
                         Ok(source) => {
-                            self.0 = Stage::Watched { source, waker };
+                            self.0 = Repr::Awaited(Box::new(Awaited { source, waker }));
                             Poll::Pending
                         }
                     }
                 }
             },
-            Stage::Watched { source, waker } => {
-                let new = cx.waker().clone();
-                let old = waker.0.lock().replace(new);
-                drop(old);
-                // Told before the new waker was there: done by now.
-                if source.pending().outcome().is_some() {
-                    return match source.release().now() {
-                        Now::Done(result) => Poll::Ready(result),
-                        Now::Pending(_) | Now::Never => unreachable!("it is done"),
-                    };
-                }
-                self.0 = Stage::Watched { source, waker };
-                Poll::Pending
-            }
-            Stage::Over => panic!("polled after it was ready"),
         }
     }
 }
 
-impl<T> Drop for Awaiting<T> {
-    fn drop(&mut self) {
-        if let Stage::Watched { source, .. } = &self.0 {
-            source.pending().interrupt(&Interrupt::from("what awaited it was dropped"));
-        }
+impl<T: Clone + Send + 'static> IntoFuture for Shared<T> {
+    type Output = Result<T, Failure>;
+    type IntoFuture = Future<T>;
+
+    /// One more consumer's future.
+    fn into_future(self) -> Future<T> {
+        self.future()
     }
 }
 
-impl<T> fmt::Debug for Awaiting<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Awaiting").finish_non_exhaustive()
+impl<T: Clone + Send + 'static> IntoFuture for &Shared<T> {
+    type Output = Result<T, Failure>;
+    type IntoFuture = Future<T>;
+
+    fn into_future(self) -> Future<T> {
+        self.future()
     }
 }
 
@@ -121,7 +131,7 @@ impl<T: Send + 'static> Future<T> {
     /// whenever it was woken. (So what it awaits of other runtimes, timers of tokio say, needs that runtime to be
     /// entered.) Each poll is a task of the pool: hooks are called round each. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
     /// raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who could
-    /// wake it, or the pool is gone when it is woken. One allocation for the async
+    /// wake it. [`Pool::kill_all`] ends it, and so does the end of the pool: with the failure `Killed`. One allocation for the async
     /// future, and one for each poll.
     ///
     /// ```
@@ -155,6 +165,8 @@ impl Pool {
 /// An async future that a pool drives.
 struct Driven<F, T> {
     home: crate::pool::PoolRef,
+    /// As which the pool knows it.
+    number: u64,
     context: Snapshot,
     state: Mutex<Drive<F, T>>,
 }
@@ -181,8 +193,9 @@ where
     T: Send + 'static,
 {
     fn start(home: crate::pool::PoolRef, future: F) -> Future<T> {
-        let driven = Arc::new(Driven {
+        let driven = Arc::new_cyclic(|driven: &Weak<Self>| Driven {
             home,
+            number: home.enlist(driven.clone()),
             context: Snapshot::capture(),
             state: Mutex::new(Drive {
                 work: None,
@@ -197,10 +210,10 @@ where
             let driven = Arc::downgrade(&driven);
             let handler = move |interrupt| {
                 if let Some(driven) = driven.upgrade() {
-                    driven.interrupt(interrupt);
+                    let _ = driven.interrupt(interrupt);
                 }
             };
-            Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)))
+            Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)))
         };
         let work = Work { future: Box::pin(future), promise };
         driven.state.lock().work = Some(work);
@@ -269,22 +282,45 @@ where
         }
     }
 
-    fn interrupt(&self, why: Interrupt) {
+    /// False: it is over, or being polled.
+    fn interrupt(&self, why: Interrupt) -> bool {
         let mut state = self.state.lock();
         if state.over {
-            return;
+            return false;
         }
         match state.work.take() {
             // It is being polled.
-            None => state.interrupted = Some(why),
+            None => {
+                let before = state.interrupted.replace(why);
+                drop(state);
+                discard(before);
+                false
+            }
             Some(work) => {
                 state.over = true;
                 drop(state);
                 // What it awaits may be another of these, and so on.
                 let (context, result) = (self.context.clone(), Err(why.into()));
                 walk::abandon(Arc::new(Ending(Mutex::new(Some((work, context, result))))));
+                true
             }
         }
+    }
+}
+
+impl<F, T> Suspended for Driven<F, T>
+where
+    F: std::future::Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    fn kill(&self) -> bool {
+        self.interrupt(Interrupt::killed())
+    }
+}
+
+impl<F, T> Drop for Driven<F, T> {
+    fn drop(&mut self) {
+        self.home.discharge(self.number);
     }
 }
 
@@ -317,7 +353,7 @@ where
 {
     fn drop(&mut self) {
         if let Some(driven) = self.0.take() {
-            driven.interrupt(Interrupt::killed());
+            let _ = driven.interrupt(Interrupt::killed());
         }
     }
 }

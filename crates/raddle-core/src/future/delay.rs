@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::future::failure::Failure;
 use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::Interrupts;
+use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::timer::{self, Timeout};
@@ -48,7 +48,7 @@ impl Future<()> {
             }
         };
         let (promise, future) =
-            Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)));
+            Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)));
         let mut place = delay.lock();
         let kept = Arc::clone(&delay);
         match at(deadline, move || kept.end(Ok(()))) {
@@ -91,7 +91,7 @@ impl Inputs for Delay {
 impl<T: Send + 'static> Future<T> {
     /// The same future, but not before so long from now.
     ///
-    /// An interrupt ends the delay, and goes on to this future.
+    /// An interrupt ends the delay, and goes to this future. A few allocations.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -103,6 +103,9 @@ impl<T: Send + 'static> Future<T> {
     /// ```
     #[doc(alias = "delayedExecutor")]
     pub fn delayed(self, time: Duration) -> Future<T> {
-        Future::delay(time).transform(move |_| self)
+        // Both from the start, so that a kill finds both. An interrupted delay is one that is over.
+        let over = Future::delay(time).adapt(|_| Ok(()));
+        let result = self.adapt(Ok);
+        over.zip(result).adapt(|both| both.and_then(|((), result)| result))
     }
 }

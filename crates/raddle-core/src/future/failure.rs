@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use crate::future::interrupt::Interrupt;
 
+type Boxed = Box<dyn Error + Send + Sync>;
+
 /// The kind of a [`Failure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -35,8 +37,9 @@ pub enum FailureKind {
 
 /// Why a future has no value: a kind, and for panics and errors what came with them.
 ///
-/// One word in size. Any error converts into a failure with `?` or `into()`, and a failure into a
-/// boxed error.
+/// One word in size. It is an [`Error`], and is made by [`Failure::new`] from whatever converts into a boxed one: errors,
+/// texts, boxes, and those of `anyhow`. Errors of std, texts and boxes convert with `?` and `into()`, too. (As it is an
+/// error itself, Rust leaves no room for all other errors to do so.)
 ///
 /// ```
 /// use raddle::{FailureKind, spawn};
@@ -58,7 +61,8 @@ enum Inner {
     Plain(FailureKind),
     Panicked(Panicked),
     Interrupted(Interrupt),
-    Error(Box<dyn AnyError>),
+    /// The error, and its type if that is known.
+    Error(Boxed, Option<TypeId>),
 }
 
 /// A panic's payload.
@@ -84,32 +88,6 @@ static PLAIN: [Inner; 8] = [
     Inner::Plain(FailureKind::Cycle),
     Inner::Plain(FailureKind::Error),
 ];
-
-/// An error that remembers its type also by value.
-trait AnyError: Error + Send + Sync + 'static {
-    fn as_any(&self) -> &(dyn Any + Send + Sync);
-    fn as_error(&self) -> &(dyn Error + 'static);
-    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
-    fn into_error(self: Box<Self>) -> Box<dyn Error + Send + Sync>;
-}
-
-impl<E: Error + Send + Sync + 'static> AnyError for E {
-    fn as_any(&self) -> &(dyn Any + Send + Sync) {
-        self
-    }
-
-    fn as_error(&self) -> &(dyn Error + 'static) {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
-        self
-    }
-
-    fn into_error(self: Box<Self>) -> Box<dyn Error + Send + Sync> {
-        self
-    }
-}
 
 // SAFETY: what it shares is.
 unsafe impl Send for Failure {}
@@ -155,6 +133,35 @@ impl Failure {
         })
     }
 
+    /// A failure of the kind `Error` that was made from this; a `Failure` stays what it is, and an [`Interrupt`] makes one of
+    /// the kind `Interrupted`.
+    ///
+    /// Two allocations; none for a `Failure`.
+    ///
+    /// ```
+    /// use raddle::{Failure, FailureKind};
+    ///
+    /// assert_eq!(Failure::new("no yarn").to_string(), "no yarn");
+    /// assert_eq!(Failure::new(std::fmt::Error).kind(), FailureKind::Error);
+    /// assert_eq!(Failure::new(Failure::timed_out()).kind(), FailureKind::TimedOut);
+    /// ```
+    pub fn new<E: Into<Boxed>>(error: E) -> Failure {
+        if known::id_of::<E>() == TypeId::of::<Failure>() {
+            let error = ManuallyDrop::new(error);
+            // SAFETY: it is one, and used up.
+            return unsafe { std::mem::transmute_copy::<ManuallyDrop<E>, Failure>(&error) };
+        }
+        let known = known::is_error::<E>().then(known::id_of::<E>);
+        let error = match error.into().downcast::<Failure>() {
+            Ok(failure) => return *failure,
+            Err(error) => error,
+        };
+        match error.downcast::<Interrupt>() {
+            Ok(interrupt) => Failure::from(*interrupt),
+            Err(error) => Failure::shared(Inner::Error(error, known)),
+        }
+    }
+
     /// A failure of the kind `Panicked` with this payload.
     pub fn panicked(payload: Box<dyn Any + Send>) -> Failure {
         Failure::shared(Inner::Panicked(Panicked(payload)))
@@ -189,7 +196,7 @@ impl Failure {
     /// assert_eq!(failure.to_string(), "the loom is broken");
     /// ```
     pub fn message(text: impl Into<Cow<'static, str>>) -> Failure {
-        Message(text.into()).into()
+        Failure::new(Message(text.into()))
     }
 
     /// What kind of failure this is.
@@ -198,12 +205,15 @@ impl Failure {
             Inner::Plain(kind) => *kind,
             Inner::Panicked(_) => FailureKind::Panicked,
             Inner::Interrupted(_) => FailureKind::Interrupted,
-            Inner::Error(_) => FailureKind::Error,
+            Inner::Error(..) => FailureKind::Error,
         }
     }
 
     /// The error, the panic's payload or the [`Interrupt`] as a `T`; or the failure again if it is
     /// something else, or has clones, which share it.
+    ///
+    /// What was a box when the failure was made is given back as one, `Box<dyn Error + Send + Sync>`: see also
+    /// [`source`](Failure::source).
     ///
     /// ```
     /// use raddle::{Failure, FailureKind};
@@ -218,7 +228,9 @@ impl Failure {
             Inner::Plain(_) => false,
             Inner::Panicked(Panicked(payload)) => payload.is::<T>(),
             Inner::Interrupted(_) => TypeId::of::<T>() == TypeId::of::<Interrupt>(),
-            Inner::Error(error) => (**error).as_any().is::<T>(),
+            Inner::Error(_, known) => {
+                *known == Some(TypeId::of::<T>()) || TypeId::of::<T>() == TypeId::of::<Boxed>()
+            }
         };
         if !fits {
             return Err(self);
@@ -227,7 +239,14 @@ impl Failure {
             Inner::Plain(_) => unreachable!("it fits"),
             Inner::Panicked(Panicked(payload)) => Ok(unbox(payload)),
             Inner::Interrupted(interrupt) => Ok(unbox(Box::new(interrupt))),
-            Inner::Error(error) => Ok(unbox(error.into_any())),
+            Inner::Error(error, _) if TypeId::of::<T>() == TypeId::of::<Boxed>() => {
+                Ok(unbox(Box::new(error)))
+            }
+            Inner::Error(error, _) => {
+                let error = Box::into_raw(error).cast::<T>();
+                // SAFETY: the type was tested, and what is in the box is of the type that is known.
+                Ok(*unsafe { Box::from_raw(error) })
+            }
         }
     }
 
@@ -237,14 +256,21 @@ impl Failure {
             Inner::Plain(_) => None,
             Inner::Panicked(Panicked(payload)) => payload.downcast_ref(),
             Inner::Interrupted(interrupt) => (interrupt as &dyn Any).downcast_ref(),
-            Inner::Error(error) => (**error).as_any().downcast_ref(),
+            Inner::Error(error, _) if TypeId::of::<T>() == TypeId::of::<Boxed>() => {
+                (error as &(dyn Any + Send + Sync)).downcast_ref()
+            }
+            Inner::Error(error, known) => (*known == Some(TypeId::of::<T>())).then(|| {
+                let error = (&raw const **error).cast::<T>();
+                // SAFETY: what is in the box is of the type that is known.
+                unsafe { &*error }
+            }),
         }
     }
 
     /// The error that this failure was made from.
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.inner() {
-            Inner::Error(error) => Some(error.as_error()),
+            Inner::Error(error, _) => Some(&**error),
             _ => None,
         }
     }
@@ -323,7 +349,7 @@ impl fmt::Display for Inner {
                 None => f.write_str("panicked"),
             },
             Inner::Interrupted(interrupt) => write!(f, "interrupted: {interrupt}"),
-            Inner::Error(error) => error.fmt(f),
+            Inner::Error(error, _) => error.fmt(f),
         }
     }
 }
@@ -339,46 +365,97 @@ fn message(payload: &Box<dyn Any + Send>) -> Option<&str> {
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.inner() {
-            Inner::Error(error) => write!(f, "Failure({error:?})"),
+            Inner::Error(error, _) => write!(f, "Failure({error:?})"),
             inner => write!(f, "Failure({inner})"),
         }
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        Failure::shared(Inner::Error(Box::new(error)))
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Failure::source(self)
     }
 }
 
-impl From<Failure> for Box<dyn Error + Send + Sync> {
-    fn from(failure: Failure) -> Self {
-        match failure.into_inner() {
-            Ok(Inner::Error(error)) => error.into_error(),
-            Ok(inner) => inner.to_string().into(),
-            Err(shared) => Box::new(Shared(shared)),
+macro_rules! from {
+    ($($error:ty),* $(,)?) => { $(impl From<$error> for Failure {
+        fn from(error: $error) -> Failure {
+            Failure::new(error)
+        }
+    })* };
+}
+
+from! {
+    Boxed, String, Cow<'static, str>, std::io::Error, fmt::Error, std::num::ParseIntError,
+    std::num::ParseFloatError, std::num::TryFromIntError, std::str::ParseBoolError, std::str::Utf8Error,
+    std::string::FromUtf8Error, std::char::ParseCharError, std::array::TryFromSliceError,
+    std::net::AddrParseError, std::env::VarError, std::sync::mpsc::RecvError,
+    std::sync::mpsc::TryRecvError, std::sync::mpsc::RecvTimeoutError, std::time::SystemTimeError,
+    std::cell::BorrowError, std::cell::BorrowMutError, std::thread::AccessError,
+    std::ffi::NulError, std::alloc::LayoutError,
+}
+
+#[cfg(not(raddle_loom))]
+from!(crate::pool::PoolBuildError);
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Failure {
+        Failure::new(text)
+    }
+}
+
+/// What is known of a type that is not known to be an error.
+mod known {
+    use std::any::TypeId;
+    use std::error::Error;
+    use std::iter::FusedIterator;
+    use std::marker::PhantomData;
+
+    trait Name {
+        fn id(&self) -> TypeId
+        where
+            Self: 'static;
+    }
+
+    impl<T> Name for PhantomData<T> {
+        fn id(&self) -> TypeId
+        where
+            Self: 'static,
+        {
+            TypeId::of::<T>()
         }
     }
-}
 
-impl From<Failure> for Box<dyn Error> {
-    fn from(failure: Failure) -> Self {
-        Box::<dyn Error + Send + Sync>::from(failure)
+    /// The type's name, whatever lifetimes it has: types that differ in those have the same.
+    #[inline]
+    pub(super) fn id_of<T>() -> TypeId {
+        let name: &dyn Name = &PhantomData::<T>;
+        // SAFETY: there is nothing of the type in it, and the table is the same for all lifetimes.
+        let name = unsafe { std::mem::transmute::<&dyn Name, &'static (dyn Name + 'static)>(name) };
+        name.id()
     }
-}
 
-/// A failure that has clones, as an error.
-#[derive(Debug)]
-struct Shared(Failure);
+    /// Whether the type is an error, so that a box that is made from one has just that in it: Rust allows no other
+    /// conversion from an error into a box.
+    ///
+    /// `Fuse` asks an iterator again after its end only if that says that it is fused: its promise, so a type that is no
+    /// error is never taken for one. (That it does ask is not promised. Should it cease to, errors of no type are known,
+    /// which a test finds.)
+    #[inline]
+    pub(super) fn is_error<T>() -> bool {
+        struct Probe<T>(bool, PhantomData<fn() -> T>);
 
-impl fmt::Display for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+        impl<T> Iterator for Probe<T> {
+            type Item = ();
 
-impl Error for Shared {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source().and_then(Error::source)
+            fn next(&mut self) -> Option<()> {
+                std::mem::replace(&mut self.0, true).then_some(())
+            }
+        }
+
+        impl<T: Error + Send + Sync + 'static> FusedIterator for Probe<T> {}
+
+        let mut probe = Probe::<T>(false, PhantomData).fuse();
+        probe.next().is_none() && probe.next().is_some()
     }
 }

@@ -1,5 +1,6 @@
 //! [`Future`], the consumer's handle.
 
+use raddle_sync::atomic::{AtomicBool, Ordering};
 use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,10 +8,12 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(not(raddle_loom))]
+use crate::future::awaiting::Awaited;
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, NodeRef};
-use crate::future::state::{Abandoned, Kill, Outcome};
+use crate::future::state::{Abandoned, Kill, Outcome, Refused};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 
@@ -39,7 +42,32 @@ pub(crate) enum Repr<T> {
     Failed(Failure),
     Pending(Pending<T>),
     /// Nobody produces it, so there is no node that somebody would have to free.
-    Never,
+    Never(Never),
+    /// It has been polled.
+    #[cfg(not(raddle_loom))]
+    Awaited(Box<Awaited<T>>),
+    /// A poll has given the result away.
+    #[cfg(not(raddle_loom))]
+    Taken,
+}
+
+/// Whether a future that is never done has been killed, which is how it ends all the same.
+#[derive(Default)]
+pub(crate) struct Never(AtomicBool);
+
+impl Never {
+    fn is_killed(&self) -> bool {
+        // ORD: nothing comes with it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn kill(&self) -> Killed {
+        // ORD: as above.
+        match self.0.swap(true, Ordering::Relaxed) {
+            true => Killed::TooLate,
+            false => Killed::BeforeStart,
+        }
+    }
 }
 
 /// What a future is at the moment.
@@ -89,7 +117,22 @@ impl<T> Future<T> {
         match self.0 {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
-            Repr::Pending(_) | Repr::Never => Now::Never,
+            Repr::Never(never) if never.is_killed() => Now::Done(Err(Failure::killed())),
+            Repr::Pending(_) | Repr::Never(_) => Now::Never,
+            #[cfg(not(raddle_loom))]
+            Repr::Awaited(awaited) => awaited.release().now(),
+            #[cfg(not(raddle_loom))]
+            Repr::Taken => panic!("its result was taken by a poll"),
+        }
+    }
+
+    /// Its node, if there is one.
+    pub(crate) fn as_pending(&self) -> Option<&Pending<T>> {
+        match &self.0 {
+            Repr::Pending(pending) => Some(pending),
+            #[cfg(not(raddle_loom))]
+            Repr::Awaited(awaited) => Some(awaited.pending()),
+            _ => None,
         }
     }
 
@@ -103,9 +146,8 @@ impl<T> Future<T> {
     #[doc(alias = "poll")]
     pub fn is_done(&self) -> bool {
         match &self.0 {
-            Repr::Pending(pending) => pending.outcome().is_some(),
-            Repr::Ready(_) | Repr::Failed(_) => true,
-            Repr::Never => false,
+            Repr::Never(never) => never.is_killed(),
+            _ => self.as_pending().is_none_or(|pending| pending.outcome().is_some()),
         }
     }
 
@@ -155,7 +197,46 @@ impl<T> Future<T> {
             Now::Pending(pending) => pending.wait_timeout(time).map_err(Future::from_pending),
             Now::Never => {
                 wait::idle(time);
-                Err(Future(Repr::Never))
+                Err(Future::never())
+            }
+        }
+    }
+
+    /// Whether the result is there. Runs nothing, and never blocks: [`is_done`](Future::is_done) by the name under which
+    /// others have it.
+    pub fn poll_now(&self) -> bool {
+        self.is_done()
+    }
+
+    /// Blocks until the result is there, and leaves it there.
+    ///
+    /// Waits as [`wait`](Future::wait) does. Several threads may wait for one future so; all but one of them look at it
+    /// now and then.
+    ///
+    /// # Panics
+    ///
+    /// If this very thread is running the task that is waited for.
+    ///
+    /// ```
+    /// let future = raddle::spawn(|| 6 * 7);
+    /// future.wait_ref();
+    /// assert!(future.is_done());
+    /// assert_eq!(future.wait().unwrap(), 42);
+    /// ```
+    #[doc(alias = "wait_for_future")]
+    #[track_caller]
+    pub fn wait_ref(&self) {
+        match &self.0 {
+            Repr::Never(never) => {
+                while !never.is_killed() {
+                    wait::idle(wait::LOOK);
+                }
+            }
+            _ => {
+                let cycle = self
+                    .as_pending()
+                    .is_some_and(|pending| pending.block(None, Waiter::Patient) == Assist::Cycle);
+                assert!(!cycle, "the future waits for itself");
             }
         }
     }
@@ -175,7 +256,7 @@ impl<T> Future<T> {
     #[doc(alias = "raise")]
     #[doc(alias = "cancel")]
     pub fn interrupt(&self, interrupt: impl Into<Interrupt>) {
-        if let Repr::Pending(pending) = &self.0 {
+        if let Some(pending) = self.as_pending() {
             pending.interrupt(&interrupt.into());
         }
     }
@@ -184,8 +265,31 @@ impl<T> Future<T> {
     ///
     /// A task that has not started never does, and what its closure holds is dropped here. One that
     /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
-    /// tasks behind the future; promises behind it are interrupted. The closure of the
-    /// operation that made this future is not run any more, unless it is running.
+    /// tasks behind the future; promises behind it are interrupted, and their [producers](crate::Producer) killed. The
+    /// closure of the operation that made this future is not run any more, unless it is running.
+    ///
+    /// # Interrupts, kills and masks
+    ///
+    /// Both go upstream through all operations, at once as far as there is something, and into what
+    /// [`flat_map`](Future::flat_map) and [links](crate::Promise::link) lead to later. What differs:
+    ///
+    /// | | an interrupt | a kill |
+    /// |---|---|---|
+    /// | this future | is done when its source is | fails with `Killed` at once |
+    /// | a task that has not started | never does, and fails with the interrupt | never does, and fails with `Killed` |
+    /// | a task that runs | [`interrupted`](crate::interrupted()) | [`killed`](crate::killed) |
+    /// | a promise | its handler; [`Promise::interrupted`](crate::Promise::interrupted) | the same, with `Killed` as the cause; its producer's `kill` |
+    /// | what is [`masked`](Future::masked) | ends there | goes on |
+    /// | what is [`interruptible`](Future::interruptible) | ends there, which fails | goes on |
+    /// | a [`Shared`](crate::Shared) | goes on when no consumer is left that wants it | the same |
+    /// | the fallback of [`or`](Future::or) | when the other has ended | the same |
+    /// | what is done | nothing | nothing; `TooLate` |
+    /// | what is [`never`](Future::never) done | nothing | fails with `Killed` |
+    /// | afterwards | the latest one counts | no interrupt takes its place |
+    ///
+    /// So a mask keeps a request to stop from those who should not hear of it, and a kill is no request. It returns
+    /// `WhileRunning` if a task behind the future runs; the closure of an operation counts as a part of what
+    /// follows it, which has not started.
     ///
     /// ```
     /// use raddle::{FailureKind, Future, Killed, Promise};
@@ -201,12 +305,13 @@ impl<T> Future<T> {
     #[doc(alias = "abort")]
     pub fn kill(&self) -> Killed {
         match &self.0 {
-            Repr::Pending(pending) => pending.kill(),
-            Repr::Ready(_) | Repr::Failed(_) | Repr::Never => Killed::TooLate,
+            Repr::Never(never) => never.kill(),
+            _ => self.as_pending().map_or(Killed::TooLate, Pending::kill),
         }
     }
 
-    /// The same future, masked: interrupts of it, and of what is made of it, go no further.
+    /// The same future, masked: interrupts of it, and of what is made of it, go no further. Kills do: see
+    /// [`kill`](Future::kill).
     ///
     /// Costs nothing.
     ///
@@ -224,6 +329,8 @@ impl<T> Future<T> {
                 pending.cell = pending.cell.map(NodeRef::masked);
                 Future(Repr::Pending(pending))
             }
+            #[cfg(not(raddle_loom))]
+            Repr::Awaited(awaited) => awaited.release().masked(),
             done => Future(done),
         }
     }
@@ -291,6 +398,14 @@ impl<T> Pending<T> {
         result
     }
 
+    /// What a consumer does to whom nobody could be attached: the result, or none if there will never be one.
+    pub(crate) fn refused(self, refused: Refused) -> Option<Result<T, Failure>> {
+        match refused {
+            Refused::Done(outcome) => Some(self.take_done(outcome)),
+            Refused::Never | Refused::Taken => None,
+        }
+    }
+
     /// Shows a visitor what is upstream; by a combination that holds this future.
     pub(crate) fn visit(&self, visitor: &mut Visitor) {
         // SAFETY: this is the consumer.
@@ -313,7 +428,7 @@ impl<T> Pending<T> {
         self.visitor(Purpose::Interrupt(signal.clone())).finish().interrupt(signal);
     }
 
-    fn kill(&self) -> Killed {
+    pub(crate) fn kill(&self) -> Killed {
         // SAFETY: the consumer keeps the node alive.
         if let Some(kill) = unsafe { self.node.vtable() }.and_then(|vtable| vtable.kill) {
             if let Some(head) = self.node.head() {
@@ -428,6 +543,8 @@ impl<T> Drop for Pending<T> {
         let state = unsafe { self.node.state() };
         match state.abandon() {
             Abandoned::Left => {}
+            // SAFETY: the producer has left, and the slot is empty.
+            Abandoned::Never => unsafe { self.node.free::<T>() },
             Abandoned::Done(outcome) => {
                 // SAFETY: done, so the slot is the consumer's (F1), who goes.
                 unsafe { node::discard_result::<T>(self.node, outcome) };
@@ -455,8 +572,8 @@ impl<T> fmt::Debug for Future<T> {
         let state = match &self.0 {
             Repr::Ready(_) => "ready",
             Repr::Failed(_) => "failed",
-            Repr::Pending(_) if self.is_done() => "done",
-            Repr::Pending(_) | Repr::Never => "pending",
+            _ if self.is_done() => "done",
+            _ => "pending",
         };
         f.debug_tuple("Future").field(&format_args!("{state}")).finish()
     }

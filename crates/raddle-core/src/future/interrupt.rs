@@ -32,11 +32,13 @@ enum Reason {
     Text(Cow<'static, str>),
     /// Dropped where nothing may unwind.
     Failure(ManuallyDrop<Failure>),
+    /// Of [`Future::kill`](crate::Future::kill): the failure `Killed`.
+    Kill(ManuallyDrop<Failure>),
 }
 
 impl Drop for Reason {
     fn drop(&mut self) {
-        if let Reason::Failure(failure) = self {
+        if let Reason::Failure(failure) | Reason::Kill(failure) = self {
             // SAFETY: dropped once.
             discard(unsafe { ManuallyDrop::take(failure) });
         }
@@ -53,13 +55,18 @@ impl Interrupt {
     pub fn cause(&self) -> Option<&Failure> {
         match &*self.0 {
             Reason::Text(_) => None,
-            Reason::Failure(failure) => Some(failure),
+            Reason::Failure(failure) | Reason::Kill(failure) => Some(failure),
         }
     }
 
     /// Who was killed tells those upstream.
     pub(crate) fn killed() -> Interrupt {
-        Failure::plain(FailureKind::Killed).into()
+        Interrupt(Arc::new(Reason::Kill(ManuallyDrop::new(Failure::plain(FailureKind::Killed)))))
+    }
+
+    /// Whether it comes of a kill: masks do not hold it up, and no later signal takes its place.
+    pub(crate) fn is_kill(&self) -> bool {
+        matches!(*self.0, Reason::Kill(_))
     }
 
     pub(crate) fn into_raw(self) -> *const () {
@@ -79,7 +86,7 @@ impl fmt::Display for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             Reason::Text(text) => f.write_str(text),
-            Reason::Failure(failure) => failure.fmt(f),
+            Reason::Failure(failure) | Reason::Kill(failure) => failure.fmt(f),
         }
     }
 }
@@ -87,6 +94,12 @@ impl fmt::Display for Interrupt {
 impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Interrupt({self})")
+    }
+}
+
+impl std::error::Error for Interrupt {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().map(|cause| cause as _)
     }
 }
 

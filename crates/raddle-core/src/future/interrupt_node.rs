@@ -20,6 +20,7 @@ use std::sync::Weak;
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::sync::{Arc, Mutex};
 
+use crate::future::Killed;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::State;
@@ -41,6 +42,7 @@ static VTABLE: VTable = VTable {
     free: |_| unreachable!("interrupt_node are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
+    forsaken: node::never_in_walk,
     wake: node::never,
     visit: None,
     adapts: false,
@@ -160,6 +162,8 @@ pub(crate) struct Heard {
     /// The handler has not seen the signal yet.
     fresh: bool,
     running: bool,
+    /// There is another handler than the one that is running.
+    replaced: bool,
     handler: Option<Handler>,
     /// What the promise was linked to.
     pub(crate) forward: Option<NonNull<Head>>,
@@ -170,15 +174,29 @@ pub(crate) struct Heard {
 // SAFETY: `forward` is a node, whose parts that are used through it are behind a lock; all else is `Send`.
 unsafe impl Send for Heard {}
 
+/// Says what came of a kill.
+pub(crate) type Hear = Box<dyn FnMut(Interrupt) -> Killed + Send>;
+
+/// One that does not know of kills.
+pub(crate) fn hear(mut handler: impl FnMut(Interrupt) + Send + 'static) -> Hear {
+    Box::new(move |interrupt| {
+        handler(interrupt);
+        Killed::BeforeStart
+    })
+}
+
 struct Handler {
-    call: Box<dyn FnMut(Interrupt) + Send>,
+    call: Hear,
     /// That of the code that made the promise.
     context: Context,
 }
 
 impl Heard {
-    /// Remembers the signal; gives back the one before.
+    /// Remembers the signal, unless there was a kill; gives back the one before.
     pub(crate) fn hear(&mut self, signal: &Interrupt) -> Option<Interrupt> {
+        if self.signal.as_ref().is_some_and(Interrupt::is_kill) {
+            return None;
+        }
         self.fresh = true;
         self.signal.replace(signal.clone())
     }
@@ -191,10 +209,7 @@ impl fmt::Debug for Interrupts {
 }
 
 impl Interrupts {
-    pub(crate) fn new(
-        handler: Option<Box<dyn FnMut(Interrupt) + Send>>,
-        inputs: Option<Weak<dyn Inputs>>,
-    ) -> Arc<Interrupts> {
+    pub(crate) fn new(handler: Option<Hear>, inputs: Option<Weak<dyn Inputs>>) -> Arc<Interrupts> {
         let handler = handler.map(|call| Handler { call, context: local::capture() });
         Arc::new(Interrupts(Mutex::new(Heard { handler, inputs, ..Heard::default() })))
     }
@@ -207,8 +222,19 @@ impl Interrupts {
         f(&mut self.0.lock())
     }
 
-    /// Calls the handler if it has not seen the latest signal (E2).
-    pub(crate) fn run(&self) {
+    /// Sets the handler, which has seen nothing yet; gives back the one before, unless it is being called.
+    pub(crate) fn set(&self, call: Hear) -> Option<Box<dyn Any + Send>> {
+        let handler = Handler { call, context: local::capture() };
+        self.look(|heard| {
+            heard.fresh = heard.signal.is_some();
+            heard.replaced = heard.running;
+            heard.handler.replace(handler).map(|handler| Box::new(handler.call) as _)
+        })
+    }
+
+    /// Calls the handler if it has not seen the latest signal (E2). True: that was a kill, and found it running.
+    pub(crate) fn run(&self) -> bool {
+        let mut running = false;
         while let Some((mut handler, signal)) = self.look(|heard| {
             if heard.running || !heard.fresh {
                 return None;
@@ -219,12 +245,22 @@ impl Interrupts {
             Some((handler, heard.signal.clone()?))
         }) {
             let call = AssertUnwindSafe(|| handler.context.run(|| (handler.call)(signal)));
-            let panicked: Option<Box<dyn Any + Send>> = panic::catch_unwind(call).err();
-            discard(panicked);
-            self.look(|heard| {
+            match panic::catch_unwind(call) {
+                Ok(killed) => running |= killed == Killed::WhileRunning,
+                Err(payload) => discard(payload),
+            }
+            let replaced = self.look(|heard| {
                 heard.running = false;
-                heard.handler = Some(handler);
+                match std::mem::take(&mut heard.replaced) {
+                    true => Some(handler),
+                    false => {
+                        heard.handler = Some(handler);
+                        None
+                    }
+                }
             });
+            discard(replaced);
         }
+        running
     }
 }

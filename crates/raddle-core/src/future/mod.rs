@@ -12,19 +12,23 @@
 //!
 //! | file        | what it holds                                                              |
 //! |-------------|----------------------------------------------------------------------------|
-//! | `state`     | the word between producer and consumer. **Start here**                        |
+//! | `state`, `consumer` | the word between producer and consumer, and what each does with it. **Start here** |
 //! | `node`      | what all nodes have in common; completing                                   |
 //! | `life`      | for models: that nobody uses what has been freed                              |
 //! | `walk`      | running continuations, in a loop                                            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
 //! | `interrupt_node`      | where a promise hears of them                                              |
 //! | `then`      | nodes of `map` and its like                                                |
-//! | `link`      | nodes of `flat_map` and its like, and of linked promises                     |
+//! | `flat_map`  | nodes of `flat_map` and its like                                            |
+//! | `link`      | nodes of linked promises                                                    |
+//! | `linked`    | what these two have in common: becoming another future                       |
 //! | `handle`, `promise` | the two ends                                                        |
-//! | `ops`       | the operations on one future, in terms of `then` and `link`                   |
+//! | `ops`       | the operations on one future, in terms of `then` and `flat_map`                   |
 //! | `operations` | what each of these does                                                  |
 //! | `watch`     | attaching to a future that one keeps                                        |
-//! | `all`, `race`, `shared` | several futures, or several consumers                               |
+//! | `all`, `race`, `shared`, `window` | several futures, or several consumers                     |
+//! | `shared_promise` | a promise that several may complete                                     |
+//! | `cancel`    | a future that is interrupted when it is dropped                              |
 //! | `repeat`    | loops                                                                      |
 //! | `delay`     | futures that are done when it is time                                       |
 //! | `within`    | a future that ends as another, or before                                     |
@@ -37,13 +41,18 @@ mod all;
 #[cfg(not(raddle_loom))]
 mod awaiting;
 #[cfg(not(raddle_loom))]
+mod cancel;
+mod consumer;
+#[cfg(not(raddle_loom))]
 mod delay;
 pub(crate) mod failure;
+mod flat_map;
 pub(crate) mod handle;
 mod interrupt;
 pub(crate) mod interrupt_node;
 mod life;
 mod link;
+mod linked;
 pub(crate) mod node;
 #[cfg(not(raddle_loom))]
 mod on;
@@ -53,6 +62,7 @@ mod promise;
 mod race;
 mod repeat;
 mod shared;
+mod shared_promise;
 pub(crate) mod state;
 pub(crate) mod then;
 pub(crate) mod upstream;
@@ -60,25 +70,31 @@ mod wait;
 pub(crate) mod walk;
 mod watch;
 #[cfg(not(raddle_loom))]
+mod window;
+#[cfg(not(raddle_loom))]
 mod within;
 
-#[cfg(not(raddle_loom))]
-pub use self::awaiting::Awaiting;
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
-pub use self::promise::Promise;
+pub use self::promise::{Producer, Promise};
+pub use self::shared_promise::SharedPromise;
 pub use self::{
-    all::{collect, collect_results, fold, join_all, traverse},
+    all::{collect, collect_map, collect_results, fold, join_all, traverse},
     race::{AsCompleted, Selected, as_completed, first, select, wait_all, wait_any},
     repeat::{tail_loop, times, traverse_sequentially, while_do},
     shared::Shared,
+};
+#[cfg(not(raddle_loom))]
+pub use self::{
+    cancel::CancelOnDrop,
+    window::{retry, window},
 };
 
 #[cfg(not(raddle_loom))]
 pub(crate) use crate::spawn::Pinned;
 
-/// What [`Future::kill`] came upon.
+/// What [`Future::kill`] came upon, or a [`Producer`] says that it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Killed {
     /// What would have produced the value had not started, and never will.

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::interrupt_node::InterruptNode;
-use crate::future::state::{Completed, Outcome, State};
+use crate::future::state::{Completed, Forsaken, Outcome, Refused, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter};
@@ -52,6 +52,9 @@ pub(crate) struct VTable {
     pub(crate) free: unsafe fn(NonNull<Head>),
     /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
     pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
+    /// What a continuation does when the node that it is attached to will never be done: it forsakes its own, and says who
+    /// is next.
+    pub(crate) forsaken: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
     /// Wakes a waiter; the consumer takes the result.
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
@@ -72,13 +75,18 @@ pub(crate) fn never<T>(_: NonNull<Head>) -> T {
     unreachable!("is not attached like that")
 }
 
+/// As [`never`].
+pub(crate) fn never_in_walk<T>(node: NonNull<Head>, _: &mut Walk) -> T {
+    never(node)
+}
+
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
 
 /// See [`VTable::relink`]: the continuation, the future's node, where that is interrupted, and the node that
 /// goes. Gives the outcome instead if the future is done.
 pub(crate) type Relink =
-    unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>, NodeRef) -> Result<(), Outcome>;
+    unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>, NodeRef) -> Result<(), Refused>;
 
 /// The node of a promise.
 #[repr(C, align(8))]
@@ -367,6 +375,31 @@ pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next
         other => {
             // SAFETY: contract.
             unsafe { completed::<T>(node, outcome, other) };
+            None
+        }
+    }
+}
+
+/// Producer: leaves a node for good, that will never be done now, and says whose node will not be either.
+///
+/// # Safety
+///
+/// As for [`conclude`], with the slot empty.
+pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
+    // SAFETY: alive until it is left.
+    let state = unsafe { node.state() };
+    let forsaken = state.forsake(
+        // SAFETY: E1: attached, so there is one.
+        |interrupt_node| unsafe { InterruptNode::next(interrupt_node) },
+        // SAFETY: F4.
+        |interrupt_node| unsafe { InterruptNode::free(interrupt_node) },
+    );
+    match forsaken {
+        Forsaken::Left => None,
+        Forsaken::Next(next) => Some(next),
+        Forsaken::Dropped => {
+            // SAFETY: the consumer has gone, so it is the producer's.
+            unsafe { node.free::<T>() };
             None
         }
     }

@@ -1,12 +1,13 @@
 //! What each operation does: from how one future ended to how the next one does, or to the next one.
 //!
-//! What is said of them to users is in `ops`; who calls them is in `then` and `link`.
+//! What is said of them to users is in `ops`; who calls them is in `then` and `flat_map`.
 
+use std::error::Error;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::future::failure::{Failure, FailureKind};
+use crate::future::flat_map::ThenFuture;
 use crate::future::handle::Future;
-use crate::future::link::ThenFuture;
 use crate::future::then::Then;
 use crate::panics::discard;
 
@@ -61,8 +62,9 @@ where
 
 pub(super) struct AndThen<F>(pub(super) F);
 
-impl<T: Send + 'static, U: Send + 'static, E: Into<Failure>, F> Then<T> for AndThen<F>
+impl<T: Send + 'static, U: Send + 'static, E, F> Then<T> for AndThen<F>
 where
+    E: Into<Box<dyn Error + Send + Sync>>,
     F: FnOnce(T) -> Result<U, E> + Send + 'static,
 {
     type Out = U;
@@ -70,7 +72,7 @@ where
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Result<U, Failure> {
         match result {
-            Ok(value) => (self.0)(value).map_err(Into::into),
+            Ok(value) => (self.0)(value).map_err(Failure::new),
             Err(failure) => Err(pass(self.0, failure)),
         }
     }
@@ -224,6 +226,28 @@ where
             Ok(value) => (self.0)(value),
             Err(failure) => Future::failed(pass(self.0, failure)),
         }
+    }
+}
+
+/// The fallback, which is on its way.
+pub(super) struct Or<T>(pub(super) Future<T>);
+
+impl<T: Send + 'static> ThenFuture<T> for Or<T> {
+    type Out = T;
+
+    #[inline]
+    fn call(self, result: Result<T, Failure>) -> Future<T> {
+        match result {
+            Ok(value) => Future::ready(pass(self.0, value)),
+            Err(failure) => {
+                discard(failure);
+                self.0
+            }
+        }
+    }
+
+    fn killed(self) {
+        self.0.kill();
     }
 }
 

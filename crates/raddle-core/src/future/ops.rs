@@ -1,12 +1,13 @@
 //! The operations on one future.
 
+use std::error::Error;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::future::failure::Failure;
-use crate::future::handle::{Future, Repr};
+use crate::future::handle::{Future, Never, Repr};
 use crate::future::operations::{
     Adapt, AndThen, Ensure, Filter, FlatMap, Map, MapFailure, MapResult, OnComplete, OnFailure,
-    OnSuccess, Recover, Rescue, Transform,
+    OnSuccess, Or, Recover, Rescue, Transform,
 };
 
 impl<T> Future<T> {
@@ -23,7 +24,7 @@ impl<T> Future<T> {
         Future(Repr::Ready(value))
     }
 
-    /// A future that is done, without a value.
+    /// A future that is done, without a value: with an error, a text, or a [`Failure`], which keeps its kind.
     ///
     /// ```
     /// use raddle::{FailureKind, Future};
@@ -33,15 +34,15 @@ impl<T> Future<T> {
     /// ```
     #[doc(alias = "exception")]
     #[inline]
-    pub fn failed(failure: impl Into<Failure>) -> Future<T> {
-        Future(Repr::Failed(failure.into()))
+    pub fn failed(failure: impl Into<Box<dyn Error + Send + Sync>>) -> Future<T> {
+        Future(Repr::Failed(Failure::new(failure)))
     }
 
-    /// A future that is never done. Costs nothing; what is made of it is never done either, and
-    /// its closures are dropped at once. There is nothing behind it that could be interrupted or killed.
+    /// A future that is never done, unless it is [killed](Future::kill). Costs nothing; what is made of it is never done
+    /// either, and its closures are dropped at once. There is nothing behind it that could be interrupted.
     ///
-    /// A future that *becomes* this one, by a closure that returns it or by a linked promise, keeps its memory, some
-    /// tens of bytes.
+    /// So it is with a future that *becomes* this one, by a closure that returns it or by a linked promise: the closures
+    /// of what was made of it are dropped then, and when it is dropped nothing is left.
     ///
     /// ```
     /// use std::time::Duration;
@@ -50,7 +51,7 @@ impl<T> Future<T> {
     /// assert!(Future::<u32>::never().wait_timeout(Duration::from_millis(1)).is_err());
     /// ```
     pub fn never() -> Future<T> {
-        Future(Repr::Never)
+        Future(Repr::Never(Never::default()))
     }
 
     /// A future that is done, with this result.
@@ -62,8 +63,8 @@ impl<T> Future<T> {
     #[doc(alias = "const")]
     #[doc(alias = "fromTry")]
     #[inline]
-    pub fn from_result<E: Into<Failure>>(result: Result<T, E>) -> Future<T> {
-        Future::from(result.map_err(Into::into))
+    pub fn from_result<E: Into<Box<dyn Error + Send + Sync>>>(result: Result<T, E>) -> Future<T> {
+        Future::from(result.map_err(Failure::new))
     }
 
     /// Calls `f` now, on this thread; a panic makes the future fail. To have a pool call it, see
@@ -125,7 +126,7 @@ impl<T: Send + 'static> Future<T> {
     pub fn and_then<U, E>(self, f: impl FnOnce(T) -> Result<U, E> + Send + 'static) -> Future<U>
     where
         U: Send + 'static,
-        E: Into<Failure>,
+        E: Into<Box<dyn Error + Send + Sync>>,
     {
         self.then(AndThen(f))
     }
@@ -257,7 +258,7 @@ impl<T: Send + 'static> Future<T> {
 
     /// The value, or if this fails what comes of the fallback, which is on its way already.
     ///
-    /// Interrupts go to this future until it has failed, then to the fallback.
+    /// Interrupts go to this future until it has failed, then to the fallback; so do kills.
     ///
     /// ```
     /// use raddle::Future;
@@ -269,7 +270,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "orElse")]
     #[inline]
     pub fn or(self, fallback: Future<T>) -> Future<T> {
-        self.rescue(move |_| fallback)
+        self.then_future(Or(fallback))
     }
 
     /// What `f` makes of the failure; a value stays.
@@ -371,7 +372,11 @@ impl<T: Send + 'static> Future<Future<T>> {
     }
 }
 
-impl<T: Send + 'static, E: Into<Failure> + Send + 'static> Future<Result<T, E>> {
+impl<T, E> Future<Result<T, E>>
+where
+    T: Send + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+{
     /// The inner result: an error makes the future fail. The opposite of [`lift`](Future::lift).
     ///
     /// ```
@@ -393,8 +398,8 @@ impl<T: Send + 'static> Future<T> {
         self,
         f: impl FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
     ) -> Future<U> {
-        match &self.0 {
-            Repr::Pending(pending) if pending.is_adapted() => self.then(Adapt(f)),
+        match self.as_pending() {
+            Some(pending) if pending.is_adapted() => self.then(Adapt(f)),
             _ => self.then(MapResult(f)),
         }
     }

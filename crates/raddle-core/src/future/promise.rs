@@ -1,18 +1,33 @@
 //! [`Promise`]: the right to complete a future.
 
+use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
+use crate::future::Killed;
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::{InterruptNode, Interrupts};
+use crate::future::interrupt_node::{self, InterruptNode, Interrupts};
 use crate::future::link;
 use crate::future::node::{self, NodeRef, Root};
 use crate::future::state::State;
 use crate::future::walk;
+use crate::panics::discard;
+
+/// Who produces the value of a promise that is made by [`Promise::with_producer`]: it answers interrupts and kills.
+///
+/// Both are called as the handler of [`Promise::with_interrupt`] is, one at a time.
+pub trait Producer: Send + 'static {
+    /// The value is not wanted any more: see [`Future::interrupt`].
+    fn interrupt(&mut self, why: Interrupt);
+
+    /// Whatever produces the value is to stop; its future has failed, or is about to. Says what came of it: whether it had
+    /// started.
+    fn kill(&mut self) -> Killed;
+}
 
 /// The right, and the duty, to complete a [`Future`], once.
 ///
@@ -92,7 +107,73 @@ impl<T: Send + 'static> Promise<T> {
     pub fn with_interrupt(
         handler: impl FnMut(Interrupt) + Send + 'static,
     ) -> (Promise<T>, Future<T>) {
-        Self::with_hearing(Interrupts::new(Some(Box::new(handler)), None))
+        Self::with_hearing(Interrupts::new(Some(interrupt_node::hear(handler)), None))
+    }
+
+    /// A promise and its future, whose interrupts and kills `producer` answers.
+    ///
+    /// Otherwise as [`with_interrupt`](Promise::with_interrupt). What the producer answers to a kill is what
+    /// [`Future::kill`] returns, unless calls are nested so deep that it is asked later.
+    ///
+    /// ```
+    /// use raddle::{Interrupt, Killed, Producer, Promise};
+    ///
+    /// struct Child(std::process::Child);
+    ///
+    /// impl Producer for Child {
+    ///     fn interrupt(&mut self, _: Interrupt) {}
+    ///     fn kill(&mut self) -> Killed {
+    ///         let _ = self.0.kill();
+    ///         Killed::WhileRunning
+    ///     }
+    /// }
+    ///
+    /// let child = std::process::Command::new("sleep").arg("60").spawn()?;
+    /// let (promise, future) = Promise::<u32>::with_producer(Child(child));
+    /// assert_eq!(future.kill(), Killed::WhileRunning);
+    /// drop(promise);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn with_producer(producer: impl Producer) -> (Promise<T>, Future<T>) {
+        let mut producer = producer;
+        let hear = move |interrupt: Interrupt| match interrupt.is_kill() {
+            true => producer.kill(),
+            false => {
+                producer.interrupt(interrupt);
+                Killed::BeforeStart
+            }
+        };
+        Self::with_hearing(Interrupts::new(Some(Box::new(hear)), None))
+    }
+
+    /// Has `handler` called when the future is interrupted, or one made of it, in the place of the handler before; at once if
+    /// it has been.
+    ///
+    /// Otherwise as [`with_interrupt`](Promise::with_interrupt).
+    ///
+    /// ```
+    /// use raddle::Promise;
+    ///
+    /// let (promise, future) = Promise::<()>::new();
+    /// future.interrupt("stop");
+    /// let (sender, heard) = std::sync::mpsc::channel();
+    /// promise.on_interrupt(move |why| sender.send(why.to_string()).unwrap());
+    /// assert_eq!(heard.recv().unwrap(), "stop");
+    /// ```
+    #[doc(alias = "setInterruptHandler")]
+    pub fn on_interrupt(&self, handler: impl FnMut(Interrupt) + Send + 'static) {
+        let root = NodeRef::root(self.root);
+        // SAFETY: the producer keeps the root alive.
+        if unsafe { root.state() }.is_dropped() {
+            // Nobody is left who would interrupt.
+            return;
+        }
+        // SAFETY: by the producer.
+        let interrupt_node = unsafe { InterruptNode::of(root) };
+        // SAFETY: they are the producer's (F4).
+        let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
+        discard(interrupts.set(interrupt_node::hear(handler)));
+        interrupts.run();
     }
 
     pub(crate) fn with_hearing(
@@ -117,7 +198,7 @@ impl<T: Send + 'static> Promise<T> {
         self.complete(Ok(value));
     }
 
-    /// Completes the future with a failure: any error, a [`Failure`] or an [`Interrupt`].
+    /// Completes the future with a failure: an error, a text, an [`Interrupt`], or a [`Failure`], which keeps its kind.
     ///
     /// ```
     /// use raddle::{FailureKind, Promise};
@@ -129,8 +210,8 @@ impl<T: Send + 'static> Promise<T> {
     /// ```
     #[doc(alias = "setException")]
     #[doc(alias = "failure")]
-    pub fn fail(self, failure: impl Into<Failure>) {
-        self.complete(Err(failure.into()));
+    pub fn fail(self, failure: impl Into<Box<dyn Error + Send + Sync>>) {
+        self.complete(Err(Failure::new(failure)));
     }
 
     /// Completes the future with a value or a failure.

@@ -246,6 +246,8 @@ pub fn as_completed<T: Send + 'static>(
         done: VecDeque::new(),
         awaited: None,
     })));
+    // Users' code, so not under the lock.
+    let futures: Vec<Future<T>> = futures.into_iter().collect();
     let mut arrived = arrivals.0.lock();
     let mut left = 0;
     for (index, future) in futures.into_iter().enumerate() {

@@ -11,6 +11,7 @@ use raddle_sync::sync::Mutex;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
+use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Purpose, Visitor};
@@ -20,8 +21,12 @@ use crate::future::watch::{Watch, Watched};
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///
 /// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is an allocation or three and a
-/// lock. One that is dropped, or loses a race, leaves nothing behind. An interrupt or a kill of any of them goes to the
-/// source, which all share.
+/// lock. One that is dropped, or loses a race, leaves nothing behind.
+///
+/// A consumer that leaves stops nobody else: an interrupt, or a kill, of its future goes on to the source, which all
+/// share, only when every other consumer has been interrupted or killed, or dropped its future. (One who has made
+/// something of its future and dropped that still consumes: the closure is to be called. A `Shared` that has no consumer
+/// wants nothing.)
 ///
 /// ```
 /// use raddle::spawn;
@@ -41,6 +46,10 @@ enum State<T> {
     Waiting {
         source: Option<Watched<T>>,
         consumers: Consumers<T>,
+        /// How many of them have not been interrupted.
+        wanting: usize,
+        /// The latest signal, kept back for the sake of those.
+        signal: Option<Interrupt>,
         /// The key of the next consumer.
         next: usize,
         /// Whether there may be more consumers.
@@ -48,6 +57,8 @@ enum State<T> {
     },
     /// The result, and those who have not been told yet.
     Done(Arc<Kept<T>>, Consumers<T>),
+    /// There will be no result.
+    Never,
 }
 
 /// By keys, the first of which is 1.
@@ -106,6 +117,7 @@ impl<T: Clone> Kept<T> {
 
 struct Consumer<T> {
     promise: Promise<T>,
+    wants: bool,
     /// Its interrupts come here.
     _inputs: Arc<Place<T>>,
 }
@@ -119,12 +131,18 @@ struct Place<T> {
 impl<T: Clone + Send + 'static> Future<T> {
     /// Makes it possible to have several consumers.
     pub fn shared(self) -> Shared<T> {
-        let state =
-            |source| State::Waiting { source, consumers: BTreeMap::new(), next: 1, open: true };
+        let state = |source| State::Waiting {
+            source,
+            consumers: BTreeMap::new(),
+            wanting: 0,
+            signal: None,
+            next: 1,
+            open: true,
+        };
         let done = |result| State::Done(Kept::new(result), BTreeMap::new());
         let source = match self.now() {
             Now::Done(result) => Source(Mutex::new(done(result))),
-            Now::Never => Source(Mutex::new(state(None))),
+            Now::Never => Source(Mutex::new(State::Never)),
             Now::Pending(pending) => {
                 pending.share();
                 let source = Arc::new(Source(Mutex::new(state(None))));
@@ -151,13 +169,15 @@ impl<T: Clone + Send + 'static> Shared<T> {
                 drop(state);
                 Future::from(kept.copy())
             }
-            State::Waiting { consumers, next, .. } => {
+            State::Never => Future::never(),
+            State::Waiting { consumers, wanting, next, .. } => {
                 let key = *next;
                 *next += 1;
                 let place = Arc::new(Place { source: Arc::downgrade(&self.0.0), key });
                 let weak = Arc::downgrade(&place);
                 let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
-                consumers.insert(key, Consumer { promise, _inputs: place });
+                consumers.insert(key, Consumer { promise, wants: true, _inputs: place });
+                *wanting += 1;
                 future
             }
         }
@@ -211,7 +231,7 @@ impl<T: Clone + Send + 'static> Source<T> {
     fn source_is_done(self: Arc<Self>) {
         let source = match &mut *self.0.lock() {
             State::Waiting { source, .. } => source.take(),
-            State::Done(..) => None,
+            State::Done(..) | State::Never => None,
         };
         let Some(Now::Done(result)) = source.map(|source| source.release().now()) else { return };
         // There for all to see before the first consumer is told: its continuation may look.
@@ -232,7 +252,7 @@ impl<T: Clone + Send + 'static> Source<T> {
     fn tell(&self, key: usize) {
         let consumer = match &mut *self.0.lock() {
             State::Done(kept, consumers) => consumers.remove(&key).zip(Some(Arc::clone(kept))),
-            State::Waiting { .. } => None,
+            State::Waiting { .. } | State::Never => None,
         };
         if let Some((consumer, kept)) = consumer {
             consumer.promise.complete(kept.copy());
@@ -243,23 +263,57 @@ impl<T: Clone + Send + 'static> Source<T> {
 impl<T: Clone + Send + 'static> Inputs for Place<T> {
     fn visit(&self, visitor: &mut Visitor) {
         let Some(source) = self.source.upgrade() else { return };
-        // All consumers lead there. (Upstream of this one all is shared: V4.)
-        if matches!(visitor.purpose, Purpose::Share) || !visitor.is_new(Arc::as_ptr(&source)) {
+        // Upstream of this one all is shared: V4.
+        if matches!(visitor.purpose, Purpose::Share) {
             return;
         }
-        if let State::Waiting { source: Some(source), .. } = &*source.0.lock() {
-            source.pending().visit(visitor);
+        let mut state = source.0.lock();
+        let State::Waiting { source: Some(future), consumers, wanting, signal, .. } = &mut *state
+        else {
+            return;
+        };
+        if let Some(new) = visitor.signal().cloned() {
+            if let Some(consumer) = consumers.get_mut(&self.key).filter(|consumer| consumer.wants) {
+                consumer.wants = false;
+                *wanting -= 1;
+            }
+            if *wanting > 0 {
+                visitor.let_go(signal.replace(new));
+                return;
+            }
+            // This one takes its place.
+            visitor.let_go(signal.take());
+        }
+        // All consumers lead there.
+        if visitor.is_new(Arc::as_ptr(&source)) {
+            future.pending().visit(visitor);
         }
     }
 
     fn abandoned(&self) {
         let Some(source) = self.source.upgrade() else { return };
+        let mut kept_back = None;
         let consumer = match &mut *source.0.lock() {
-            State::Waiting { consumers, .. } | State::Done(_, consumers) => {
-                consumers.remove(&self.key)
+            State::Waiting { source, consumers, wanting, signal, .. } => {
+                let consumer = consumers.remove(&self.key);
+                *wanting -= usize::from(consumer.as_ref().is_some_and(|consumer| consumer.wants));
+                // Those that are left have been interrupted, or killed.
+                if *wanting == 0 {
+                    kept_back = source.as_ref().zip(signal.take()).map(|(source, signal)| {
+                        let mut visitor = Visitor::new(Purpose::Interrupt(signal.clone()));
+                        source.pending().visit(&mut visitor);
+                        (visitor, signal)
+                    });
+                }
+                consumer
             }
+            State::Done(_, consumers) => consumers.remove(&self.key),
+            State::Never => None,
         };
         drop(consumer);
+        if let Some((visitor, signal)) = kept_back {
+            visitor.finish().interrupt(&signal);
+        }
         source.let_go();
     }
 }

@@ -14,12 +14,14 @@
 //! | `UNWANTED`   | as `DROPPED`, and it was killed before; only without an interrupt node        | the producer   |
 //! | `KILLED`     | done, by the consumer; the producer does not know yet           | who leaves last |
 //! | `GONE`       | done, killed; the producer has left                            | the consumer   |
+//! | `NEVER`      | the producer has left, and it will never be done                | the consumer   |
 //!
 //! ```text
 //!   EMPTY --attach--> CONT --complete--> (the continuation takes the result, the word stays)
 //!     |   --attach--> WAIT --complete--> OK/ERR/GONE (and the waiter is told)
 //!     |   <--detach--/
 //!     |--complete--> OK/ERR/GONE
+//!     |--forsake---> NEVER --kill--> GONE
 //!     |--abandon---> DROPPED --complete--> (freed)
 //!     \--kill------> KILLED --complete--> GONE
 //!                          \--abandon--> UNWANTED, or DROPPED with an interrupt node
@@ -32,6 +34,10 @@
 //! between the state and the continuation. `EMPTY`, `DROPPED` and `KILLED` carry a pointer to it, in
 //! `CONT` and `WAIT` it is attached in the place of who is behind it, and has a tag of its own, because who
 //! may look at an interrupt node may not look at a continuation, which may be gone.
+//!
+//! A producer that *forsakes* a future leaves it to its consumer, with nothing in the slot: it has become one that is
+//! never done. If a waiter is attached, the word stays `WAIT`, and it is the waiter's own word that is `NEVER`; a
+//! continuation is told, and forsakes its own (see `walk`).
 //!
 //! # Read-modify-writes
 //!
@@ -46,6 +52,7 @@
 //! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
 //!   uncompleted node (see `upstream`) stays, and so does its interrupt node.
 //! - **F4** Ears are freed by the producer, or with the node.
+//! - **F5** Who attaches to a node that is `NEVER`, or finds its waiter to be, has nobody upstream.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -55,23 +62,24 @@ use raddle_sync::spin::Backoff;
 
 use crate::future::life::Life;
 
-const EMPTY: usize = 0;
-const CONT: usize = 1;
-const WAIT: usize = 2;
+pub(super) const EMPTY: usize = 0;
+pub(super) const CONT: usize = 1;
+pub(super) const WAIT: usize = 2;
 const DONE: usize = 3;
 /// `CONT` and `WAIT` through an interrupt node.
-const CONT_EARS: usize = 4;
-const WAIT_INTERRUPTS: usize = 7;
-const DROPPED: usize = 5;
-const KILLED: usize = 6;
-const TAG: usize = 7;
+pub(super) const CONT_EARS: usize = 4;
+pub(super) const WAIT_INTERRUPTS: usize = 7;
+pub(super) const DROPPED: usize = 5;
+pub(super) const KILLED: usize = 6;
+pub(super) const TAG: usize = 7;
 
 // With payloads that are no pointers.
-const BUSY: usize = EMPTY | 8;
-const OK: usize = DONE;
-const ERR: usize = DONE | 8;
-const GONE: usize = DONE | 16;
-const UNWANTED: usize = DROPPED | 8;
+pub(super) const BUSY: usize = EMPTY | 8;
+pub(super) const NEVER: usize = EMPTY | 16;
+pub(super) const OK: usize = DONE;
+pub(super) const ERR: usize = DONE | 8;
+pub(super) const GONE: usize = DONE | 16;
+pub(super) const UNWANTED: usize = DROPPED | 8;
 
 /// How a future ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +125,28 @@ pub(crate) enum Completed<C> {
     Killed,
 }
 
+/// What the producer found on leaving for good.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Forsaken<C> {
+    /// The consumer frees.
+    Left,
+    /// Its future will never be done either.
+    Next(NonNull<C>),
+    /// The consumer has gone: free.
+    Dropped,
+}
+
+/// Why nobody was attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Done(Outcome),
+    /// It will never be done. Waiters are not told so.
+    Never,
+    /// Somebody waits, and only one is told.
+    Taken,
+}
+
 /// What a consumer that leaves finds.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
@@ -125,6 +155,8 @@ pub(crate) enum Abandoned {
     Left,
     /// Drop what is in the slot, if the outcome says there is something, and free.
     Done(Outcome),
+    /// Free: the slot is empty.
+    Never,
 }
 
 /// What a consumer that kills finds.
@@ -139,7 +171,7 @@ pub(crate) enum Kill<C> {
 
 /// A word that its visitor took away; to be put back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visit(usize);
+pub(crate) struct Visit(pub(super) usize);
 
 /// The state word; `C` is what attaches.
 #[derive(Debug)]
@@ -149,18 +181,18 @@ pub(crate) struct State<C> {
     _continuation: PhantomData<*const C>,
 }
 
-fn word_of<C>(pointer: NonNull<C>, tag: usize) -> usize {
+pub(super) fn word_of<C>(pointer: NonNull<C>, tag: usize) -> usize {
     pointer.as_ptr().expose_provenance() | tag
 }
 
 #[inline]
-fn payload<C>(word: usize) -> Option<NonNull<C>> {
+pub(super) fn payload<C>(word: usize) -> Option<NonNull<C>> {
     NonNull::new(std::ptr::with_exposed_provenance_mut(word & !TAG))
 }
 
 /// The interrupt node in a word whose payload is that, if there is one.
 fn interrupt_node_of<C>(word: usize) -> Option<NonNull<C>> {
-    if word == UNWANTED { None } else { payload(word) }
+    if word == UNWANTED || word == NEVER { None } else { payload(word) }
 }
 
 impl<C> State<C> {
@@ -184,7 +216,7 @@ impl<C> State<C> {
     }
 
     #[inline(always)]
-    fn word(&self) -> &AtomicUsize {
+    pub(super) fn word(&self) -> &AtomicUsize {
         self.life.touch();
         &self.word
     }
@@ -281,6 +313,90 @@ impl<C> State<C> {
         word & TAG == DROPPED
     }
 
+    /// The producer leaves for good, with the slot empty: it will never be done. `next_of` says who is behind an interrupt
+    /// node.
+    #[cold]
+    pub(crate) fn forsake(
+        &self,
+        next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+        free_interrupt_node: impl Fn(NonNull<C>),
+    ) -> Forsaken<C> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: Acquire, as in `complete`.
+            let word = self.word().load(Ordering::Acquire);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                CONT => return payload(word).map_or(Forsaken::Left, Forsaken::Next),
+                CONT_EARS => {
+                    let next = payload(word).and_then(&next_of);
+                    return next.map_or(Forsaken::Left, Forsaken::Next);
+                }
+                DROPPED => return Forsaken::Dropped,
+                KILLED => match self.leave_killed(&free_interrupt_node) {
+                    true => return Forsaken::Dropped,
+                    false => return Forsaken::Left,
+                },
+                EMPTY => {
+                    // ORD: Release: whoever frees has seen what the producer did.
+                    let left = self.word().compare_exchange(
+                        word,
+                        NEVER,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    );
+                    if left.is_ok() {
+                        interrupt_node_of(word).into_iter().for_each(&free_interrupt_node);
+                        return Forsaken::Left;
+                    }
+                }
+                // The waiter stays while the word is held: who detaches it waits.
+                _ if self.hold(word) => {
+                    let interrupt_node =
+                        (word & TAG == WAIT_INTERRUPTS).then(|| payload(word)).flatten();
+                    let waiter = match interrupt_node {
+                        Some(interrupt_node) => next_of(interrupt_node),
+                        None => payload(word),
+                    };
+                    if let Some(waiter) = waiter {
+                        // SAFETY: attached, so alive until it is told or detached.
+                        unsafe { Self::mark(waiter) };
+                    }
+                    let after = waiter.map_or(NEVER, |waiter| word_of(waiter, WAIT));
+                    // ORD: as in `leave`.
+                    self.word().store(after, Ordering::Release);
+                    interrupt_node.into_iter().for_each(&free_interrupt_node);
+                    return Forsaken::Left;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Says to a waiter that it will not be told.
+    ///
+    /// # Safety
+    ///
+    /// A living node, which starts with its state.
+    pub(super) unsafe fn mark(waiter: NonNull<C>) {
+        // SAFETY: contract.
+        let state = unsafe { waiter.cast::<State<C>>().as_ref() };
+        // ORD: ordered by the word that leads there.
+        state.word().store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Whether a waiter has been marked.
+    ///
+    /// # Safety
+    ///
+    /// As for `mark`.
+    pub(super) unsafe fn is_marked(waiter: NonNull<C>) -> bool {
+        // SAFETY: contract.
+        let state = unsafe { waiter.cast::<State<C>>().as_ref() };
+        // ORD: as in `mark`.
+        state.word().load(Ordering::Relaxed) == NEVER
+    }
+
     /// The continuation, if the consumer has left its place to one.
     pub(crate) fn continuation(&self) -> Option<NonNull<C>> {
         // ORD: Acquire pairs with the Release of `attach`.
@@ -335,7 +451,7 @@ impl<C> State<C> {
         // ORD: Acquire: what is there is visible.
         let word = self.word().load(Ordering::Acquire);
         let tag = match word & TAG {
-            _ if word == BUSY => return false,
+            _ if word == BUSY || word == NEVER => return false,
             EMPTY | DROPPED | KILLED if interrupt_node_of::<C>(word).is_none() => word & TAG,
             CONT => CONT_EARS,
             WAIT => WAIT_INTERRUPTS,
@@ -347,251 +463,5 @@ impl<C> State<C> {
         // ORD: Release pairs with the Acquire of whoever finds the interrupt node.
         let after = word_of(interrupt_node, tag);
         self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    // --- the consumer's ---
-
-    /// The outcome, once there is one. After `Some` the slot is the consumer's (F1).
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
-        // ORD: Acquire pairs with the Release in `complete`.
-        Self::read(self.word().load(Ordering::Acquire))
-    }
-
-    fn read(word: usize) -> Option<Outcome> {
-        match word {
-            OK => Some(Outcome::Ok),
-            ERR => Some(Outcome::Err),
-            GONE => Some(Outcome::Killed),
-            _ => (word & TAG == KILLED).then_some(Outcome::Killed),
-        }
-    }
-
-    /// Asks to have `who` told; an interrupt node that is there is pointed to it by `behind`. Gives the outcome
-    /// instead if there is one.
-    #[inline]
-    pub(crate) fn attach(
-        &self,
-        who: NonNull<C>,
-        how: Attach,
-        behind: impl Fn(NonNull<C>),
-    ) -> Result<(), Outcome> {
-        let tag = if how == Attach::Continuation { CONT } else { WAIT };
-        let after = word_of(who, tag);
-        // ORD: Release pairs with the Acquire in `complete`; Acquire on failure with its Release.
-        match self.word().compare_exchange(EMPTY, after, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => Ok(()),
-            Err(word) => self.attach_slowly(word, who, how, behind),
-        }
-    }
-
-    #[cold]
-    fn attach_slowly(
-        &self,
-        mut word: usize,
-        who: NonNull<C>,
-        how: Attach,
-        behind: impl Fn(NonNull<C>),
-    ) -> Result<(), Outcome> {
-        let mut backoff = Backoff::new();
-        loop {
-            if let Some(outcome) = Self::read(word) {
-                return Err(outcome);
-            }
-            let after = if word == BUSY {
-                backoff.spin();
-                // ORD: as below.
-                word = self.word().load(Ordering::Acquire);
-                continue;
-            } else {
-                assert!(word & TAG == EMPTY, "a future has one consumer");
-                match (payload(word), how) {
-                    (None, Attach::Continuation) => word_of(who, CONT),
-                    (None, Attach::Waiter) => word_of(who, WAIT),
-                    (Some(interrupt_node), how) => {
-                        if !self.hold(word) {
-                            // ORD: as below.
-                            word = self.word().load(Ordering::Acquire);
-                            continue;
-                        }
-                        behind(interrupt_node);
-                        let tag =
-                            if how == Attach::Continuation { CONT_EARS } else { WAIT_INTERRUPTS };
-                        // ORD: as in `leave`.
-                        self.word().store(word_of(interrupt_node, tag), Ordering::Release);
-                        return Ok(());
-                    }
-                }
-            };
-            // ORD: as in `attach`.
-            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Ok(()),
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// Takes the word away, for the consumer to look at the interrupt node, which the producer may free (F4) as soon as it
-    /// can complete (F3). To be stored again, soon. False: it has changed.
-    fn hold(&self, word: usize) -> bool {
-        // ORD: Acquire: the interrupt node is visible.
-        self.word().compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who
-    /// is behind an interrupt node.
-    pub(crate) fn detach(
-        &self,
-        behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
-    ) -> Option<NonNull<C>> {
-        let mut backoff = Backoff::new();
-        loop {
-            // ORD: nothing is handed over; on failure `outcome` is asked again.
-            let word = self.word().load(Ordering::Relaxed);
-            match word & TAG {
-                _ if word == BUSY => backoff.spin(),
-                WAIT => {
-                    // ORD: as above.
-                    let after = self.word().compare_exchange(
-                        word,
-                        EMPTY,
-                        Ordering::AcqRel,
-                        Ordering::Relaxed,
-                    );
-                    if after.is_ok() {
-                        return payload(word);
-                    }
-                }
-                WAIT_INTERRUPTS => {
-                    if self.hold(word) {
-                        let waiter = payload(word).and_then(&behind);
-                        // ORD: as in `leave`.
-                        self.word().store(word & !TAG, Ordering::Release);
-                        return waiter;
-                    }
-                }
-                _ => return None,
-            }
-        }
-    }
-
-    /// Whether somebody may want to know that the consumer goes: see `interrupt_node`.
-    #[inline]
-    pub(crate) fn is_heard(&self) -> bool {
-        // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
-        let word = self.word().load(Ordering::Relaxed);
-        word & TAG == EMPTY && word & !TAG != 0
-    }
-
-    /// The consumer goes away; nobody waits.
-    pub(crate) fn abandon(&self) -> Abandoned {
-        let mut backoff = Backoff::new();
-        // ORD: Acquire pairs with the Release in `complete`.
-        let mut word = self.word().load(Ordering::Acquire);
-        loop {
-            let after = match word & TAG {
-                _ if word == BUSY => {
-                    backoff.spin();
-                    word = self.word().load(Ordering::Acquire);
-                    continue;
-                }
-                EMPTY => word | DROPPED,
-                KILLED if word == KILLED => UNWANTED,
-                KILLED => (word & !TAG) | DROPPED,
-                _ => {
-                    return Abandoned::Done(Self::read(word).expect("a future has one consumer"));
-                }
-            };
-            // ORD: Release, so that what the consumer did is before the producer frees; Acquire on
-            // failure as above.
-            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Abandoned::Left,
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// The consumer kills the future; the interrupt node stays for the producer.
-    pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
-        let mut backoff = Backoff::new();
-        loop {
-            // ORD: nothing is looked at before the word is taken or changed.
-            let word = self.word().load(Ordering::Relaxed);
-            let after = match word & TAG {
-                _ if word == BUSY => {
-                    backoff.spin();
-                    continue;
-                }
-                EMPTY => word | KILLED,
-                WAIT => KILLED,
-                WAIT_INTERRUPTS if self.hold(word) => {
-                    let waiter = payload(word).and_then(&next_of);
-                    // ORD: as in `leave`.
-                    self.word().store((word & !TAG) | KILLED, Ordering::Release);
-                    return Kill::Done(waiter);
-                }
-                WAIT_INTERRUPTS => continue,
-                _ => return Kill::TooLate,
-            };
-            // ORD: Release for the producer, who frees if the consumer has gone; Acquire: the waiter is visible.
-            if self
-                .word()
-                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                return Kill::Done(if word & TAG == WAIT { payload(word) } else { None });
-            }
-        }
-    }
-
-    /// Holds the producer up, so that what is upstream stays (F3). None: it is done. To be followed by
-    /// `leave`, soon, and without running anybody's code between.
-    pub(crate) fn visit(&self) -> Option<Visit> {
-        let mut backoff = Backoff::new();
-        loop {
-            // ORD: Acquire: what was put upstream is visible.
-            let word = self.word().load(Ordering::Acquire);
-            match word & TAG {
-                _ if word == BUSY => backoff.spin(),
-                EMPTY | WAIT | WAIT_INTERRUPTS => {
-                    if self
-                        .word()
-                        .compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed)
-                        .is_ok()
-                    {
-                        return Some(Visit(word));
-                    }
-                }
-                _ => return None,
-            }
-        }
-    }
-
-    /// Ends a visit.
-    pub(crate) fn leave(&self, visit: Visit) {
-        // ORD: Release pairs with the Acquire in `complete`: what the visitor did upstream is done
-        // before any of it is freed (F3).
-        self.word().store(visit.0, Ordering::Release);
-    }
-}
-
-impl Visit {
-    /// The interrupt node of the visited node itself.
-    pub(crate) fn interrupt_node<C>(&self) -> Option<NonNull<C>> {
-        matches!(self.0 & TAG, EMPTY | WAIT_INTERRUPTS).then(|| payload(self.0)).flatten()
-    }
-
-    /// Gives the visited node an interrupt node, which it has not; `between` sets its `next`.
-    pub(crate) fn put_interrupt_node<C>(
-        &mut self,
-        interrupt_node: NonNull<C>,
-        between: impl FnOnce(NonNull<C>),
-    ) {
-        match payload(self.0) {
-            Some(waiter) => {
-                between(waiter);
-                self.0 = word_of(interrupt_node, WAIT_INTERRUPTS);
-            }
-            None => self.0 = word_of(interrupt_node, EMPTY),
-        }
     }
 }

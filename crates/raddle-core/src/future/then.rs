@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::node::{self, Body, Head, NodeRef, VTable};
-use crate::future::state::{Attach, Outcome, State};
+use crate::future::state::{Attach, Refused, State};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
 use crate::memory;
@@ -52,7 +52,9 @@ impl<T: Send + 'static> Future<T> {
         }
         match self.now() {
             Now::Done(result) => Future::from(call(op, result)),
-            Now::Pending(_) | Now::Never => Future(Repr::Never),
+            // It had been polled.
+            Now::Pending(pending) => Future::from_pending(pending).then(op),
+            Now::Never => Future::never(),
         }
     }
 }
@@ -70,24 +72,30 @@ impl<T: Send + 'static> Pending<T> {
         match pending.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
             Ok(()) => unsafe { Future::pending(NodeRef::headed(step.cast()), cell) },
-            Err(result) => {
+            Err(now) => {
                 // SAFETY: it is not attached, so it is this thread's alone.
                 let op = unsafe { MapNode::dismantle(step) }.0;
                 // SAFETY: as above.
                 unsafe { memory::free(step) };
-                Future::from(call(op, result))
+                match now {
+                    Some(result) => Future::from(call(op, result)),
+                    None => Future::never(),
+                }
             }
         }
     }
 
-    /// Leaves the consumer's place to a continuation, or gives the result.
+    /// Leaves the consumer's place to a continuation, or gives the result; none if it will never be done.
     #[inline]
-    pub(crate) fn attach(self, continuation: NonNull<Head>) -> Result<(), Result<T, Failure>> {
+    pub(crate) fn attach(
+        self,
+        continuation: NonNull<Head>,
+    ) -> Result<(), Option<Result<T, Failure>>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: this is the consumer.
         match unsafe { attach(this.node(), continuation, Attach::Continuation) } {
             Ok(()) => Ok(()),
-            Err(outcome) => Err(ManuallyDrop::into_inner(this).take_done(outcome)),
+            Err(refused) => Err(ManuallyDrop::into_inner(this).refused(refused)),
         }
     }
 }
@@ -98,7 +106,7 @@ impl<T: Send + 'static> Pending<T> {
 ///
 /// By its consumer.
 #[inline]
-pub(crate) unsafe fn attach(to: NodeRef, who: NonNull<Head>, how: Attach) -> Result<(), Outcome> {
+pub(crate) unsafe fn attach(to: NodeRef, who: NonNull<Head>, how: Attach) -> Result<(), Refused> {
     // SAFETY: the consumer keeps it alive.
     let state = unsafe { to.state() };
     // SAFETY: E1: by who attaches.
@@ -113,6 +121,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
         step: Self::step,
+        forsaken: Self::forsaken,
         wake: node::never,
         visit: None,
         adapts: O::ADAPTS,
@@ -168,5 +177,16 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         };
         // SAFETY: this is the producer, the closure is gone.
         unsafe { walk.conclude(NodeRef::headed(node), result) }
+    }
+
+    unsafe fn forsaken(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: told once, of a node whose slot is empty.
+        unsafe { walk.pass::<T>() };
+        // SAFETY: told once.
+        let (op, context) = unsafe { Self::dismantle(node.cast()) };
+        discard(op);
+        discard(context);
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { walk.leave::<O::Out>(NodeRef::headed(node)) }
     }
 }

@@ -3,7 +3,7 @@
 //! Nodes point downstream only. A handle knows, besides its own node, the nearest node above it
 //! that interrupts go through: its *cell*. That is the root of a promise, a spawned task, or a node
 //! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for. A cell is *masked* if the
-//! future is masked: interrupts end there, other visitors go on.
+//! future is masked: interrupts end there, kills and other visitors go on.
 //!
 //! # Invariants
 //!
@@ -16,8 +16,9 @@
 //! - **V4** Upstream of a [`Shared`](super::Shared), and of an `Upstream` that is marked so, all are marked `SHARED`: a node
 //!   that becomes a future that waits for it is out of everybody's reach, unless there is a shared one downstream.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -52,9 +53,28 @@ pub(crate) struct Visitor {
     /// Where to go on when the locks are released.
     todo: Vec<Arc<dyn Inputs>>,
     /// Places where several ways lead to, and one has led this visitor before.
-    visited: BTreeSet<usize>,
+    visited: HashSet<usize, BuildHasherDefault<ByAddress>>,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
+}
+
+/// Addresses differ in the middle.
+#[derive(Default)]
+struct ByAddress(u64);
+
+impl Hasher for ByAddress {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("addresses only")
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = spread ^ (spread >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Why.
@@ -86,32 +106,38 @@ pub(crate) struct Found {
 impl Found {
     // Handlers first: who drives an async future says how it ends, before its polls are told.
 
-    /// Runs handlers, and keeps tasks from starting: now, or soon if this is deep.
-    pub(crate) fn interrupt(self, signal: &Interrupt) {
-        if !self.hearings.is_empty() || !self.tasks.is_empty() {
-            walk::interrupt(self, signal);
-        }
+    /// Runs handlers, and keeps tasks from starting, or kills them: now, or soon if this is deep.
+    /// True: it is a kill, and something runs, as far as that is known by now.
+    pub(crate) fn interrupt(self, signal: &Interrupt) -> bool {
+        (!self.hearings.is_empty() || !self.tasks.is_empty()) && walk::interrupt(self, signal)
     }
 
     /// As `interrupt`, now.
-    pub(crate) fn interrupt_now(self, signal: &Interrupt) {
-        run_handlers(self.hearings);
-        self.tasks.iter().for_each(|task| task.interrupt(signal));
+    pub(crate) fn interrupt_now(self, signal: &Interrupt) -> bool {
+        let mut running = run_handlers(self.hearings);
+        for task in &self.tasks {
+            match signal.is_kill() {
+                true => running |= task.kill() == Killed::WhileRunning,
+                false => task.interrupt(signal),
+            }
+        }
+        running
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
         let Found { hearings, tasks, .. } = self;
-        Found { hearings, ..Found::default() }.interrupt(&Interrupt::killed());
+        let running = Found { hearings, ..Found::default() }.interrupt(&Interrupt::killed());
         let killed = tasks.iter().map(Pinned::kill);
-        killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0
+        killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0 || running
     }
 }
 
-fn run_handlers(hearings: Vec<SeamArc<Interrupts>>) {
-    hearings.iter().for_each(|interrupts| interrupts.run());
+fn run_handlers(hearings: Vec<SeamArc<Interrupts>>) -> bool {
+    let running = hearings.iter().filter(|interrupts| interrupts.run()).count() > 0;
     // The promise of one may be completed by now, and what its handler holds is the user's.
     hearings.into_iter().for_each(discard);
+    running
 }
 
 impl fmt::Debug for Visitor {
@@ -126,7 +152,7 @@ impl Visitor {
             purpose,
             found: Found::default(),
             todo: Vec::new(),
-            visited: BTreeSet::new(),
+            visited: HashSet::default(),
             replaced: Vec::new(),
         }
     }
@@ -180,6 +206,24 @@ impl Visitor {
         matches!(self.purpose, Purpose::Gather)
     }
 
+    /// The signal that this brings, if it brings one.
+    pub(crate) fn signal(&self) -> Option<&Interrupt> {
+        match &self.purpose {
+            Purpose::Interrupt(signal) => Some(signal),
+            Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
+        }
+    }
+
+    /// Drops a signal when nothing is locked (V3).
+    pub(crate) fn let_go(&mut self, signal: Option<Interrupt>) {
+        self.replaced.extend(signal);
+    }
+
+    /// Whether this ends at a mask: interrupts do, kills and all others do not.
+    pub(crate) fn is_masked_out(&self) -> bool {
+        matches!(&self.purpose, Purpose::Interrupt(signal) if !signal.is_kill())
+    }
+
     /// A task is upstream.
     pub(crate) fn found_task(&mut self, pinned: Pinned) {
         self.found.tasks.push(pinned);
@@ -210,7 +254,7 @@ impl Visitor {
         let mut at = cell;
         let mut lock: Option<Locked> = None;
         loop {
-            if at.is_masked() && matches!(self.purpose, Purpose::Interrupt(_)) {
+            if at.is_masked() && self.is_masked_out() {
                 return;
             }
             at = at.node();
@@ -424,7 +468,11 @@ impl Locked {
         Some(copy)
     }
 
+    /// Keeps the signal, unless a kill is kept; gives back what is not kept.
     pub(crate) fn remember(&mut self, signal: Interrupt) -> Option<Interrupt> {
+        if self.signal().is_some_and(|before| before.is_kill()) {
+            return Some(signal);
+        }
         let flags = self.word().load(Ordering::Relaxed) & FLAGS;
         let new = signal.into_raw().expose_provenance();
         // ORD: under the lock. A swap, because who waits for the lock writes as well.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
-use crate::future::state::{Attach, State};
+use crate::future::state::{Attach, Refused, State};
 use crate::future::then::attach;
 use crate::future::walk;
 use crate::latch::Latch;
@@ -22,7 +22,8 @@ impl Waiting {
     const VTABLE: &'static VTable = &VTable {
         slot: 0,
         free: |_| unreachable!("lives on a stack"),
-        step: |node, _| node::never(node),
+        step: node::never_in_walk,
+        forsaken: node::never_in_walk,
         wake: |node| {
             // SAFETY: told by the producer, once, while the thread waits for the latch (F2).
             let latch = unsafe { &raw const (*node.cast::<Waiting>().as_ptr()).latch };
@@ -37,7 +38,7 @@ impl Waiting {
     };
 }
 
-/// Blocks until the node is done, or the time has come.
+/// Blocks until the node is done, or the time has come, or for a little while if somebody else waits for it.
 ///
 /// # Safety
 ///
@@ -50,8 +51,10 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
     // Of the whole of it, not of the head alone.
     let me: NonNull<Head> = NonNull::from(&waiting).cast();
     // SAFETY: contract.
-    if unsafe { attach(node, me, Attach::Waiter) }.is_err() {
-        return;
+    match unsafe { attach(node, me, Attach::Waiter) } {
+        Ok(()) => {}
+        Err(Refused::Taken) => return idle(LOOK),
+        Err(Refused::Done(_) | Refused::Never) => return,
     }
     // SAFETY: the consumer keeps the node alive.
     let state = unsafe { node.state() };
@@ -61,6 +64,9 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
     }
     let _ = &waiting.head;
 }
+
+/// How long whoever cannot be told waits before it looks again.
+pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// Blocks for good.
 pub(super) fn forever() -> ! {

@@ -13,6 +13,9 @@
 //! another thread ([`flush`]). A job that runs on top of a wait is not part of what waits beneath: it has a depth of its
 //! own ([`fresh`]).
 //!
+//! A node that is *forsaken*, as it has become a future that is never done, leads on downstream in the same way: what is
+//! attached there drops its closure, and forsakes its own.
+//!
 //! # Invariants
 //!
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
@@ -101,6 +104,45 @@ impl Walk {
         Some(next.node)
     }
 
+    /// Leaves a node for good, and so on downstream.
+    ///
+    /// # Safety
+    ///
+    /// As [`node::forsake`].
+    #[cold]
+    pub(crate) unsafe fn forsake<T>(&mut self, node: NodeRef) {
+        // SAFETY: contract.
+        let mut next = unsafe { self.leave::<T>(node) };
+        while let Some(node) = next {
+            // SAFETY: F2: attached nodes are alive until they are told.
+            let head = unsafe { node.as_ref() };
+            // SAFETY: told once, by who forsakes what it is attached to.
+            next = unsafe { (head.table().forsaken)(node, self) };
+        }
+    }
+
+    /// Leaves one node for good, and goes there if somebody is attached.
+    ///
+    /// # Safety
+    ///
+    /// As [`node::forsake`].
+    pub(crate) unsafe fn leave<T>(&mut self, node: NodeRef) -> Option<NonNull<Head>> {
+        // SAFETY: contract.
+        let next = unsafe { node::forsake::<T>(node) }?;
+        self.from = node;
+        Some(next)
+    }
+
+    /// Frees the node where the walk is, whose slot is empty; as [`take`](Walk::take), for one that will never be done.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub(crate) unsafe fn pass<T>(&mut self) {
+        // SAFETY: contract: the continuation is in the consumer's place.
+        unsafe { self.from.consumed::<T>(self) };
+    }
+
     /// Frees a node when the walk is over.
     #[inline]
     pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
@@ -154,7 +196,7 @@ impl Deferred {
             Deferred::Told(watch, index) => watch.told(index),
             Deferred::Interrupt(both) => {
                 let (found, signal) = *both;
-                found.interrupt_now(&signal);
+                let _ = found.interrupt_now(&signal);
             }
             Deferred::LetGo(interrupts) => discard(interrupts),
         }
@@ -353,6 +395,23 @@ pub(crate) fn start(next: Option<Next>) {
     }
 }
 
+/// Leaves a node for good, on behalf of its producer, and so on downstream.
+///
+/// # Safety
+///
+/// As [`node::forsake`].
+pub(crate) unsafe fn forsake<T>(node: NodeRef) {
+    // What is dropped on the way may complete promises.
+    let later: unsafe fn(NodeRef) = |node| {
+        let mut walk = Walk { from: node, outcome: Outcome::Killed, garbage: Garbage::default() };
+        // SAFETY: contract.
+        unsafe { walk.forsake::<T>(node) };
+        walk.garbage.clear();
+    };
+    // SAFETY: contract: once, whenever.
+    unsafe { drop_node(node, later) };
+}
+
 /// Runs continuations from `next` on, when this thread is less deep.
 pub(crate) fn defer_walk(next: Next) {
     defer(Deferred::Walk(next));
@@ -384,9 +443,12 @@ pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
 }
 
 /// Interrupts what was found upstream: now, or soon if this is deep.
-pub(crate) fn interrupt(found: Found, signal: &Interrupt) {
-    let later = |found| defer(Deferred::Interrupt(Box::new((found, signal.clone()))));
-    nested(found, |found| found.interrupt_now(signal), later);
+pub(crate) fn interrupt(found: Found, signal: &Interrupt) -> bool {
+    let later = |found| {
+        defer(Deferred::Interrupt(Box::new((found, signal.clone()))));
+        false
+    };
+    nested(found, |found| found.interrupt_now(signal), later)
 }
 
 /// Drops what belonged to a promise: now, or soon if this is deep, because its handler may own the next one.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
 use crate::future::node::{self, Head, NodeRef, VTable};
-use crate::future::state::{Attach, State};
+use crate::future::state::{Attach, Refused, State};
 use crate::future::then::attach;
 use crate::future::walk;
 use crate::memory;
@@ -34,7 +34,8 @@ impl Part {
     const VTABLE: &'static VTable = &VTable {
         slot: offset_of!(Part, index),
         free: |_| unreachable!("is freed by whoever tells or detaches it"),
-        step: |node, _| node::never(node),
+        step: node::never_in_walk,
+        forsaken: node::never_in_walk,
         wake: |node| {
             // A combination may be what the next one watches.
             // SAFETY: F2: told once, by whoever found it.
@@ -88,10 +89,13 @@ impl<T> Watched<T> {
         // SAFETY: this is the consumer.
         match unsafe { attach(future.node(), part, Attach::Waiter) } {
             Ok(()) => Ok(Watched(future)),
-            Err(outcome) => {
+            Err(refused) => {
                 // SAFETY: it was not attached.
                 drop(unsafe { Part::dismantle(part) });
-                Err(future.take_done(outcome))
+                match refused {
+                    Refused::Done(outcome) => Err(future.take_done(outcome)),
+                    Refused::Never | Refused::Taken => unreachable!("this is the only one"),
+                }
             }
         }
     }

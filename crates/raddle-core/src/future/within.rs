@@ -10,9 +10,9 @@ use crate::future::delay;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::Interrupts;
+use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
-use crate::future::upstream::{Inputs, Purpose, Visitor};
+use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
 use crate::timer::Timeout;
 
@@ -154,7 +154,7 @@ impl<T: Send + 'static> Future<T> {
     }
 
     /// The same future, except that an interrupt makes it fail at once and goes no further: what produces
-    /// the value is let go.
+    /// the value is let go. Kills go on: see [`kill`](Future::kill).
     ///
     /// ```
     /// use raddle::{FailureKind, Promise};
@@ -173,19 +173,19 @@ impl<T: Send + 'static> Future<T> {
                 let masked = Arc::new(Masked(Arc::clone(within)));
                 let inputs: Weak<dyn Inputs> = Arc::<Masked<T>>::downgrade(&masked);
                 let handler = move |interrupt: Interrupt| masked.0.leave(interrupt.into(), false);
-                Promise::with_hearing(Interrupts::new(Some(Box::new(handler)), Some(inputs)))
+                Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)))
             },
             |_| Ok(None),
         )
     }
 }
 
-/// A within that lets interrupts go no further.
+/// A within that lets interrupts go no further, but kills.
 struct Masked<T>(Arc<Within<T>>);
 
 impl<T: Send + 'static> Inputs for Masked<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        if !matches!(visitor.purpose, Purpose::Interrupt(_)) {
+        if !visitor.is_masked_out() {
             self.0.visit(visitor);
         }
     }

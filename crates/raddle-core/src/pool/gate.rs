@@ -9,7 +9,9 @@
 //! - **G1** `registry` points to the pool while the gate is open; closing waits until no guest is
 //!   inside. So whoever has entered may use the pool until it leaves.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
 
 use raddle_sync::atomic::Ordering;
 use raddle_sync::sync::{Condvar, Mutex};
@@ -27,10 +29,18 @@ use crate::spawn;
 const GUESTS: (usize, usize) = (16, 64);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
     left: Condvar,
+    /// By the generation of their pool, and a number.
+    suspended: Mutex<BTreeMap<(u64, u64), Weak<dyn Suspended>>>,
+}
+
+/// What a pool drives that is now and then neither queued nor running, so that its tasks do not lead there.
+pub(crate) trait Suspended: Send + Sync {
+    /// Ends it with the failure `Killed`, unless it is over. False: it is, or it is queued or running.
+    fn kill(&self) -> bool;
 }
 
 #[derive(Debug, Default)]
@@ -99,6 +109,16 @@ impl GateHandle {
         PoolRef { gate: self.gate, generation: self.generation }
     }
 
+    /// Kills what is suspended, and says how many.
+    pub(crate) fn kill_suspended(&self) -> usize {
+        let all: Vec<Arc<dyn Suspended>> = {
+            let suspended = self.gate.suspended.lock();
+            let ours = suspended.range((self.generation, 0)..=(self.generation, u64::MAX));
+            ours.filter_map(|(_, one)| one.upgrade()).collect()
+        };
+        all.into_iter().filter(|one| one.kill()).count()
+    }
+
     /// Lets no more guests in, and waits for those inside.
     pub(crate) fn close(&self) {
         let mut state = self.gate.state.lock();
@@ -107,6 +127,12 @@ impl GateHandle {
         while state.inside > 0 {
             state = self.gate.left.wait(state);
         }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").finish_non_exhaustive()
     }
 }
 
@@ -177,6 +203,20 @@ impl PoolRef {
         queue(stay.registry, task);
         drop(stay);
         Ok(future)
+    }
+
+    /// Has the pool kill this when its futures are killed, or it goes. Gives a number to end that with.
+    pub(crate) fn enlist(self, one: Weak<dyn Suspended>) -> u64 {
+        let mut suspended = self.gate.suspended.lock();
+        let last = suspended.last_key_value().map_or(0, |(&(_, number), _)| number);
+        suspended.insert((self.generation, last + 1), one);
+        last + 1
+    }
+
+    /// Ends what `enlist` began.
+    pub(crate) fn discharge(self, number: u64) {
+        let gone = self.gate.suspended.lock().remove(&(self.generation, number));
+        drop(gone);
     }
 
     /// Keeps the pool from going meanwhile. None: it has gone.

@@ -33,7 +33,7 @@ pub(crate) fn kill_all(registry: &Registry) -> usize {
     }
     // Void by now, and let go of by whoever finds them.
     registry.inject_again(mortal);
-    killed.len()
+    killed.len() + registry.gate.kill_suspended()
 }
 
 fn kill_of(task: &Task) -> Option<unsafe fn(Task) -> bool> {

@@ -53,7 +53,7 @@ pub(crate) use self::block::init as init_blocking;
 pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
-pub(crate) use self::gate::PoolRef;
+pub(crate) use self::gate::{PoolRef, Suspended};
 pub(crate) use self::registry::Registry;
 pub use self::stats::PoolStats;
 use self::wait::Goal;
@@ -270,6 +270,12 @@ impl Drop for Pool {
 
 /// Finishes what was spawned, and ends the threads.
 fn end(registry: &Registry) {
+    finish(registry);
+    // Async futures that wait for something else than the pool: nobody will poll them.
+    registry.gate.kill_suspended();
+}
+
+fn finish(registry: &Registry) {
     registry.gate.close();
     registry.terminate();
     // What no thread was there to run: the system may have refused the last one.

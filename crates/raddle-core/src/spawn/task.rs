@@ -137,7 +137,8 @@ where
     const NODE: &'static VTable = &VTable {
         slot: offset_of!(Self, body),
         free: Self::free,
-        step: |node, _| node::never(node),
+        step: node::never_in_walk,
+        forsaken: node::never_in_walk,
         wake: node::never,
         visit: Some(Self::visit),
         adapts: false,

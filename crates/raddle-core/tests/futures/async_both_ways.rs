@@ -71,37 +71,71 @@ fn failures_are_awaited_as_results() {
     }
 }
 
-/// `timeout` drops what awaits, which interrupts the source; a masked one is left alone.
+/// `timeout` drops the future, which detaches; it interrupts if it was asked to.
 #[test]
-fn a_timeout_interrupts_the_source() {
+fn a_timeout_detaches_or_interrupts() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let (promise, future) = Promise::<u32>::new();
             let limit = Duration::from_millis(1);
             let next = future.map(|n| n + 1).flat_map(Future::ready);
-            assert!(tokio::time::timeout(limit, next.into_future()).await.is_err());
-            let why = promise.interrupted().expect("it was dropped while it waited");
-            assert_eq!(why.to_string(), "what awaited it was dropped");
+            assert!(tokio::time::timeout(limit, next).await.is_err());
+            assert!(promise.interrupted().is_none());
+            promise.set(1);
 
             let (promise, future) = Promise::<u32>::new();
-            assert!(tokio::time::timeout(limit, future.masked().into_future()).await.is_err());
+            let next = future.map(|n| n + 1).flat_map(Future::ready).cancel_on_drop();
+            assert!(tokio::time::timeout(limit, next).await.is_err());
+            let why = promise.interrupted().expect("it was dropped while it waited");
+            assert_eq!(why.to_string(), "its future was dropped");
+
+            let (promise, future) = Promise::<u32>::new();
+            assert!(tokio::time::timeout(limit, future.masked().cancel_on_drop()).await.is_err());
             assert!(promise.interrupted().is_none());
         });
     }
 }
 
 #[test]
-fn an_awaiting_future_that_is_done_or_was_never_polled_interrupts_nobody() {
-    let (promise, future) = Promise::<u32>::new();
-    drop(future.into_future());
+fn a_future_that_was_polled_is_one_like_any_other() {
+    let mut context = Context::from_waker(Waker::noop());
+    let polled = || {
+        let (promise, mut future) = Promise::<u32>::new();
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pin!(&mut future).poll(&mut context).is_pending());
+        assert!(pin!(&mut future).poll(&mut context).is_pending());
+        (promise, future)
+    };
+    let (promise, future) = polled();
+    let next = future.map(|n| n + 1);
+    promise.set(1);
+    assert_eq!(next.wait().unwrap(), 2);
+    let (promise, future) = polled();
+    future.interrupt("stop");
+    assert!(promise.interrupted().is_some() && !future.is_done());
+    promise.set(1);
+    assert!(future.is_done());
+    assert_eq!(future.flat_map(Future::ready).wait().unwrap(), 1);
+    let (promise, future) = polled();
+    assert_eq!(future.kill(), Killed::BeforeStart);
+    assert_eq!(kind(future.wait()), FailureKind::Killed);
+    drop(promise);
+    let (promise, future) = polled();
+    let waits = std::thread::spawn(move || {
+        future.wait_ref();
+        future.wait()
+    });
+    promise.set(3);
+    assert_eq!(waits.join().unwrap().unwrap(), 3);
+    let (promise, future) = polled();
+    drop(future);
     assert!(promise.interrupted().is_none());
     let (promise, future) = Promise::<u32>::new();
     let heard = Arc::new(AtomicBool::new(false));
     let hears = heard.clone();
     let (source, inner) = Promise::with_interrupt(move |_| hears.store(true, Ordering::SeqCst));
     promise.link(inner);
-    let mut awaiting = future.into_future();
-    let mut context = Context::from_waker(Waker::noop());
+    let mut awaiting = future.cancel_on_drop();
     assert!(pin!(&mut awaiting).poll(&mut context).is_pending());
     source.set(1);
     drop(awaiting);
@@ -246,6 +280,30 @@ fn a_kill_drops_the_async_future() {
     dropped.recv().unwrap();
     assert_eq!(kind(future.wait()), FailureKind::Killed);
     assert!(send.send(1).is_err());
+}
+
+/// Suspended, it is in no queue: `kill_all` and the end of its pool find it all the same.
+#[test]
+fn suspended_futures_end_with_their_pool() {
+    let pool = Pool::new(1).unwrap();
+    let mut senders = Vec::new();
+    let mut suspended = || {
+        let (future, sender, dropped) = hangs(&pool);
+        senders.push((sender, dropped));
+        future
+    };
+    let (one, two) = (suspended(), suspended().map(|n| n + 1));
+    // Two, and polls that are just over.
+    assert!((2..=4).contains(&pool.kill_all()));
+    assert_eq!(kind(one.wait()), FailureKind::Killed);
+    assert_eq!(kind(two.wait()), FailureKind::Killed);
+    let three = suspended();
+    assert!(!three.is_done());
+    drop(pool);
+    assert_eq!(kind(three.wait()), FailureKind::Killed);
+    for (_, dropped) in &senders {
+        dropped.recv().unwrap();
+    }
 }
 
 #[test]

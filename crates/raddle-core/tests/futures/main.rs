@@ -5,9 +5,11 @@
 
 mod async_both_ways;
 mod chains;
+mod conventions;
 mod drops;
 mod graph;
 mod interrupts;
+mod kills;
 mod memory;
 mod panics;
 mod races;

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use raddle_core::{FailureKind, Future, Pool, Promise, Shared, collect, spawn};
+use raddle_core::{FailureKind, Future, Killed, Pool, Promise, Shared, collect, spawn};
 
 use crate::support::{in_time, kind};
 
@@ -149,8 +149,7 @@ fn a_memoised_recursion() {
         for wait in [true, false] {
             let (promise, source) = Promise::new();
             let top = fibonacci(1_000, source);
-            let future = top.future();
-            assert!(future.map(|n| n).wait_timeout(Duration::ZERO).is_err());
+            assert!(top.future().wait_timeout(Duration::ZERO).is_err());
             let future = top.future();
             future.interrupt("stop");
             assert_eq!(promise.interrupted().unwrap().to_string(), "stop");
@@ -264,4 +263,138 @@ fn futures_that_become_shared_ones_that_do_not_wait_for_them() {
     assert!(!seen.load(Ordering::SeqCst));
     promise.set(1);
     assert_eq!(last.wait().unwrap(), 21);
+}
+
+// --- interest ---
+
+fn stop(future: &Future<u32>, how: &str) {
+    match how {
+        "interrupt" => future.interrupt("stop"),
+        _ => assert_eq!(future.kill(), Killed::BeforeStart),
+    }
+}
+
+/// Whoever leaves, by an interrupt, a kill or a drop, stops nobody else; the last to leave stops the source.
+#[test]
+fn a_consumer_that_leaves_stops_nobody_else() {
+    for how in ["interrupt", "kill"] {
+        let (promise, source) = Promise::<u32>::new();
+        let shared = source.shared();
+        let (one, two, three) = (shared.future(), shared.future(), shared.future());
+        stop(&one, how);
+        one.interrupt("again");
+        assert!(promise.interrupted().is_none(), "{how}");
+        drop(two);
+        assert!(promise.interrupted().is_none(), "{how}");
+        promise.set(1);
+        assert_eq!(three.wait().unwrap(), 1, "{how}");
+
+        let (promise, source) = Promise::<u32>::new();
+        let shared = source.shared();
+        let (one, two) = (shared.future(), shared.map(|n| n).masked());
+        stop(&one, how);
+        stop(&two, "interrupt");
+        assert!(promise.interrupted().is_none(), "{how}: the other is masked");
+        stop(&two, "kill");
+        assert!(promise.interrupted().is_some(), "{how}");
+
+        let (promise, source) = Promise::<u32>::new();
+        let shared = source.shared();
+        let (one, two) = (shared.future(), shared.future());
+        stop(&one, how);
+        drop(two);
+        assert!(promise.interrupted().is_some(), "{how}: who is left does not want it");
+
+        let (promise, source) = Promise::<u32>::new();
+        let shared = source.shared();
+        let (one, two) = (shared.future(), shared.future());
+        stop(&one, how);
+        drop(one);
+        assert!(promise.interrupted().is_none(), "{how}: it has gone, the other has not");
+        let (one, late) = (shared.future(), shared.future());
+        stop(&one, how);
+        stop(&two, how);
+        assert!(promise.interrupted().is_none(), "{how}: one has come since");
+        stop(&late, how);
+        assert!(promise.interrupted().is_some(), "{how}");
+    }
+}
+
+/// Each layer needs the one beneath twice: all of them, or none.
+#[test]
+fn layers_of_shared_futures_are_interrupted_from_above() {
+    for how in ["interrupt", "kill"] {
+        let (promise, source) = Promise::<u32>::new();
+        let mut last = source.shared();
+        let mut middle = None;
+        for layer in 0..40 {
+            last = last.zip_with(&last).shared();
+            if layer == 20 {
+                middle = Some(last.future());
+            }
+        }
+        let top = last.future();
+        drop(last);
+        stop(&top, how);
+        assert!(promise.interrupted().is_none(), "{how}");
+        drop(middle);
+        assert!(promise.interrupted().is_some(), "{how}");
+    }
+}
+
+/// Ten thousand nodes, each the sum of the two before.
+#[test]
+fn large_graphs_of_shared_futures_in_no_time() {
+    const NODES: usize = 10_000;
+    let graph = |source: Future<u32>| {
+        let first = source.shared();
+        let (mut before, mut last) = (first.clone(), first);
+        for _ in 0..NODES {
+            let next = before.future().zip_with(last.future(), u32::wrapping_add).shared();
+            before = std::mem::replace(&mut last, next);
+        }
+        last
+    };
+    let quickly = |what: &str, f: &mut dyn FnMut()| {
+        let start = Instant::now();
+        f();
+        let took = start.elapsed();
+        eprintln!("{what}: {took:?}");
+        // Some ms, optimised and alone; a visit of every path would take longer than there is time.
+        assert!(took < Duration::from_secs(5), "{what}: {took:?}");
+    };
+    in_time("large graphs", move || {
+        let (promise, source) = Promise::new();
+        let top = graph(source);
+        quickly("wait", &mut || assert!(top.future().wait_timeout(Duration::ZERO).is_err()));
+        quickly("interrupt", &mut || top.future().interrupt("stop"));
+        assert!(promise.interrupted().is_some());
+        let (promise, source) = Promise::<u32>::new();
+        let top = graph(source);
+        quickly("kill", &mut || assert_eq!(top.future().kill(), Killed::BeforeStart));
+        assert!(promise.interrupted().is_some());
+        let (promise, source) = Promise::new();
+        let mut top = Some(graph(source));
+        quickly("drop", &mut || drop(top.take()));
+        drop(promise);
+        let pool = Pool::new(1).unwrap();
+        let result = pool.run(|_| {
+            let top = graph(spawn(|| 1));
+            let mut result = 0;
+            quickly("run and wait", &mut || result = top.future().wait().unwrap());
+            result
+        });
+        assert_ne!(result, 0);
+    });
+}
+
+/// It goes on for ever, also when all handles have gone.
+#[test]
+fn a_shared_future_that_is_never_done() {
+    let consumer = Future::<u32>::never().shared().future();
+    assert!(!consumer.is_done());
+    let (promise, future) = Promise::<()>::new();
+    let consumer = future.flat_map(|()| Future::<u32>::never()).shared().future();
+    promise.set(());
+    assert!(consumer.wait_timeout(Duration::ZERO).is_err());
 }

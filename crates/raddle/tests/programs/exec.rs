@@ -49,8 +49,11 @@ impl Drop for Slot {
     }
 }
 
-/// Interrupts a consumer when it is dropped.
-pub(crate) struct Trigger(Future<u64>);
+/// Interrupts a future when it is dropped, and so its promise, which is kept.
+pub(crate) struct Trigger(
+    Future<u64>,
+    #[expect(dead_code, reason = "its handler does it")] Promise<u64>,
+);
 
 impl Drop for Trigger {
     fn drop(&mut self) {
@@ -432,18 +435,19 @@ fn promise_of(kind: PromiseKind) -> (Settler, Future<u64>) {
     }
     let place: Arc<Mutex<Option<Promise<u64>>>> = Arc::default();
     let handlers = place.clone();
-    let (promise, future) = Promise::with_interrupt(move |why| {
+    let fail = move |why: raddle::Interrupt| {
         let promise = handlers.lock().unwrap().take();
         if let Some(promise) = promise {
             promise.fail(why);
         }
-    });
+    };
+    let (promise, future) = Promise::with_interrupt(fail.clone());
     *place.lock().unwrap() = Some(promise);
     if kind == PromiseKind::Handled {
         return (Settler::Handled(Slot(place)), future);
     }
-    let shared = future.shared();
-    (Settler::Trigger(Trigger(shared.future())), shared.future())
+    let (trigger, triggered) = Promise::with_interrupt(fail);
+    (Settler::Trigger(Trigger(triggered, trigger)), future)
 }
 
 /// Pending once, and woken at once.

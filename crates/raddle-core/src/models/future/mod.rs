@@ -113,7 +113,7 @@ struct Stage {
 
 impl Stage {
     fn signal(&self, number: u32) -> Failure {
-        Failure::from(Signal(self.census.token(number)))
+        Failure::new(Signal(self.census.token(number)))
     }
 
     fn interrupt(&self, future: &Future<Token>, number: u32) {
@@ -209,7 +209,8 @@ impl Watcher {
     const VTABLE: &'static VTable = &VTable {
         slot: 0,
         free: |_| unreachable!("freed by who tells or detaches it"),
-        step: |node, _| node::never(node),
+        step: node::never_in_walk,
+        forsaken: node::never_in_walk,
         wake: |node| {
             let watcher = node.cast::<Watcher>();
             // SAFETY: told once (F2).

@@ -261,6 +261,10 @@ impl Model {
             Kind::Step { op, source } => match (op.take(), *source) {
                 (None, _) => self.complete(node, outcome),
                 (Some(op), source) if over => {
+                    // A fallback is killed, too.
+                    if let Does::Fallback(inner) = op.does {
+                        self.kill(inner);
+                    }
                     self.discard(&op);
                     // The losers of a race are in its result.
                     self.abandon(source.node);
@@ -340,6 +344,10 @@ impl Model {
             return self.complete(node, outcome);
         }
         if self.nodes[node].taker == Taker::Gone {
+            // What was asked before it went holds.
+            if let Some(signal) = self.nodes[node].signal.clone() {
+                self.interrupt(next, &signal);
+            }
             return self.drop_handle(next);
         }
         match &mut self.nodes[node].kind {
@@ -376,6 +384,9 @@ impl Model {
         {
             return self.abandon(source.node);
         }
+        if let Kind::Share { hub } = self.nodes[node].kind {
+            self.leave_hub(hub, node);
+        }
         let inputs = match &mut self.nodes[node].kind {
             Kind::All { inputs, .. } | Kind::Race { inputs, .. } => std::mem::take(inputs),
             &mut Kind::Share { hub } => match &mut self.nodes[hub].kind {
@@ -389,6 +400,20 @@ impl Model {
             _ => Vec::new(),
         };
         inputs.into_iter().for_each(|input| self.drop_handle(input));
+    }
+
+    /// If those that are left want nothing, a signal that was kept back goes on.
+    fn leave_hub(&mut self, hub: usize, node: usize) {
+        let Kind::Hub { source, consumers } = &self.nodes[hub].kind else { return };
+        let source = *source;
+        let was_one = consumers.contains(&node);
+        let mut others = consumers.iter().filter(|&&consumer| consumer != node);
+        let wanted = others.any(|&consumer| self.nodes[consumer].signal.is_none());
+        if was_one && !wanted && self.nodes[hub].done.is_none() {
+            if let Some(signal) = self.nodes[hub].signal.take() {
+                self.interrupt(source, &signal);
+            }
+        }
     }
 
     /// Whether it was not done.
@@ -412,11 +437,23 @@ impl Model {
 
     fn visit(&mut self, handle: Handle, signal: &str, hearers: &mut BTreeSet<usize>) {
         let node = &mut self.nodes[handle.node];
-        if handle.masked || node.done.is_some() && !node.passing {
+        if handle.masked && signal != KILLED || node.done.is_some() && !node.passing {
             return;
         }
-        node.signal = Some(signal.into());
-        hearers.extend(node.handler);
+        // No other takes the place of a kill.
+        if node.signal.as_deref() != Some(KILLED) {
+            node.signal = Some(signal.into());
+            hearers.extend(node.handler);
+        }
+        if let Kind::Share { hub } = node.kind {
+            // Not as long as another consumer wants it.
+            let Kind::Hub { consumers, .. } = &self.nodes[hub].kind else { return };
+            if consumers.iter().any(|&consumer| self.nodes[consumer].signal.is_none()) {
+                self.nodes[hub].signal = Some(signal.into());
+                return;
+            }
+            self.nodes[hub].signal = None;
+        }
         for upstream in self.upstream(handle.node) {
             self.visit(upstream, signal, hearers);
         }

@@ -1,0 +1,285 @@
+//! What a consumer does with the word of a node: see `state`, where the words and the invariants are.
+
+use std::ptr::NonNull;
+
+use raddle_sync::atomic::Ordering;
+use raddle_sync::spin::Backoff;
+
+use crate::future::state::{
+    Abandoned, Attach, BUSY, CONT, CONT_EARS, DROPPED, EMPTY, ERR, GONE, KILLED, Kill, NEVER, OK,
+    Outcome, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload, word_of,
+};
+
+impl<C> State<C> {
+    /// The outcome, once there is one. After `Some` the slot is the consumer's (F1).
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        // ORD: Acquire pairs with the Release in `complete`.
+        Self::read(self.word().load(Ordering::Acquire))
+    }
+
+    pub(super) fn read(word: usize) -> Option<Outcome> {
+        match word {
+            OK => Some(Outcome::Ok),
+            ERR => Some(Outcome::Err),
+            GONE => Some(Outcome::Killed),
+            _ => (word & TAG == KILLED).then_some(Outcome::Killed),
+        }
+    }
+
+    /// Asks to have `who`, which starts with its state, told; an interrupt node that is there is pointed to it by `behind`.
+    /// Gives the outcome instead if there is one.
+    #[inline]
+    pub(crate) fn attach(
+        &self,
+        who: NonNull<C>,
+        how: Attach,
+        behind: impl Fn(NonNull<C>),
+    ) -> Result<(), Refused> {
+        let tag = if how == Attach::Continuation { CONT } else { WAIT };
+        let after = word_of(who, tag);
+        // ORD: Release pairs with the Acquire in `complete`; Acquire on failure with its Release.
+        match self.word().compare_exchange(EMPTY, after, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => Ok(()),
+            Err(word) => self.attach_slowly(word, who, how, behind),
+        }
+    }
+
+    #[cold]
+    fn attach_slowly(
+        &self,
+        mut word: usize,
+        who: NonNull<C>,
+        how: Attach,
+        behind: impl Fn(NonNull<C>),
+    ) -> Result<(), Refused> {
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(outcome) = Self::read(word) {
+                return Err(Refused::Done(outcome));
+            }
+            let after = if word == NEVER {
+                if how == Attach::Continuation {
+                    return Err(Refused::Never);
+                }
+                // SAFETY: the caller's still; contract.
+                unsafe { Self::mark(who) };
+                word_of(who, WAIT)
+            } else if word == BUSY {
+                backoff.spin();
+                // ORD: as below.
+                word = self.word().load(Ordering::Acquire);
+                continue;
+            } else {
+                if matches!(word & TAG, WAIT | WAIT_INTERRUPTS) && how == Attach::Waiter {
+                    return Err(Refused::Taken);
+                }
+                assert!(word & TAG == EMPTY, "a future has one consumer");
+                match (payload(word), how) {
+                    (None, Attach::Continuation) => word_of(who, CONT),
+                    (None, Attach::Waiter) => word_of(who, WAIT),
+                    (Some(interrupt_node), how) => {
+                        if !self.hold(word) {
+                            // ORD: as below.
+                            word = self.word().load(Ordering::Acquire);
+                            continue;
+                        }
+                        behind(interrupt_node);
+                        let tag =
+                            if how == Attach::Continuation { CONT_EARS } else { WAIT_INTERRUPTS };
+                        // ORD: as in `leave`.
+                        self.word().store(word_of(interrupt_node, tag), Ordering::Release);
+                        return Ok(());
+                    }
+                }
+            };
+            // ORD: as in `attach`.
+            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(()),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the word away, for the consumer to look at the interrupt node, which the producer may free (F4) as soon as it
+    /// can complete (F3). To be stored again, soon. False: it has changed.
+    pub(super) fn hold(&self, word: usize) -> bool {
+        // ORD: Acquire: the interrupt node is visible.
+        self.word().compare_exchange(word, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// A waiter asks no longer, and is given back. None: it was told, or is being told (F2). `behind` says who
+    /// is behind an interrupt node.
+    pub(crate) fn detach(
+        &self,
+        behind: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+    ) -> Option<NonNull<C>> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: nothing is handed over; on failure `outcome` is asked again.
+            let word = self.word().load(Ordering::Relaxed);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                WAIT => {
+                    // ORD: as above.
+                    let after = self.word().compare_exchange(
+                        word,
+                        EMPTY,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    );
+                    if after.is_ok() {
+                        let waiter = payload(word);
+                        // SAFETY: it was attached, and is the caller's now.
+                        if waiter.is_some_and(|waiter| unsafe { Self::is_marked(waiter) }) {
+                            // ORD: the producer has left (F5).
+                            self.word().store(NEVER, Ordering::Release);
+                        }
+                        return waiter;
+                    }
+                }
+                WAIT_INTERRUPTS => {
+                    if self.hold(word) {
+                        let waiter = payload(word).and_then(&behind);
+                        // ORD: as in `leave`.
+                        self.word().store(word & !TAG, Ordering::Release);
+                        return waiter;
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Whether somebody may want to know that the consumer goes: see `interrupt_node`.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
+        let word = self.word().load(Ordering::Relaxed);
+        word & TAG == EMPTY && word & !TAG != 0 && word != NEVER
+    }
+
+    /// The consumer goes away; nobody waits.
+    pub(crate) fn abandon(&self) -> Abandoned {
+        let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release in `complete`.
+        let mut word = self.word().load(Ordering::Acquire);
+        loop {
+            let after = match word & TAG {
+                _ if word == BUSY => {
+                    backoff.spin();
+                    word = self.word().load(Ordering::Acquire);
+                    continue;
+                }
+                // ORD: Acquire above: whoever frees has seen what the producer did.
+                _ if word == NEVER => return Abandoned::Never,
+                EMPTY => word | DROPPED,
+                KILLED if word == KILLED => UNWANTED,
+                KILLED => (word & !TAG) | DROPPED,
+                _ => {
+                    return Abandoned::Done(Self::read(word).expect("a future has one consumer"));
+                }
+            };
+            // ORD: Release, so that what the consumer did is before the producer frees; Acquire on
+            // failure as above.
+            match self.word().compare_exchange(word, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Abandoned::Left,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The consumer kills the future; the interrupt node stays for the producer.
+    pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: nothing is looked at before the word is taken or changed.
+            let word = self.word().load(Ordering::Relaxed);
+            let after = match word & TAG {
+                _ if word == BUSY => {
+                    backoff.spin();
+                    continue;
+                }
+                _ if word == NEVER => GONE,
+                EMPTY => word | KILLED,
+                WAIT if self.hold(word) => {
+                    let waiter = payload(word);
+                    // SAFETY: attached, and held.
+                    let never = waiter.is_some_and(|waiter| unsafe { Self::is_marked(waiter) });
+                    // ORD: as in `leave`.
+                    self.word().store(if never { GONE } else { KILLED }, Ordering::Release);
+                    return Kill::Done(waiter);
+                }
+                WAIT_INTERRUPTS if self.hold(word) => {
+                    let waiter = payload(word).and_then(&next_of);
+                    // ORD: as in `leave`.
+                    self.word().store((word & !TAG) | KILLED, Ordering::Release);
+                    return Kill::Done(waiter);
+                }
+                WAIT | WAIT_INTERRUPTS => continue,
+                _ => return Kill::TooLate,
+            };
+            // ORD: Release for the producer, who frees if the consumer has gone; Acquire: the waiter is visible.
+            if self
+                .word()
+                .compare_exchange(word, after, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Kill::Done(None);
+            }
+        }
+    }
+
+    /// Holds the producer up, so that what is upstream stays (F3). None: it is done. To be followed by
+    /// `leave`, soon, and without running anybody's code between.
+    pub(crate) fn visit(&self) -> Option<Visit> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: Acquire: what was put upstream is visible.
+            let word = self.word().load(Ordering::Acquire);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                _ if word == NEVER => return None,
+                EMPTY | WAIT | WAIT_INTERRUPTS if self.hold(word) => {
+                    let waiter = payload(word).filter(|_| word & TAG == WAIT);
+                    // SAFETY: attached, and held.
+                    if waiter.is_some_and(|waiter| unsafe { Self::is_marked(waiter) }) {
+                        self.leave(Visit(word));
+                        return None;
+                    }
+                    return Some(Visit(word));
+                }
+                EMPTY | WAIT | WAIT_INTERRUPTS => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// Ends a visit.
+    pub(crate) fn leave(&self, visit: Visit) {
+        // ORD: Release pairs with the Acquire in `complete`: what the visitor did upstream is done
+        // before any of it is freed (F3).
+        self.word().store(visit.0, Ordering::Release);
+    }
+}
+
+impl Visit {
+    /// The interrupt node of the visited node itself.
+    pub(crate) fn interrupt_node<C>(&self) -> Option<NonNull<C>> {
+        matches!(self.0 & TAG, EMPTY | WAIT_INTERRUPTS).then(|| payload(self.0)).flatten()
+    }
+
+    /// Gives the visited node an interrupt node, which it has not; `between` sets its `next`.
+    pub(crate) fn put_interrupt_node<C>(
+        &mut self,
+        interrupt_node: NonNull<C>,
+        between: impl FnOnce(NonNull<C>),
+    ) {
+        match payload(self.0) {
+            Some(waiter) => {
+                between(waiter);
+                self.0 = word_of(interrupt_node, WAIT_INTERRUPTS);
+            }
+            None => self.0 = word_of(interrupt_node, EMPTY),
+        }
+    }
+}

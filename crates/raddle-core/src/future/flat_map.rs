@@ -1,0 +1,253 @@
+//! Nodes of operations whose closure returns a future: `flat_map` and its like. What they become is in `linked`.
+
+use std::mem::{ManuallyDrop, offset_of};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now, Pending, Repr};
+use crate::future::linked::{Linked, is_upstream, linked_result};
+use crate::future::node::{self, Body, Head, NodeRef, Root, Slot, VTable};
+use crate::future::state::State;
+use crate::future::upstream::Upstream;
+use crate::future::walk::{self, Next, Walk};
+use crate::local::{self, Capture};
+use crate::memory;
+use crate::panics::discard;
+
+/// An operation: from how one future ended to the next one.
+pub(crate) trait ThenFuture<T>: Send + 'static {
+    type Out: Send + 'static;
+
+    /// May panic: that makes the next one fail.
+    fn call(self, result: Result<T, Failure>) -> Future<Self::Out>;
+
+    /// In the place of the call, when the next one has been killed.
+    fn killed(self)
+    where
+        Self: Sized,
+    {
+        discard(self);
+    }
+}
+
+/// Calls the operation; a panic is a failure.
+#[inline]
+fn call<T, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    panic::catch_unwind(AssertUnwindSafe(|| op.call(result)))
+        .unwrap_or_else(|payload| Future::failed(Failure::panicked(payload)))
+}
+
+/// The node of such an operation; `head` and `upstream` come first, whatever the types.
+#[repr(C)]
+struct FlatMapNode<T, O: ThenFuture<T>, C> {
+    head: Head,
+    upstream: Upstream,
+    body: Body<O, O::Out>,
+    context: ManuallyDrop<C>,
+}
+
+impl<T: Send + 'static> Future<T> {
+    /// The future that the operation makes of this one.
+    #[inline]
+    pub(crate) fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
+        // As in `then`.
+        if let Repr::Pending(pending) = self.0 {
+            return match local::capture().some() {
+                None => pending.then_future(op, ()),
+                Some(context) => pending.then_future(op, context),
+            };
+        }
+        match self.now() {
+            Now::Done(result) => now(op, result),
+            // It had been polled.
+            Now::Pending(pending) => Future::from_pending(pending).then_future(op),
+            Now::Never => Future::never(),
+        }
+    }
+}
+
+/// Calls the operation, now or soon.
+#[inline]
+fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    if !walk::enter() {
+        return later(op, result);
+    }
+    let future = call(op, result);
+    walk::leave();
+    future
+}
+
+/// Has the operation called when this thread is less deep.
+#[cold]
+fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    let (slot, outcome) = Slot::of(result);
+    // The context at that time is another.
+    let operation = FlatMapNode::allocate(op, local::capture(), None);
+    let root = Root::<T>::allocate(State::with_continuation(operation));
+    let from = NodeRef::root(root);
+    // SAFETY: just made.
+    let place = unsafe { from.slot::<T>() };
+    // SAFETY: as above.
+    unsafe { place.write(slot) };
+    walk::defer_walk(Next { node: operation, from, outcome });
+    let node = NodeRef::headed(operation);
+    // SAFETY: a new node of such a future.
+    unsafe { Future::pending(node, Some(node)) }
+}
+
+impl<T: Send + 'static> Pending<T> {
+    #[inline]
+    fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+        let pending = match self.take() {
+            // Saves the node.
+            Ok(result) => return now(op, result),
+            Err(pending) => pending,
+        };
+        let operation = FlatMapNode::<T, O, C>::allocate(op, context, pending.cell());
+        match pending.attach(operation) {
+            Ok(()) => {
+                let node = NodeRef::headed(operation);
+                // SAFETY: a new node of such a future.
+                unsafe { Future::pending(node, Some(node)) }
+            }
+            Err(now) => {
+                // SAFETY: it is not attached, so it is this thread's alone.
+                let op = unsafe { FlatMapNode::<T, O, C>::dismantle(operation) }.0;
+                // SAFETY: as above.
+                unsafe { memory::free(operation.cast::<FlatMapNode<T, O, C>>()) };
+                now.map_or(Future::never(), Future::from).then_future(op)
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
+    const VTABLE: &'static VTable = &VTable {
+        slot: offset_of!(Self, body),
+        // SAFETY: of such a node (contract).
+        free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        step: Self::step,
+        forsaken: Self::forsaken,
+        wake: node::never,
+        visit: Some(Linked::visit),
+        adapts: false,
+        relink: Some(Linked::relink),
+        assist: None,
+        kill: None,
+    };
+
+    /// Field by field, as for `then`.
+    #[inline]
+    fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
+        let place = memory::reserve::<Self>();
+        let head = Head { state: State::new(), vtable: Self::VTABLE };
+        // SAFETY: just reserved, here and below.
+        unsafe { node::put(place, offset_of!(Self, head), head) };
+        // SAFETY: as above.
+        unsafe { node::put(place, offset_of!(Self, upstream), Upstream::new(upstream)) };
+        // SAFETY: as above.
+        unsafe { node::put(place, offset_of!(Self, body), op) };
+        // SAFETY: as above.
+        unsafe { node::put(place, offset_of!(Self, context), context) };
+        place.cast()
+    }
+
+    /// Takes the closure and the context out.
+    ///
+    /// # Safety
+    ///
+    /// Once, by who owns the node.
+    #[inline]
+    unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
+        // SAFETY: alive.
+        unsafe { node.as_ref() }.state.touch_body();
+        // SAFETY: contract.
+        let op = unsafe { node::pick(node, offset_of!(Self, body)) };
+        // SAFETY: contract.
+        (op, unsafe { node::pick(node, offset_of!(Self, context)) })
+    }
+
+    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        let target = NodeRef::headed(node);
+        // SAFETY: of a living `flat_map` node.
+        let upstream = unsafe { Linked::upstream(node) };
+        if upstream.is_linked() {
+            // SAFETY: a `flat_map` node that was attached by `link`.
+            let result = unsafe { linked_result::<O::Out>(upstream, walk) };
+            // SAFETY: this is the producer, whose slot is empty.
+            return unsafe { walk.conclude(target, result) };
+        }
+        // SAFETY: it is done, and its result is this node's to take (F1).
+        let input = unsafe { walk.take::<T>() };
+        // SAFETY: told once before it is linked.
+        let (op, context) = unsafe { Self::dismantle(node) };
+        // SAFETY: alive until it is completed.
+        let inner = if unsafe { node.as_ref() }.state.is_killed() {
+            // One by one: two panics at once would end the process.
+            op.killed();
+            discard(input);
+            discard(context);
+            Future::failed(Failure::killed())
+        } else {
+            context.run(|| call(op, input))
+        };
+        let result = match inner.now() {
+            Now::Done(result) => result,
+            Now::Never => {
+                // SAFETY: this is the producer, the closure is gone.
+                unsafe { walk.forsake::<O::Out>(target) };
+                return None;
+            }
+            Now::Pending(pending) => {
+                // A signal that came early would go round for ever. (Without one, those who wait for each
+                // other are out of everybody's reach, unless there is a shared one among them.)
+                let asks = upstream.has_signal() || upstream.is_shared();
+                // SAFETY: this is the producer.
+                let cycle = asks && unsafe { is_upstream(target, &pending) };
+                let linked = if cycle {
+                    drop(pending);
+                    Err(Some(Err(Failure::cycle())))
+                } else {
+                    let link = |to, cell| {
+                        // SAFETY: by the consumer of `to`, as this is the producer.
+                        unsafe { Linked::link(node, to, cell) }
+                    };
+                    // SAFETY: this is the producer.
+                    unsafe { pending.become_of(target, link) }
+                };
+                match linked {
+                    Ok(()) => return None,
+                    Err(Some(result)) => result,
+                    Err(None) => {
+                        // SAFETY: this is the producer, the closure is gone.
+                        unsafe { walk.forsake::<O::Out>(target) };
+                        return None;
+                    }
+                }
+            }
+        };
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { walk.conclude(target, result) }
+    }
+
+    unsafe fn forsaken(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: of a living `flat_map` node.
+        let upstream = unsafe { Linked::upstream(node) };
+        if upstream.is_linked() {
+            // As in `linked_result`.
+            upstream.pass();
+            // SAFETY: told once, of a node whose slot is empty.
+            unsafe { walk.pass::<O::Out>() };
+        } else {
+            // SAFETY: as above.
+            unsafe { walk.pass::<T>() };
+            // SAFETY: told once before it is linked.
+            let (op, context) = unsafe { Self::dismantle(node) };
+            discard(op);
+            discard(context);
+        }
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { walk.leave::<O::Out>(NodeRef::headed(node)) }
+    }
+}

@@ -1,0 +1,294 @@
+//! Nodes that become another future: those of operations whose closure returns a future, `flat_map`
+//! and its like, and those of promises that are linked.
+//!
+//! When the closure has returned a future that is not done, the node attaches itself to that one, and when
+//! told moves the result over. If its own continuation is linked in this way already, it has that one attach
+//! to the new future in its place and goes: a recursion of `flat_map` in tail position occupies two nodes,
+//! however long it is. This is Twitter's linking, done on attaching.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::future::failure::Failure;
+use crate::future::handle::Pending;
+use crate::future::interrupt::Interrupt;
+use crate::future::interrupt_node::{self, InterruptNode};
+use crate::future::link::LinkNode;
+use crate::future::node::{Head, NodeRef};
+use crate::future::state::{Attach, Refused};
+use crate::future::then::attach;
+use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
+use crate::future::walk::Walk;
+
+/// The part of a `flat_map` node that does not depend on its types, and the part of a link node.
+#[repr(C)]
+pub(crate) struct Linked {
+    pub(crate) head: Head,
+    pub(crate) upstream: Upstream,
+}
+
+impl Linked {
+    pub(crate) unsafe fn upstream<'a>(node: NonNull<Head>) -> &'a Upstream {
+        // SAFETY: contract: of a living `flat_map` or link node.
+        unsafe { &(*node.cast::<Linked>().as_ptr()).upstream }
+    }
+
+    pub(crate) unsafe fn visit(node: NonNull<Head>, _: &mut Visitor) -> Option<Locked> {
+        // SAFETY: contract.
+        Some(unsafe { Self::lock(node) })
+    }
+
+    /// # Safety
+    ///
+    /// Of a `flat_map` or link node that lives until this is unlocked (V1, V2).
+    pub(crate) unsafe fn lock(node: NonNull<Head>) -> Locked {
+        // SAFETY: contract.
+        let upstream = NonNull::from(unsafe { Self::upstream(node) });
+        // SAFETY: contract.
+        unsafe { Locked::new(upstream) }
+    }
+
+    /// Attaches the `flat_map` or link node `node`, in the place of the consumer, to the future of `to`, whose cell is
+    /// `cell`; a signal that came early goes on there.
+    ///
+    /// # Safety
+    ///
+    /// By the consumer of `to`; the node is alive, and who completes it is the caller. After `Ok` the node is that of who
+    /// completes `to`.
+    pub(crate) unsafe fn link(
+        node: NonNull<Head>,
+        to: NodeRef,
+        cell: Option<NodeRef>,
+    ) -> Result<(), Refused> {
+        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
+        let locked = unsafe { Self::lock(node) };
+        let early = locked.signal();
+        // SAFETY: contract.
+        unsafe { Self::attach(locked, node, to, cell, cell.zip(early)) }
+    }
+
+    /// As `link`, of a node that is linked already, to what `over` becomes: the node that it has been
+    /// linked to until now.
+    ///
+    /// # Safety
+    ///
+    /// As there; the caller is the producer of `over`, which the node is the continuation of.
+    pub(crate) unsafe fn relink(
+        node: NonNull<Head>,
+        to: NodeRef,
+        cell: Option<NodeRef>,
+        over: NodeRef,
+    ) -> Result<(), Refused> {
+        // SAFETY: as in `link`.
+        let locked = unsafe { Self::lock(node) };
+        // What came this way has gone there as well. Nobody else gets there any more: this is locked.
+        // SAFETY: V2.
+        let early = unsafe { Self::early(over) };
+        // What was masked stays so.
+        let masked = locked.cell().is_none_or(NodeRef::is_masked);
+        let seen = if masked { cell.map(NodeRef::masked) } else { cell };
+        // SAFETY: contract.
+        unsafe { Self::attach(locked, node, to, seen, cell.zip(early)) }
+    }
+
+    /// # Safety
+    ///
+    /// As `link`.
+    unsafe fn attach(
+        mut locked: Locked,
+        node: NonNull<Head>,
+        to: NodeRef,
+        cell: Option<NodeRef>,
+        early: Option<(NodeRef, Interrupt)>,
+    ) -> Result<(), Refused> {
+        // Before the future can tell it, so that it knows by whom.
+        locked.set_linked();
+        // SAFETY: contract.
+        unsafe { attach(to, node, Attach::Continuation) }?;
+        locked.link(cell);
+        let share = cell.filter(|_| locked.is_shared()).map(|cell| {
+            let mut visitor = Visitor::new(Purpose::Share);
+            // SAFETY: V1: while this lock is held, what has been attached is not completed beyond it.
+            unsafe { visitor.go(cell, None) };
+            visitor
+        });
+        let early = early.map(|(cell, signal)| {
+            let mut visitor = Visitor::new(Purpose::Interrupt(signal.clone()));
+            // SAFETY: V1: as above.
+            unsafe { visitor.go(cell, None) };
+            (visitor, signal)
+        });
+        drop(locked);
+        share.map(Visitor::finish);
+        if let Some((visitor, signal)) = early {
+            visitor.finish().interrupt(&signal);
+        }
+        Ok(())
+    }
+
+    /// The signal that a root or `flat_map` node has been sent and has nobody to pass it on to yet.
+    ///
+    /// # Safety
+    ///
+    /// By its producer.
+    unsafe fn early(node: NodeRef) -> Option<Interrupt> {
+        match node.head() {
+            // SAFETY: contract: a `flat_map` node, and alive.
+            Some(head) => unsafe { Self::lock(head) }.signal(),
+            None => {
+                // SAFETY: contract.
+                let interrupt_node = unsafe { node.state() }.interrupt_node()?;
+                // SAFETY: they stay until the root is completed or freed.
+                unsafe { InterruptNode::interrupts(interrupt_node) }
+                    .look(|heard| heard.signal.clone())
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Pending<T> {
+    /// Has `target` become this future: it is attached here, or what `target` is linked to is. Gives the result
+    /// back if this is done, or none if it never will be; otherwise the target is used up.
+    ///
+    /// # Safety
+    ///
+    /// By the producer of `target`, which is a future of `T`. `link` attaches it.
+    pub(crate) unsafe fn become_of(
+        self,
+        target: NodeRef,
+        link: impl FnOnce(NodeRef, Option<NodeRef>) -> Result<(), Refused>,
+    ) -> Result<(), Option<Result<T, Failure>>> {
+        // SAFETY: the producer keeps it alive.
+        let state = unsafe { target.state() };
+        if state.is_dropped() {
+            // Nobody will take the result. What was asked before its consumer went holds.
+            // SAFETY: contract.
+            if let Some(early) = unsafe { Linked::early(target) } {
+                self.interrupt(&early);
+            }
+            drop(self);
+            // SAFETY: the consumer has gone; the slot is empty.
+            unsafe { target.free::<T>() };
+            return Ok(());
+        }
+        let this = ManuallyDrop::new(self);
+        let mut behind = state.continuation();
+        if let Some(interrupt_node) = behind.filter(|&node| interrupt_node::is_interrupt_node(node))
+        {
+            // SAFETY: E1: attached, so there is one.
+            behind = unsafe { InterruptNode::next(interrupt_node) };
+        }
+        let over = behind.and_then(|next| {
+            // SAFETY: attached nodes are alive until they are told.
+            let relink = unsafe { next.as_ref() }.table().relink?;
+            // SAFETY: as above, and a `flat_map` or link node.
+            unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
+        });
+        let linked: Result<(), Refused> = match over {
+            Some((next, relink)) => {
+                // SAFETY: this is the consumer here, and the producer that the node waits for.
+                let linked = unsafe { relink(next, this.node(), this.cell(), target) };
+                if linked.is_ok() {
+                    // SAFETY: nothing leads to it any more, neither from below nor from upstream (V2).
+                    unsafe { target.free::<T>() };
+                }
+                linked
+            }
+            None => link(this.node(), this.cell()),
+        };
+        linked.map_err(|refused| ManuallyDrop::into_inner(this).refused(refused))
+    }
+}
+
+/// A linked node is told: the result, which is to be moved on.
+///
+/// # Safety
+///
+/// By a `flat_map` or link node, told that `from` is done.
+pub(crate) unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Failure> {
+    // Who linked it may still be at it.
+    upstream.pass();
+    // SAFETY: it is done, and its result is this node's to take (F1).
+    unsafe { walk.take::<T>() }
+}
+
+/// Whether a root or `flat_map` node is upstream of a future, or its own.
+///
+/// # Safety
+///
+/// By its producer.
+pub(crate) unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bool {
+    if pending.node() == wanted {
+        return true;
+    }
+    // What is made of a promise's future is attached to it. So links that are made before what leads to them,
+    // which cannot be compressed, are not followed to their end by each new one.
+    // SAFETY: by its producer.
+    if !unsafe { wanted.state() }.is_attached() {
+        return false;
+    }
+    // From both ends, and no further than to the nearer one.
+    let mut steps = 16;
+    loop {
+        // SAFETY: by its producer.
+        match unsafe { follow(wanted, pending.node(), steps) } {
+            Followed::End { met } => return met,
+            Followed::Unknown => steps = usize::MAX,
+            Followed::Further => {}
+        }
+        let mut visitor = Visitor::new(Purpose::Find(wanted, steps));
+        // SAFETY: by its consumer.
+        unsafe { visitor.enter(pending.node(), pending.cell()) };
+        let found = visitor.finish();
+        if found.node || !found.cut {
+            return found.node;
+        }
+        steps = steps.saturating_mul(4);
+    }
+}
+
+/// What is downstream of a node.
+enum Followed {
+    /// A future that somebody has; whether it is the one in question, or that was on the way.
+    End { met: bool },
+    /// Somebody is attached who may go any time.
+    Unknown,
+    /// More than so many steps.
+    Further,
+}
+
+/// Goes downstream from a root or `flat_map` node, as far as there is one way.
+///
+/// # Safety
+///
+/// By its producer.
+unsafe fn follow(from: NodeRef, to: NodeRef, steps: usize) -> Followed {
+    let mut at = from;
+    for _ in 0..steps {
+        if at == to {
+            return Followed::End { met: true };
+        }
+        // SAFETY: nobody but the producer of the first can complete it, or what is attached behind it (F2).
+        let state = unsafe { at.state() };
+        let Some(mut next) = state.continuation() else {
+            return match state.is_attached() {
+                true => Followed::Unknown,
+                false => Followed::End { met: false },
+            };
+        };
+        if interrupt_node::is_interrupt_node(next) {
+            // SAFETY: E1: attached, so there is one.
+            let Some(behind) = (unsafe { InterruptNode::next(next) }) else {
+                return Followed::Unknown;
+            };
+            next = behind;
+        }
+        // SAFETY: as above.
+        at = match unsafe { next.as_ref() }.table().slot {
+            // SAFETY: a link node: all else that takes a result has a slot.
+            0 => NodeRef::root(unsafe { next.cast::<LinkNode<()>>().as_ref() }.root),
+            _ => NodeRef::headed(next),
+        };
+    }
+    Followed::Further
+}

@@ -1,0 +1,277 @@
+//! [`window`]: many futures, a few at a time; [`retry`].
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use raddle_sync::sync::Mutex;
+
+use crate::future::failure::Failure;
+use crate::future::handle::{Future, Now};
+use crate::future::interrupt_node::Interrupts;
+use crate::future::promise::Promise;
+use crate::future::repeat::tail_loop;
+use crate::future::upstream::{Inputs, Visitor};
+use crate::future::watch::{Watch, Watched};
+use crate::local::Snapshot;
+use crate::panics::discard;
+
+/// Calls `f` with each item, so that at most `n` of the futures that it returns are on their way at once, and collects the
+/// values, in the order of the items; or fails with the first failure, and calls `f` no more.
+///
+/// The first calls are made here, the others on the threads that complete the futures, one at a time, with the scope
+/// locals of the code that called this. A panic of `f`, or of the iterator, makes the future fail. Interrupts go to all
+/// futures that are on their way. One allocation for each of these, and a few more.
+///
+/// # Panics
+///
+/// If `n` is 0.
+///
+/// ```
+/// use raddle::{spawn, window};
+///
+/// let squares = window(1..=100_u64, 4, |n| spawn(move || n * n));
+/// assert_eq!(squares.wait()?.into_iter().sum::<u64>(), 338_350);
+/// # Ok::<(), raddle::Failure>(())
+/// ```
+#[doc(alias = "buffered")]
+#[doc(alias = "traverse_limit")]
+#[track_caller]
+pub fn window<I, T: Send + 'static>(
+    items: I,
+    n: usize,
+    f: impl FnMut(I::Item) -> Future<T> + Send + 'static,
+) -> Future<Vec<T>>
+where
+    I: IntoIterator,
+    I::IntoIter: Send + 'static,
+{
+    assert!(n > 0, "a window of 0 lets nothing through");
+    let mut items = items.into_iter();
+    let mut f = f;
+    let next: Next<T> = Box::new(move || items.next().map(&mut f));
+    let window = Arc::new_cyclic(|weak: &Weak<Window<T>>| {
+        let inputs: Weak<dyn Inputs> = weak.clone();
+        let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(inputs));
+        Window {
+            context: Snapshot::capture(),
+            state: Mutex::new(State {
+                next: Some(next),
+                free: n,
+                more: true,
+                values: Vec::new(),
+                inputs: BTreeMap::new(),
+                promise: Some(promise),
+                future: Some(future),
+            }),
+        }
+    });
+    let future = window.state.lock().future.take();
+    window.pump();
+    future.unwrap_or_else(|| unreachable!("it was put there"))
+}
+
+/// Gives the next future, if there is one more.
+type Next<T> = Box<dyn FnMut() -> Option<Future<T>> + Send>;
+
+struct Window<T> {
+    context: Snapshot,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    /// Away while it is called; gone when it is over.
+    next: Option<Next<T>>,
+    /// How many more may be on their way.
+    free: usize,
+    /// Whether there may be more items.
+    more: bool,
+    values: Vec<Option<T>>,
+    inputs: BTreeMap<usize, Watched<T>>,
+    /// Gone when it is over.
+    promise: Option<Promise<Vec<T>>>,
+    /// For who makes it.
+    future: Option<Future<Vec<T>>>,
+}
+
+impl<T: Send + 'static> Window<T> {
+    /// Calls for futures until enough are on their way, unless somebody is doing that, who will see what has changed.
+    fn pump(self: &Arc<Self>) {
+        loop {
+            let mut next = {
+                let mut state = self.state.lock();
+                if !state.more || state.free == 0 {
+                    return;
+                }
+                let Some(next) = state.next.take() else { return };
+                next
+            };
+            let called = panic::catch_unwind(AssertUnwindSafe(|| self.context.run(&mut next)));
+            let now = match called {
+                Ok(future) => future.map(Future::now),
+                Err(payload) => Some(Now::Done(Err(Failure::panicked(payload)))),
+            };
+            let mut state = self.state.lock();
+            if state.promise.is_none() {
+                drop(state);
+                discard(next);
+                return;
+            }
+            state.next = Some(next);
+            let index = state.values.len();
+            let result = match now {
+                None => {
+                    state.more = false;
+                    None
+                }
+                Some(now) => {
+                    state.values.push(None);
+                    state.free -= 1;
+                    match now {
+                        Now::Done(result) => Some(result),
+                        Now::Never => None,
+                        Now::Pending(pending) => match Watched::new(pending, self.clone(), index) {
+                            Ok(watched) => {
+                                state.inputs.insert(index, watched);
+                                None
+                            }
+                            Err(result) => Some(result),
+                        },
+                    }
+                }
+            };
+            let over = state.put(index, result);
+            drop(state);
+            if let Some(over) = over {
+                return over.end();
+            }
+        }
+    }
+}
+
+/// The end, to be brought about when nothing is locked.
+struct Over<T> {
+    promise: Promise<Vec<T>>,
+    result: Result<Vec<T>, Failure>,
+    next: Option<Next<T>>,
+    inputs: BTreeMap<usize, Watched<T>>,
+    values: Vec<Option<T>>,
+}
+
+impl<T: Send + 'static> Over<T> {
+    fn end(self) {
+        // Detached before anybody is told.
+        discard(self.next);
+        discard(self.inputs);
+        discard(self.values);
+        self.promise.complete(self.result);
+    }
+}
+
+impl<T> State<T> {
+    /// One has come, or there are no more.
+    fn put(&mut self, index: usize, result: Option<Result<T, Failure>>) -> Option<Over<T>> {
+        let failure = match result {
+            Some(Ok(value)) => {
+                self.values[index] = Some(value);
+                self.free += 1;
+                None
+            }
+            Some(Err(failure)) => Some(failure),
+            None => None,
+        };
+        let missing = self.more || self.values.iter().any(Option::is_none);
+        if failure.is_none() && missing {
+            return None;
+        }
+        let promise = self.promise.take()?;
+        let values = std::mem::take(&mut self.values);
+        let (result, values) = match failure {
+            Some(failure) => (Err(failure), values),
+            None => (Ok(values.into_iter().flatten().collect()), Vec::new()),
+        };
+        let (next, inputs) = (self.next.take(), std::mem::take(&mut self.inputs));
+        Some(Over { promise, result, next, inputs, values })
+    }
+}
+
+impl<T: Send + 'static> Watch for Window<T> {
+    fn told(self: Arc<Self>, index: usize) {
+        let over = {
+            let mut state = self.state.lock();
+            let watched = state.inputs.remove(&index);
+            match watched.map(|watched| watched.release().now()) {
+                Some(Now::Done(result)) => state.put(index, Some(result)),
+                // It is over.
+                _ => return,
+            }
+        };
+        match over {
+            Some(over) => over.end(),
+            None => self.pump(),
+        }
+    }
+}
+
+impl<T: Send + 'static> Inputs for Window<T> {
+    fn visit(&self, visitor: &mut Visitor) {
+        for watched in self.state.lock().inputs.values() {
+            watched.pending().visit(visitor);
+        }
+    }
+
+    fn abandoned(&self) {
+        let mut state = self.state.lock();
+        let rest = (
+            state.promise.take(),
+            state.next.take(),
+            std::mem::take(&mut state.inputs),
+            std::mem::take(&mut state.values),
+        );
+        drop(state);
+        discard(rest);
+    }
+}
+
+/// Calls `f` until its future has a value, at most `tries` times, and waits before each further try: `pause` before the
+/// second, twice as long before the third, and so on. Fails with the last failure.
+///
+/// An interrupt ends the pause, and the loop.
+///
+/// # Panics
+///
+/// If `tries` is 0.
+///
+/// ```
+/// use std::time::Duration;
+/// use raddle::{Future, retry};
+///
+/// let mut tries = 0;
+/// let word = retry(3, Duration::from_millis(1), move || {
+///     tries += 1;
+///     if tries < 3 { Future::failed("not yet") } else { Future::ready(tries) }
+/// });
+/// assert_eq!(word.wait().unwrap(), 3);
+/// ```
+#[doc(alias = "backoff")]
+#[doc(alias = "retrying")]
+#[track_caller]
+pub fn retry<T: Send + 'static>(
+    tries: usize,
+    pause: Duration,
+    mut f: impl FnMut() -> Future<T> + Send + 'static,
+) -> Future<T> {
+    assert!(tries > 0, "nothing can come of no try");
+    tail_loop((tries, pause), move |(left, pause)| {
+        f().transform(move |result| match result {
+            Ok(value) => Future::ready(ControlFlow::Break(value)),
+            Err(failure) if left == 1 => Future::failed(failure),
+            Err(_) => {
+                let more = (left - 1, pause.saturating_mul(2));
+                Future::delay(pause).map(move |()| ControlFlow::Continue(more))
+            }
+        })
+    })
+}
