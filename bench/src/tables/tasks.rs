@@ -161,6 +161,8 @@ type Counter = Option<&'static AtomicU64>;
 
 macro_rules! runtime {
     ($module:ident, $runtime:ident) => {
+        // rayon's `spawn` returns nothing to drop.
+        #[allow(clippy::let_underscore_future)]
         mod $module {
             use super::*;
             use ::$runtime::{Scope, scope, spawn};

@@ -163,17 +163,12 @@ impl Stage {
 
 /// Plays a model once: what it has made is gone afterwards.
 fn play(model: impl Fn(&Stage)) {
-    play_and_leave(0, model);
-}
-
-/// As `play`, but so many nodes, which nobody will complete, stay.
-fn play_and_leave(nodes: usize, model: impl Fn(&Stage)) {
     ledger::open();
     let stage = Stage::default();
     model(&stage);
     let Census { born, gone } = &stage.census;
     assert_eq!(gone.count(), born.count(), "tokens gone, of those there were");
-    ledger::close(nodes);
+    ledger::close(0);
 }
 
 /// How a future ended.
