@@ -131,7 +131,8 @@ impl<T: Send + 'static> Future<T> {
     /// whenever it was woken. (So what it awaits of other runtimes, timers of tokio say, needs that runtime to be
     /// entered.) Each poll is a task of the pool: hooks are called round each. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
     /// raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who could
-    /// wake it. [`Pool::kill_all`] ends it, and so does the end of the pool: with the failure `Killed`. One allocation for the async
+    /// wake it. (One that awaits itself, through a [`Shared`](crate::Shared), waits for ever: what an async future will await
+    /// next is not known.) [`Pool::kill_all`] ends it, and so does the end of the pool: with the failure `Killed`. One allocation for the async
     /// future, and one for each poll.
     ///
     /// ```
@@ -176,6 +177,10 @@ struct Drive<F, T> {
     work: Option<Work<F, T>>,
     /// The next poll, queued or running.
     turn: Option<Pending<()>>,
+    /// Somebody is about to queue the next poll, and to look again whether it is due.
+    queueing: bool,
+    /// How many polls have ended.
+    polls: u64,
     /// It was woken since the poll began, or is to be polled at the end of it.
     woken: bool,
     over: bool,
@@ -200,6 +205,8 @@ where
             state: Mutex::new(Drive {
                 work: None,
                 turn: None,
+                queueing: false,
+                polls: 0,
                 woken: true,
                 over: false,
                 interrupted: None,
@@ -223,31 +230,34 @@ where
 
     /// Queues a poll if one is due and none is queued or running: after all else if it comes `last`.
     fn schedule(self: &Arc<Self>, last: bool) {
-        let mut state = self.state.lock();
-        if state.over || state.work.is_none() || state.turn.is_some() || !state.woken {
-            return;
-        }
-        state.woken = false;
-        let this = Arc::clone(self);
-        let mut turn = Turn(Some(this));
-        match self.home.spawn(
-            move || {
+        loop {
+            let mut state = self.state.lock();
+            let queued = state.turn.is_some() || state.queueing;
+            if state.over || state.work.is_none() || queued || !state.woken {
+                return;
+            }
+            (state.woken, state.queueing) = (false, true);
+            let polls = state.polls;
+            drop(state);
+            // Not under the lock: what follows tasks is the user's.
+            let mut turn = Turn(Some(Arc::clone(self)));
+            let poll = move || {
                 if let Some(driven) = turn.0.take() {
                     driven.poll()
                 }
-            },
-            last,
-        ) {
-            Ok(future) => {
-                // It cannot have run: that needs the lock.
+            };
+            let Ok(future) = self.home.spawn(poll, last) else { return };
+            let mut state = self.state.lock();
+            state.queueing = false;
+            if state.polls == polls {
                 if let Now::Pending(turn) = future.now() {
                     state.turn = Some(turn);
                 }
+                return;
             }
-            Err(gone) => {
-                drop(state);
-                drop(gone);
-            }
+            // It has ended already, and may have been woken again.
+            drop(state);
+            drop(future);
         }
     }
 
@@ -265,6 +275,7 @@ where
         let mut state = self.state.lock();
         let result = result.or_else(|| state.interrupted.take().map(|why| Err(why.into())));
         let turn = state.turn.take();
+        state.polls += 1;
         match result {
             None => {
                 state.work = Some(work);

@@ -159,6 +159,10 @@ impl<T> Future<T> {
     /// [`PoolBuilder::max_spare_threads`](crate::PoolBuilder::max_spare_threads). What is behind a time limit or a race is left
     /// to other threads, as it may be over sooner than the task.
     ///
+    /// A task that the waiting thread runs itself has to end before the wait does, also if the future is killed meanwhile, or
+    /// another of several ([`collect`](crate::collect), [`zip`](Future::zip)) fails. So a task must not wait for what its
+    /// waiter does after the wait: such a program ends at best if something fails.
+    ///
     /// # Errors
     ///
     /// The future's failure; `Cycle` if this very thread is running the task that is waited for. (Without spare threads left, that

@@ -205,6 +205,8 @@ impl<T: 'static> ScopeLocal<T> {
     /// raddle::scope(|s| WORD.with(|w| s.spawn(move |_| println!("{w}"))));
     /// ```
     ///
+    /// (A continuation on what is done already runs at once, within the call: there the local is bound.)
+    ///
     /// Nor can the value go, move or change while it is bound:
     ///
     /// ```compile_fail,E0597

@@ -24,7 +24,7 @@ fn check(program: fn()) {
         ledger::open();
         thread::refuse(0);
         program();
-        ledger::close(0);
+        ledger::close();
     };
     let half = schedules.unwrap_or(300) / 2;
     shuttle::Runner::new(RandomScheduler::new(half), config.clone()).run(model);

@@ -76,8 +76,8 @@ use crate::spawn;
 /// kind it gives its place to another thread meanwhile, if need be to a spare one ([`PoolBuilder::max_spare_threads`]). So
 /// programs whose tasks wait for each other end, on a pool of one thread too.
 ///
-/// Dropping a pool finishes what was spawned, then ends its threads. An idle pool uses no processor
-/// time.
+/// Dropping a pool finishes what was spawned, then ends its threads, and waits for them. (Of threads that have left before,
+/// having been idle for long, thread-local destructors may still run.) An idle pool uses no processor time.
 ///
 /// A process that was forked (`fork`) has none of the pool's threads: to use or to drop a pool there that its parent built
 /// panics or does nothing, respectively. A child may build pools of its own. What its parent has begun is never done there:
@@ -220,7 +220,8 @@ impl Pool {
     /// Kills every future of this pool that is not done, as by
     /// [`Future::kill`](crate::Future::kill), and says how many that were.
     ///
-    /// Futures that are spawned during the call may or may not be among them.
+    /// Futures that are spawned during the call may or may not be among them. Closures that have not been started are dropped
+    /// here, one after the other: what is dropped must not wait for another of them.
     pub fn kill_all(&self) -> usize {
         kill::kill_all(&self.registry)
     }

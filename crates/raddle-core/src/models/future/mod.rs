@@ -168,7 +168,7 @@ fn play(model: impl Fn(&Stage)) {
     model(&stage);
     let Census { born, gone } = &stage.census;
     assert_eq!(gone.count(), born.count(), "tokens gone, of those there were");
-    ledger::close(0);
+    ledger::close();
 }
 
 /// How a future ended.
