@@ -337,7 +337,8 @@ impl Armed {
         if !(1..=word::MAX_OWNER).contains(&holder) {
             return Some(Armed(0));
         }
-        slot::arm(holder, deadline).then_some(Armed(holder))
+        // Lazily: one that is not armed has nothing to take back.
+        slot::arm(holder, deadline).then(|| Armed(holder))
     }
 
     /// Whom it flags, or 0.
@@ -421,5 +422,21 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
             parker.unpark();
         }
         return false;
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_that_came_too_late_is_taken_back_once() {
+        let owner = word::MAX_OWNER - 1; // nobody's
+        let slot = slot::of(owner);
+        // As if stopped within a release.
+        slot.releasing.store(1, Ordering::Relaxed);
+        assert!(Armed::new(owner, Some(Instant::now())).is_none());
+        slot.releasing.store(0, Ordering::Relaxed);
+        assert_eq!(slot.flag.load(Ordering::Relaxed), 0);
     }
 }

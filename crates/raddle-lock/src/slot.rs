@@ -194,7 +194,8 @@ pub(crate) fn arm_quietly(owner: u32) {
 
 /// Takes one [`arm`] back.
 pub(crate) fn disarm(owner: u32) {
-    of(owner).flag.fetch_sub(ONE, Ordering::AcqRel);
+    let before = of(owner).flag.fetch_sub(ONE, Ordering::AcqRel);
+    debug_assert!((ONE..1 << 31).contains(&before), "a flag is taken back once");
 }
 
 /// The release by a full fence, of a slot that is not `READY`; true if nobody has flagged it.

@@ -108,14 +108,14 @@ pub(crate) fn give_back(entry: &'static Entry) {
     if entry.sticky.swap(0, Ordering::Relaxed) != 0 {
         TABLE.sticky.fetch_sub(1, Ordering::Relaxed);
     }
-    let armed = entry.armed.swap(0, Ordering::Relaxed);
-    if armed != 0 {
-        crate::slot::disarm(armed); // A guard was forgotten.
-    }
     entry.clean.store(0, Ordering::Relaxed);
     let inner = entry.inner.lock();
     debug_assert!(inner.lock.is_empty() && inner.notice.is_empty());
+    let armed = entry.armed.swap(0, Ordering::Relaxed);
     drop(inner);
+    if armed != 0 {
+        crate::slot::disarm(armed); // A guard was forgotten.
+    }
     entry.update(Ordering::Release, |state| state & word::GENERATIONS | LOCKED | DEAD);
     let mut head = TABLE.free[own_list()].0.lock();
     entry.next_free.store(*head, Ordering::Relaxed);
