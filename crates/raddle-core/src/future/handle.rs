@@ -117,12 +117,22 @@ impl<T> Future<T> {
         match self.0 {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
+            rare => Future(rare).now_rarely(),
+        }
+    }
+
+    /// Apart, as what may call itself is not inlined.
+    #[cold]
+    #[inline(never)]
+    fn now_rarely(self) -> Now<T> {
+        match self.0 {
             Repr::Never(never) if never.is_killed() => Now::Done(Err(Failure::killed())),
-            Repr::Pending(_) | Repr::Never(_) => Now::Never,
+            Repr::Never(_) => Now::Never,
             #[cfg(not(raddle_loom))]
             Repr::Awaited(awaited) => awaited.release().now(),
             #[cfg(not(raddle_loom))]
             Repr::Taken => panic!("its result was taken by a poll"),
+            Repr::Ready(_) | Repr::Failed(_) | Repr::Pending(_) => unreachable!("seen to by `now`"),
         }
     }
 
