@@ -103,7 +103,7 @@ impl WorkerMemory {
             return None;
         }
         if claimed {
-            return self.find_any(true).or_else(|| self.own_fork(at)).map(Found::Any);
+            return self.find_as_host(at).map(Found::Any);
         }
         let mail = self.open_mail();
         if mail.is_some() || !self.has_room() {
@@ -115,14 +115,18 @@ impl WorkerMemory {
             Goal::Future(..) => None,
         };
         own.map(Found::Own).or_else(|| {
-            let work =
-                self.is_host(goal).then(|| self.find_any(true).or_else(|| self.own_fork(at)));
+            let work = self.is_host(goal).then(|| self.find_as_host(at));
             work.flatten().map(Found::Any)
         })
     }
 
+    /// What a waiting thread may run that takes on anything: the rest of its own stack as well.
+    pub(crate) fn find_as_host(&self, at: &Worker) -> Option<Work> {
+        self.find_any(true).or_else(|| self.own_fork(at))
+    }
+
     /// The oldest of this worker's own forks: the rest of the stack on which it waits.
-    pub(crate) fn own_fork(&self, at: &Worker) -> Option<Work> {
+    fn own_fork(&self, at: &Worker) -> Option<Work> {
         if self.fork.has_work() && !self.fork.has_public() {
             self.fork.open(at.slot());
             self.stay_attentive();

@@ -242,7 +242,7 @@ impl WorkerMemory {
         }
         walk::flush();
         let Some(at) = Worker::current() else { return false };
-        let Some(work) = self.find_any(true).or_else(|| self.own_fork(at)) else { return false };
+        let Some(work) = self.find_as_host(at) else { return false };
         self.hidden(|| self.run_on_top(work, at));
         true
     }
