@@ -136,11 +136,12 @@ impl WorkerMemory {
         // Should a follower fork, then not here, which would publish this fork too early.
         let hint = Worker::hint();
         Worker::set_hint(std::ptr::null());
-        // So nobody asks for what is borrowed here.
-        let (at, context) = (self.fork.index_of(slot), self.owned.context.get());
-        let word = self.owned.captures.borrow_mut().push(at, context);
+        // Borrowed: a follower is being asked, and has this thread run what forks. Nothing follows that.
+        if let Ok(mut captures) = self.owned.captures.try_borrow_mut() {
+            let (at, context) = (self.fork.index_of(slot), self.owned.context.get());
+            slot.fork().context.set(captures.push(at, context));
+        }
         Worker::set_hint(hint);
-        slot.fork().context.set(word);
         self.fork.load(slot);
     }
 
@@ -149,7 +150,7 @@ impl WorkerMemory {
         let at = self.fork.index_of(slot);
         loop {
             // Dropped when the list is not borrowed any more: it is the followers'.
-            let over = self.owned.captures.borrow_mut().pop(at);
+            let over = self.owned.captures.try_borrow_mut().ok().and_then(|mut all| all.pop(at));
             if over.is_none() {
                 return;
             }
