@@ -51,6 +51,12 @@ impl Relief {
         let _ =
             self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     }
+
+    /// What a host has taken on is over, so no harm was done: the next may be asked at once.
+    pub(crate) fn renew(&self) {
+        // ORD: a hint, before the host gives its place back, which has a fence.
+        self.credit.fetch_max(1, Ordering::Relaxed);
+    }
 }
 
 impl Registry {

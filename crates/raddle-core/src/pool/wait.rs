@@ -147,7 +147,10 @@ impl WorkerMemory {
                         self.purse().turn_to(NOBODY);
                     }
                     Found::Own(work) => self.run_on_top(work, at),
-                    Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
+                    Found::Any(work) => {
+                        self.hidden(|| self.run_on_top(work, at));
+                        self.registry().relief.renew();
+                    }
                 }
                 since = None;
                 continue;

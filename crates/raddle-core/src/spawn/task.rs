@@ -402,15 +402,17 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
-                if memory.has_room() {
-                    // SAFETY: alive, on its own pool.
-                    return unsafe { Self::run_here(task, worker) };
+                // SAFETY: alive, on its own pool.
+                if memory.has_room() && unsafe { Self::run_here(task, worker) } == Assist::Ran {
+                    return Assist::Ran;
                 }
             }
             _ if waiter == Waiter::Patient && this.claim.is_queued() => {
-                if let Some(guest) = this.home.enter_to_help() {
+                if let Some(guest) = this.home.enter_to_help()
                     // SAFETY: alive, on its own pool.
-                    return unsafe { Self::run_here(task, guest.worker()) };
+                    && unsafe { Self::run_here(task, guest.worker()) } == Assist::Ran
+                {
+                    return Assist::Ran;
                 }
             }
             _ => {}
