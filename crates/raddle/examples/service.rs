@@ -11,6 +11,8 @@
 //! - When the client hangs up, hyper drops the answer; what `cancel_on_drop` wraps is interrupted, and the
 //!   computation, which asks now and then, stops.
 //! - It has a second, after which the client is told so and the computation is interrupted likewise.
+//! - Requests that compute for long keep others waiting that come later, as they share threads. Where that matters, long
+//!   ones have a pool of their own: `pool.spawn(..)`.
 //! - The request's id is a scope local: whatever computes for the request sees it, on whichever thread, and so
 //!   would a span of `tracing` (feature `tracing`).
 
