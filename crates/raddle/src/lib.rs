@@ -365,6 +365,20 @@ pub mod lock {
     #[doc(inline)]
     pub use raddle_lock::*;
 }
+/// Parallel loops, collections, scans and sorts on slices and ranges: the crate `raddle-par`.
+///
+/// ```
+/// use raddle::par;
+///
+/// let mut squares = par::map_collect(0..1_000_u64, |i| i * i % 1_000);
+/// par::for_each(&mut squares, |x| *x += 1);
+/// par::sort(&mut squares);
+/// assert_eq!(squares[0], 1);
+/// ```
+pub mod par {
+    #[doc(inline)]
+    pub use raddle_par::*;
+}
 /// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
 ///
 /// ```
