@@ -248,48 +248,7 @@ pub(crate) fn json(machine: &Machine, settings: &Settings, reports: &[Report]) -
         })
         .collect();
     let whole = json!({ "machine": machine, "smoke": settings.smoke, "tables": tables });
-    one_row_a_line(&whole)
-}
-
-/// JSON that a diff can show: an object or a list of plain figures takes one line.
-fn one_row_a_line(value: &serde_json::Value) -> String {
-    fn deep(value: &serde_json::Value) -> usize {
-        use serde_json::Value;
-        let inner = match value {
-            Value::Array(items) => items.iter().map(deep).max(),
-            Value::Object(fields) => fields.values().map(deep).max(),
-            _ => return 0,
-        };
-        1 + inner.unwrap_or(0)
-    }
-    fn write(value: &serde_json::Value, indent: usize, text: &mut String) {
-        use serde_json::Value;
-        // A row: its figures, the list of its rounds, its memory.
-        if deep(value) <= 2 {
-            *text += &value.to_string();
-            return;
-        }
-        let (open, close) = if value.is_array() { ('[', ']') } else { ('{', '}') };
-        let parts: Vec<(String, &Value)> = match value {
-            Value::Array(items) => items.iter().map(|item| (String::new(), item)).collect(),
-            Value::Object(fields) => fields
-                .iter()
-                .map(|(name, field)| (format!("{}: ", Value::from(name.as_str())), field))
-                .collect(),
-            _ => Vec::new(),
-        };
-        text.push(open);
-        for (at, (name, part)) in parts.into_iter().enumerate() {
-            *text += if at == 0 { "\n" } else { ",\n" };
-            *text += &" ".repeat(indent + 1);
-            *text += &name;
-            write(part, indent + 1, text);
-        }
-        *text += &format!("\n{}{close}", " ".repeat(indent));
-    }
-    let mut text = String::new();
-    write(value, 0, &mut text);
-    text
+    format!("{whole:#}")
 }
 
 /// From so many processors on that others use, figures are doubtful.
@@ -541,7 +500,5 @@ mod tests {
         assert_eq!(table["budgets"][0]["limit"]["at_most"], 0.4);
         assert!(value["machine"]["cores"].as_u64() > Some(0));
         assert!(value["machine"]["peers"]["rayon"].is_string(), "{text}");
-        // A row is one line, so that a diff shows which have changed.
-        assert!(text.lines().any(|line| line.contains(r#""name":"rayon""#)), "{text}");
     }
 }

@@ -48,7 +48,8 @@ pub(crate) fn light() -> Outcome {
 fn crates(package: &str) -> Option<BTreeSet<String>> {
     let mut tree = cargo();
     tree.args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}", "-p", package]);
-    let output = tree.stderr(Stdio::inherit()).output().ok().filter(|tree| tree.status.success())?;
+    let output =
+        tree.stderr(Stdio::inherit()).output().ok().filter(|tree| tree.status.success())?;
     let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
     Some(String::from_utf8_lossy(&output.stdout).lines().filter_map(name).collect())
 }

@@ -34,7 +34,7 @@ pub(crate) struct Common {
     /// Threads to use [default: all of the machine]
     #[arg(long, global = true, value_name = "N", display_order = 100)]
     pub(crate) threads: Option<usize>,
-    /// Do the work N times on one thread and on all [default: 5, fewer beyond 10 s]
+    /// Do the work N times on one and on all threads [default: 5, or 10 s]
     #[arg(long, global = true, value_name = "N", display_order = 101)]
     pub(crate) runs: Option<usize>,
     /// Print one JSON object instead of text

@@ -35,7 +35,6 @@ fn the_input_is_not_overwritten() {
             ("run sort in --output", "the input"),
             ("run sort in --trace", "the input"),
             ("run sort in --trace out --output", "the input"),
-            ("run kmeans in --k 1 --output", "the input"),
         ] {
             let told = room.raddle(&format!("{line} {name}")).refused();
             assert_eq!(told, format!("{name}: would overwrite {role}"), "{line}");
