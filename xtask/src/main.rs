@@ -4,8 +4,12 @@
 //! the Rust toolchain, `asan`, `valgrind`, `miri` and `arm`, are commands only.
 
 mod arm;
+mod book;
+mod compare;
+mod light;
 mod miri;
 mod page;
+mod release;
 mod rooms;
 mod sanitize;
 mod steps;
@@ -31,6 +35,12 @@ fn main() -> ExitCode {
             Err(_) => refuse(&format!("'{minutes}' is no number of minutes")),
         },
         ["miri", "--quick"] => run(&[&steps::MIRI_QUICK]),
+        ["compare", "--check"] => run(&[&steps::COMPARE_CHECK]),
+        ["compare", "--measure"] => ended(compare::measure("120")),
+        ["compare", "--measure", "--max-seconds", seconds] => match seconds.parse::<f64>() {
+            Ok(_) => ended(compare::measure(seconds)),
+            Err(_) => refuse(&format!("'{seconds}' is no number of seconds")),
+        },
         [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -44,6 +54,7 @@ fn usage() -> String {
     let mut text = String::from(
         "usage: cargo xtask ci [--no-test]   every step marked *, in this order\n       \
                 cargo xtask soak --minutes N\n       \
+                cargo xtask compare --measure [--max-seconds S] | --check\n       \
                 cargo xtask STEP             one of:\n\n",
     );
     for (mark, steps) in [("*", CI), (" ", EXTRA)] {
@@ -51,7 +62,7 @@ fn usage() -> String {
             text += &format!("  {mark} {:<9} {}\n", step.name, step.what);
         }
     }
-    text += "\nmiri --quick: fewer tests, one seed\n";
+    text += "\nmiri --quick: fewer tests, one seed\ncompare --measure: takes the figures first, S seconds for each table at most (120)\n";
     text
 }
 

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cluster::{Init, Options};
 use crate::error::Error;
+use crate::input::Input;
 use crate::table::Label;
 use crate::trace::Level;
 
@@ -33,6 +34,9 @@ pub(crate) struct Common {
     /// Threads to use [default: all of the machine]
     #[arg(long, global = true, value_name = "N", display_order = 100)]
     pub(crate) threads: Option<usize>,
+    /// Do the work N times on one and on all threads [default: 5, or 10 s]
+    #[arg(long, global = true, value_name = "N", display_order = 101)]
+    pub(crate) runs: Option<usize>,
     /// Print one JSON object instead of text
     #[arg(long, global = true, display_order = 101)]
     pub(crate) json: bool,
@@ -45,10 +49,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Nothing is recorded here, and whoever wants it to be is told why.
-    pub(crate) fn refuse_recording(&self, why: &str) -> Result<(), Error> {
-        match (&self.trace, self.trace_level) {
-            (None, None) => Ok(()),
+    /// Nothing is run here, and whoever wants it to be recorded or repeated is told why.
+    pub(crate) fn refuse_run(&self, why: &str) -> Result<(), Error> {
+        match (&self.trace, self.trace_level, self.runs) {
+            (None, None, None) => Ok(()),
+            (None, None, _) => Err(Error::usage("--runs is for `raddle run`")),
             _ => Err(Error::usage(format!("--trace is for `raddle run`: {why}"))),
         }
     }
@@ -58,14 +63,29 @@ impl Common {
 pub(crate) enum Command {
     /// Run a workload, on your data or on made-up data
     ///
-    /// Every workload runs on one thread and on all of them; the two results
-    /// must be the same to the bit. Printed are the result, both times and
-    /// the speed-up. Reading and writing files is not timed.
+    /// Every workload runs on one thread and on all of them, several times; all
+    /// results must be the same to the bit. Printed are the result, the medians
+    /// of both times and the speed-up. Reading and writing files is not timed.
+    /// No input and no other output is ever overwritten.
     #[command(subcommand, verbatim_doc_comment)]
     Run(Workload),
     /// Show what was recorded
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Print what makes a shell complete command lines of raddle
+    ///
+    /// For example: raddle completions bash > ~/.local/share/bash-completion/completions/raddle
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print a page of the manual
+    ///
+    /// For example: raddle man run sort | man -l -
+    Man {
+        /// The command [default: raddle itself]
+        command: Vec<String>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -134,9 +154,8 @@ impl LloydArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArgs {
-    /// CSV table of numbers [default: made up]
-    #[arg(long, value_name = "FILE.csv")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Number of clusters
     #[arg(long, value_name = "K", default_value_t = 8)]
     pub(crate) k: usize,
@@ -175,9 +194,8 @@ is skipped. Errors name FILE:LINE:COLUMN, the column being that of the table.";
 
 #[derive(Debug, Args)]
 pub(crate) struct KnnArgs {
-    /// CSV table of numbers and a label [default: made up]
-    #[arg(long, value_name = "FILE.csv")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Number of neighbours that vote
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub(crate) k: usize,
@@ -199,9 +217,8 @@ FILE:LINE:COLUMN, the column being that of the table.";
 
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
-    /// PNG or JPEG picture [default: made up]
-    #[arg(long, value_name = "PICTURE")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Number of colours
     #[arg(long, value_name = "K", default_value_t = 16)]
     pub(crate) k: usize,
@@ -230,9 +247,8 @@ stays as it is. A picture cut short is refused.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SortArgs {
-    /// File of lines [default: made up]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Write the sorted lines [- is standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

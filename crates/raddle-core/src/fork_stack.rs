@@ -67,9 +67,9 @@
 //! Lace's `movesplit`; that thieves answer for a silent owner by a process-wide barrier follows the
 //! idea of Acar, Charguéraud and Rainey's and of asymmetric Chase-Lev deques.
 
-use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::fence;
+use raddle_sync::padded::CachePadded;
 
 use crate::job::ForkHeader;
 

@@ -59,8 +59,8 @@
 
 use std::cell::Cell;
 
-use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use raddle_sync::padded::CachePadded;
 
 /// So many hosts are asked whether others wait for them.
 const MOST_LOOKS: usize = 64;

@@ -401,10 +401,18 @@ pub mod trace {
     pub use raddle_trace::*;
 }
 
-/// Compiles and runs the examples of the README.
+/// Compiles and runs the examples of the README and of the book.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    pub struct Readme;
+    #[doc = include_str!("../../../book/src/tutorial.md")]
+    pub struct Tutorial;
+    #[doc = include_str!("../../../book/src/from-rayon.md")]
+    pub struct FromRayon;
+    #[doc = include_str!("../../../book/src/from-tokio.md")]
+    pub struct FromTokio;
+}
 
 /// A worker is not sent to another thread, nor shared with one: forks go where its thread is.
 ///

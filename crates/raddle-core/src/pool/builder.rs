@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use raddle_trace::TraceLevel;
-use thiserror::Error;
 
 use crate::fork_stack::Thief;
 use crate::pool::Pool;
@@ -18,14 +17,12 @@ use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::{Hooks, Outcome, TaskId};
 
 /// Why a pool could not be built. Nothing is left behind.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolBuildError {
     /// A pool needs a thread.
-    #[error("a pool needs at least one thread, and 0 were asked for")]
     NoThreads,
     /// More threads than a pool can have.
-    #[error("{asked} threads were asked for, and a pool has at most {most}")]
     TooManyThreads {
         /// How many were asked for.
         asked: usize,
@@ -33,7 +30,6 @@ pub enum PoolBuildError {
         most: usize,
     },
     /// The system gave only some of the threads.
-    #[error("only {started} of {asked} threads could be started: {source}")]
     Threads {
         /// How many were asked for.
         asked: usize,
@@ -43,13 +39,42 @@ pub enum PoolBuildError {
         source: io::Error,
     },
     /// The system gave no memory for the workers' fork stacks.
-    #[error("no memory for the fork stacks of {asked} threads: {source}")]
     Memory {
         /// How many threads were asked for.
         asked: usize,
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl fmt::Display for PoolBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolBuildError::NoThreads => {
+                f.write_str("a pool needs at least one thread, and 0 were asked for")
+            }
+            PoolBuildError::TooManyThreads { asked, most } => {
+                write!(f, "{asked} threads were asked for, and a pool has at most {most}")
+            }
+            PoolBuildError::Threads { asked, started, source } => {
+                write!(f, "only {started} of {asked} threads could be started: {source}")
+            }
+            PoolBuildError::Memory { asked, source } => {
+                write!(f, "no memory for the fork stacks of {asked} threads: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PoolBuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PoolBuildError::NoThreads | PoolBuildError::TooManyThreads { .. } => None,
+            PoolBuildError::Threads { source, .. } | PoolBuildError::Memory { source, .. } => {
+                Some(source)
+            }
+        }
+    }
 }
 
 /// How many threads a pool may have: thieves sign with their index.

@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod crc;
 mod read;
 mod write;
 
@@ -48,11 +49,8 @@ pub(crate) mod chunk {
 
     /// The checksum of a chunk: of its kind, its length and its payload.
     pub(crate) fn checksum(kind: u32, payload: &[u8]) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&kind.to_le_bytes());
-        hasher.update(&(payload.len() as u32).to_le_bytes());
-        hasher.update(payload);
-        hasher.finalize()
+        let length = payload.len() as u32;
+        super::crc::crc32(&[&kind.to_le_bytes(), &length.to_le_bytes(), payload])
     }
 }
 
