@@ -6,6 +6,7 @@
 mod arm;
 mod miri;
 mod page;
+mod rayon;
 mod rooms;
 mod sanitize;
 mod steps;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             Err(_) => refuse(&format!("'{minutes}' is no number of minutes")),
         },
         ["miri", "--quick"] => run(&[&steps::MIRI_QUICK]),
+        ["rayon", "--quick"] => run(&[&steps::RAYON_QUICK]),
         [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -51,7 +53,7 @@ fn usage() -> String {
             text += &format!("  {mark} {:<9} {}\n", step.name, step.what);
         }
     }
-    text += "\nmiri --quick: fewer tests, one seed\n";
+    text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
     text
 }
 
