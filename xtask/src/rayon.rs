@@ -88,7 +88,9 @@ fn run_all(threads: &[usize], quick: bool) -> io::Result<bool> {
         Suite::new("rayon-core, integration", &core, &["--test", "*"]),
         Suite::new("rayon-core, documentation", &core, &["--doc"]),
     ];
-    if !quick {
+    if quick {
+        suites.pop();
+    } else {
         let rayon = rayon_suite(&folder.join("rayon"), &packages.rayon)?;
         suites.push(Suite::new("raddle's own, documentation", &ours, &["--doc"]));
         suites.push(Suite::new("rayon, unit", &rayon, &["--lib"]));
@@ -102,23 +104,30 @@ fn run_all(threads: &[usize], quick: bool) -> io::Result<bool> {
     }
     let mut all_well = true;
     let mut lines = Vec::new();
-    for &threads in threads {
-        for suite in &suites {
-            let start = Instant::now();
-            let (counts, well) = run(suite, threads, &folder)?;
-            all_well &= well;
-            let verdict = if well { "ok" } else { "FAILED" };
-            let Counts { passed, failed, ignored } = counts;
-            let line = format!(
-                "{:<36} {threads} threads: {passed:>4} passed {failed:>3} failed {ignored:>2} ignored \
-                 {:>6.1} s  {verdict}",
-                suite.name,
-                start.elapsed().as_secs_f64()
-            );
-            println!("{line}");
-            lines.push(line);
+    // Examples are built anew each time, which takes minutes: last.
+    let (examples, tests): (Vec<&Suite>, Vec<&Suite>) =
+        suites.iter().partition(|suite| suite.args == ["--doc"]);
+    let mut each = |suites: &[&Suite]| -> io::Result<()> {
+        for &threads in threads {
+            for suite in suites {
+                let start = Instant::now();
+                let (counts, well) = run(suite, threads, &folder)?;
+                all_well &= well;
+                let verdict = if well { "ok" } else { "FAILED" };
+                let Counts { passed, failed, ignored } = counts;
+                let line = format!(
+                    "{:<36} {threads} threads: {passed:>4} passed {failed:>3} failed {ignored:>2} ignored \
+                     {:>6.1} s  {verdict}",
+                    suite.name,
+                    start.elapsed().as_secs_f64()
+                );
+                println!("{line}");
+                lines.push(line);
+            }
         }
-    }
+        Ok(())
+    };
+    [tests, examples].iter().try_for_each(|suites| each(suites))?;
     println!("\nrayon {RAYON}, rayon-core {RAYON_CORE}, RADDLE_WAITS={}", waits());
     lines.iter().for_each(|line| println!("{line}"));
     Ok(all_well)

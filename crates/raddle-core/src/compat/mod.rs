@@ -227,14 +227,18 @@ impl Here<'_> {
     /// The number of this thread among those of the pool that work: by [`Waits::Host`] always the same. By
     /// [`Waits::Substitute`] its place's: none if after a moment all are taken.
     pub fn index(&self) -> Option<usize> {
-        let registry = self.memory.registry();
+        self.memory.registry().number_of(self.memory).or_else(|| self.await_index())
+    }
+
+    #[cold]
+    fn await_index(&self) -> Option<usize> {
         let since = Instant::now();
         loop {
-            let number = registry.number_of(self.memory);
+            std::thread::yield_now();
+            let number = self.memory.registry().number_of(self.memory);
             if number.is_some() || since.elapsed() > LONGEST_WAIT {
                 return number;
             }
-            std::thread::yield_now();
         }
     }
 
