@@ -16,7 +16,7 @@ use crate::pool::registry::{Registry, Waker};
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
-const STILL: Duration = Duration::from_millis(10);
+pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
 const RESERVE: usize = 3;
 pub(crate) const MOST_RESERVE: usize = 1024;

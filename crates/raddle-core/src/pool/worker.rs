@@ -239,6 +239,12 @@ impl Worker {
         CURRENT.with(|cell| cell.set(hint));
     }
 
+    /// Ambient code looks for the head from here on.
+    #[inline(always)]
+    pub(crate) fn set_current(&self) {
+        Worker::set_hint(self);
+    }
+
     /// Makes `self` the current worker until the guard is dropped.
     pub(crate) fn enter(&self) -> CurrentGuard {
         let place: *const Cell<usize> = &self.memory().owned.context;
