@@ -71,6 +71,10 @@ pub mod trace;
 #[cfg(not(raddle_loom))]
 #[doc(hidden)]
 pub use self::pool::policy;
+/// For the processes of `raddle-remote`.
+#[cfg(not(raddle_loom))]
+#[doc(hidden)]
+pub use self::spawn::interrupt_process;
 #[cfg(not(raddle_loom))]
 pub use self::{
     future::{

@@ -379,6 +379,12 @@ pub mod par {
     #[doc(inline)]
     pub use raddle_par::*;
 }
+/// The same futures on threads, on processes and on a cluster, chosen by a plan: the crate `raddle-remote`.
+#[cfg(feature = "remote")]
+pub mod remote {
+    #[doc(inline)]
+    pub use raddle_remote::*;
+}
 /// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
 ///
 /// ```
