@@ -44,7 +44,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Some(Command::Run(workload)) => workload::run(workload, &cli.common),
         Some(Command::Trace(command)) => {
             cli.common.refuse_recording("there is no run to record")?;
-            trace::run(command)
+            trace::run(command, cli.common.json)
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new(common: &Common) -> Result<Setup, Error> {
-        let recording = Recording::prepare(common.trace.as_ref(), common.trace_level)?;
+        let recording = Recording::prepare(common)?;
         Ok(Setup { threads: threads(common.threads)?, recording })
     }
 }
@@ -74,10 +74,13 @@ impl<T> Timed<T> {
                 .map(|(name, time)| (format!("{name} us"), us(time).into()))
                 .chain([("peak".to_owned(), phases.peak.into())])
                 .collect();
-            let (most, width) = (phases.peak, phases.width);
             report.told("phases", json, format!("{}, {}", part(0), part(1)));
-            let full = duration(phases.full_parallelism.as_secs_f64());
-            report.line("peak", format!("{most} of {width} workers at once, for {full}"));
+            let full = duration(phases.at_peak().as_secs_f64());
+            let (busy, peak, width) = (phases.average(), phases.peak, phases.width);
+            report.line(
+                "peak",
+                format!("{busy:.2} of {width} workers busy, {peak} at once for {full}"),
+            );
             let mut rest = format!("{}, {}", part(3), part(4));
             if !phases.unattributed.is_zero() {
                 rest = format!("{rest}, {}", part(5));
@@ -98,14 +101,24 @@ pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, Error> {
 
 /// A pool of that many threads.
 pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
-    recording_pool(threads, TraceLevel::Off, 0)
+    recording_pool(threads, TraceLevel::Off, None)
 }
 
-/// A pool that records so many events on all of its threads.
-fn recording_pool(threads: usize, level: TraceLevel, events: usize) -> Result<Pool, Error> {
-    let capacity = (events / threads.max(1)).max(4096);
-    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity);
-    builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+/// A pool that records, into a file if one is wanted.
+fn recording_pool(
+    threads: usize,
+    level: TraceLevel,
+    recording: Option<&Recording>,
+) -> Result<Pool, Error> {
+    let builder = Pool::builder().threads(threads).trace(level);
+    let builder = match recording {
+        Some(recording) => recording.prepare_pool(builder),
+        None => builder.trace_capacity(((1 << 15) / threads.max(1)).max(4096)),
+    };
+    builder.build().map_err(|error| match error {
+        raddle::PoolBuildError::Trace { .. } => Error::usage(error.to_string()),
+        error => Error::usage(format!("--threads {threads}: {error}")),
+    })
 }
 
 /// Does the work on one thread, then on `threads`, and insists that the results are the same.
@@ -121,10 +134,10 @@ pub(crate) fn compare<T: Send>(
     let Setup { threads, recording } = setup;
     // For the phases that the report tells, level `Phase` costs next to nothing.
     let level = recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
-    let keeps = recording.is_some();
     let mut trace = None;
     let mut timed = |threads: usize, level: TraceLevel| -> Result<(T, f64), Error> {
-        let pool = recording_pool(threads, level, if keeps { 1 << 20 } else { 1 << 15 })?;
+        let keeps = recording.as_ref().filter(|_| level != TraceLevel::Off);
+        let pool = recording_pool(threads, level, keeps)?;
         let what = count(threads, "thread");
         let progress = match steps {
             Some(steps) => Progress::bar(&what, steps),
@@ -152,10 +165,7 @@ pub(crate) fn compare<T: Send>(
     let phases = trace
         .as_ref()
         .and_then(|trace| trace.phases().into_iter().max_by_key(|region| region.total));
-    let written = match (recording, &trace) {
-        (Some(recording), Some(trace)) => Some(recording.write(trace)?),
-        _ => None,
-    };
+    let written = recording.as_ref().zip(trace.as_ref()).map(|(to, trace)| to.written(trace));
     let recorded = Recorded { written, phases };
     Ok(Timed { value, threads, seconds, seconds_one_thread, recorded })
 }
