@@ -49,7 +49,7 @@ impl Setup {
         if common.runs == Some(0) {
             return Err(Error::usage("--runs must be at least 1"));
         }
-        let recording = Recording::prepare(common.trace.as_ref(), common.trace_level, files)?;
+        let recording = Recording::prepare(common, files)?;
         Ok(Setup { threads, runs: common.runs, recording })
     }
 
@@ -110,9 +110,9 @@ fn tell_phases(phases: &Phases, report: &mut Report) {
         format!("{name} {}", duration(time.as_secs_f64()))
     };
     report.told("phases", phases_json(phases), format!("{}, {}", part(0), part(1)));
-    let (most, width) = (phases.peak, phases.width);
-    let full = duration(phases.full_parallelism.as_secs_f64());
-    report.line("peak", format!("{most} of {width} workers at once, for {full}"));
+    let full = duration(phases.at_peak().as_secs_f64());
+    let (busy, peak, width) = (phases.average(), phases.peak, phases.width);
+    report.line("peak", format!("{busy:.2} of {width} workers busy, {peak} at once for {full}"));
     let mut rest = format!("{}, {}", part(3), part(4));
     if !phases.unattributed.is_zero() {
         rest = format!("{rest}, {}", part(5));
@@ -172,14 +172,24 @@ pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, Error> {
 
 /// A pool of that many threads.
 pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
-    recording_pool(threads, TraceLevel::Off, 0)
+    recording_pool(threads, TraceLevel::Off, None)
 }
 
-/// A pool that records so many events on all of its threads.
-fn recording_pool(threads: usize, level: TraceLevel, events: usize) -> Result<Pool, Error> {
-    let capacity = (events / threads.max(1)).max(4096);
-    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity);
-    builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+/// A pool that records, into a file if one is wanted.
+fn recording_pool(
+    threads: usize,
+    level: TraceLevel,
+    recording: Option<&Recording>,
+) -> Result<Pool, Error> {
+    let builder = Pool::builder().threads(threads).trace(level);
+    let builder = match recording {
+        Some(recording) => recording.prepare_pool(builder),
+        None => builder.trace_capacity(((1 << 15) / threads.max(1)).max(4096)),
+    };
+    builder.build().map_err(|error| match error {
+        raddle::PoolBuildError::Trace { .. } => Error::usage(error.to_string()),
+        error => Error::usage(format!("--threads {threads}: {error}")),
+    })
 }
 
 /// Does the work on one thread and on `threads`, in turn, and insists that all results are the same.
@@ -197,7 +207,8 @@ pub(crate) fn compare<T: Send>(
     let level = setup.recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
     let keeps = setup.recording.is_some();
     let timed = |threads: usize, level: TraceLevel| -> Result<(T, f64, Option<Trace>), Error> {
-        let pool = recording_pool(threads, level, if keeps { 1 << 20 } else { 1 << 15 })?;
+        let recording = setup.recording.as_ref().filter(|_| level != TraceLevel::Off);
+        let pool = recording_pool(threads, level, recording)?;
         let what = count(threads, "thread");
         let progress = match steps {
             Some(steps) => Progress::bar(&what, steps),

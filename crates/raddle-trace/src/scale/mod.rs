@@ -35,6 +35,7 @@ use self::build::{Built, build};
 use self::graph::{Graph, Longest, NONE, Node};
 use self::label::Label;
 pub use self::label::WhatIf;
+pub(crate) use self::label::short;
 pub(crate) use self::processor::Processor;
 pub use self::simulate::Costs;
 use self::simulate::Plan;
