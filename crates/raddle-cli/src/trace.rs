@@ -159,7 +159,7 @@ fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
         facts.extend(phases_json(region));
         Value::from(facts)
     };
-    let worker = |worker: &raddle::trace::Tims| {
+    let worker = |worker: &raddle::trace::Times| {
         json!({
             "name": trace.lanes[worker.lane].name,
             "busy_us": us(worker.busy),
