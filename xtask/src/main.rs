@@ -9,6 +9,7 @@ mod compare;
 mod light;
 mod miri;
 mod page;
+mod rayon;
 mod release;
 mod rooms;
 mod sanitize;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
             Ok(_) => ended(compare::measure(seconds)),
             Err(_) => refuse(&format!("'{seconds}' is no number of seconds")),
         },
+        ["rayon", "--quick"] => run(&[&steps::RAYON_QUICK]),
         [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -62,7 +64,8 @@ fn usage() -> String {
             text += &format!("  {mark} {:<9} {}\n", step.name, step.what);
         }
     }
-    text += "\nmiri --quick: fewer tests, one seed\ncompare --measure: takes the figures first, S seconds for each table at most (120)\n";
+    text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
+    text += "compare --measure: takes the figures first, S seconds for each table at most (120)\n";
     text
 }
 

@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, book, compare, light, miri, page, release, rooms, sanitize};
+use crate::{arm, book, compare, light, miri, page, rayon, release, rooms, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,6 +50,7 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "targets", what: "the crates for other systems", run: release::targets },
     Step { name: "loom", what: "small models, explored systematically", run: loom },
     Step { name: "shuttle", what: "larger models, at random", run: shuttle },
+    RAYON_QUICK,
     Step { name: "page", what: "pages of traces in a headless browser", run: page::page },
     Step { name: "bench", what: "every benchmark runs, briefly", run: bench },
 ];
@@ -60,6 +61,7 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
+    Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
     Step {
         name: "compare",
@@ -88,6 +90,13 @@ pub(crate) const MIRI_QUICK: Step = Step {
     name: "miri",
     what: "fewer tests under Miri, with one seed (nightly)",
     run: miri::quick,
+};
+
+/// `rayon --quick`
+pub(crate) const RAYON_QUICK: Step = Step {
+    name: "rayon-core",
+    what: "rayon-core's suites on raddle, 2 threads",
+    run: rayon::quick,
 };
 
 /// The crates with models, and with `unsafe`.

@@ -100,7 +100,7 @@ where
 {
     match Worker::current() {
         Some(worker) => {
-            let hint = Hint(Worker::hint());
+            let hint = Hint::here();
             let restore = Restore(hint);
             let results = worker.join(
                 move |next| {
@@ -133,20 +133,25 @@ where
 
 /// Where ambient code looked for the head before a fork.
 #[derive(Clone, Copy)]
-struct Hint(*const Worker);
+pub(crate) struct Hint(*const Worker);
 
 // SAFETY: only first halves hold one, and they run on the thread that forked.
 unsafe impl Send for Hint {}
 
 impl Hint {
     #[inline(always)]
-    fn set(self) {
+    pub(crate) fn here() -> Hint {
+        Hint(Worker::hint())
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(self) {
         Worker::set_hint(self.0);
     }
 }
 
 /// Puts the hint back when a panic passes.
-struct Restore(Hint);
+pub(crate) struct Restore(pub(crate) Hint);
 
 impl Drop for Restore {
     fn drop(&mut self) {

@@ -89,7 +89,8 @@ where
 }
 
 impl<'scope> Scope<'scope> {
-    fn open<F, R>(registry: &Registry, f: F) -> R
+    /// A scope of this pool's; its body runs here, on one of its threads or not.
+    pub(crate) fn open<F, R>(registry: &Registry, f: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R,
     {
@@ -137,22 +138,44 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        // SAFETY: C1: the pool is there while the scope is.
-        let registry = unsafe { &*self.registry };
+        let registry = self.registry();
         let here = pool::here(registry);
         match here {
             Some(memory) => memory.purse().spend(&self.count),
             None => self.count.add(),
         }
-        let task = if local::current() == self.context && !local::is_followed() {
+        let task = self.task(f);
+        match here {
+            Some(memory) => memory.queue(task, self.count.tag()),
+            None => pool::queue_last(registry, task),
+        }
+    }
+
+    /// As [`spawn`](Scope::spawn), on this very thread of the pool.
+    pub(crate) fn spawn_at<F>(&self, thread: usize, f: F)
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        self.count.add();
+        let task = self.task(f);
+        self.registry().send(thread, task);
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        // SAFETY: C1: the pool is there while the scope is.
+        unsafe { &*self.registry }
+    }
+
+    /// A task that has a share of the count already.
+    fn task<F>(&self, f: F) -> NonNull<TaskHeader>
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        if local::current() == self.context && !local::is_followed() {
             ScopeTask::allocate(self, f, ())
         } else {
             // SAFETY: X1: the scope's context is that of code that waits for the task.
             ScopeTask::allocate(self, f, unsafe { Context::within(self.context) })
-        };
-        match here {
-            Some(memory) => memory.queue(task, self.count.tag()),
-            None => pool::queue_last(registry, task),
         }
     }
 

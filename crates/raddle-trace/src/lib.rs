@@ -6,7 +6,8 @@
 //! | split a region's time into five phases | [`Trace::phases`] |
 //! | see what each worker did | [`Trace::workers`], [`Lane::segments`] |
 //! | see what wakes and steals cost | [`Trace::wakes`] |
-//! | find what bounded a region | [`Trace::longest_chain`], [`Trace::lengths`], [`Trace::advice`] |
+//! | find what bounds a program, and what more processors would give | [`Trace::scale`] |
+//! | find what to do about it | [`Trace::advice`], [`Trace::lengths`] |
 //! | keep it | [`Trace::save`], [`Trace::load`], [`Writer`] |
 //! | show it | [`Trace::summary`], [`Trace::html`], [`Trace::chrome_json`] |
 //!
@@ -30,8 +31,8 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod advice;
-mod chain;
 mod chrome;
 mod edges;
 mod event;
@@ -40,18 +41,19 @@ mod html;
 mod lengths;
 mod phases;
 mod queues;
+mod scale;
 mod states;
 mod summary;
 mod trace;
 mod workers;
 
 pub use advice::Advice;
-pub use chain::Chain;
 pub use edges::{Edge, EdgeKind, Wakes};
 pub use event::{Event, EventKind, Subject, UnknownKind};
 pub use file::{Damage, LoadError, Writer};
 pub use lengths::Lengths;
 pub use phases::Phases;
+pub use scale::{Costs, Measured, Place, Point, Refusal, RegionScale, Scale, WhatIf};
 pub use states::{Segment, State};
 pub use trace::{ClockPair, Lane, Trace, TraceLevel};
 pub use workers::Times;

@@ -365,6 +365,26 @@ pub mod lock {
     #[doc(inline)]
     pub use raddle_lock::*;
 }
+/// Parallel loops, collections, scans and sorts on slices and ranges: the crate `raddle-par`.
+///
+/// ```
+/// use raddle::par;
+///
+/// let mut squares = par::map_collect(0..1_000_u64, |i| i * i % 1_000);
+/// par::for_each(&mut squares, |x| *x += 1);
+/// par::sort(&mut squares);
+/// assert_eq!(squares[0], 1);
+/// ```
+pub mod par {
+    #[doc(inline)]
+    pub use raddle_par::*;
+}
+/// The same futures on threads, on processes and on a cluster, chosen by a plan: the crate `raddle-remote`.
+#[cfg(feature = "remote")]
+pub mod remote {
+    #[doc(inline)]
+    pub use raddle_remote::*;
+}
 /// Traces, and where their time went: how to record them, and the crate `raddle-trace`.
 ///
 /// ```

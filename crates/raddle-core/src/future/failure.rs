@@ -65,8 +65,11 @@ enum Inner {
     Error(Boxed, Option<TypeId>),
 }
 
-/// A panic's payload.
-struct Panicked(Box<dyn Any + Send>);
+/// A panic's payload, and where it was, if that was told.
+struct Panicked {
+    payload: Box<dyn Any + Send>,
+    place: Option<Box<str>>,
+}
 
 // SAFETY: a panic's payload need not be `Sync`, and no method gives a reference to one that is not:
 // `downcast_ref` asks for `Sync`, and the message is read from `&str` and `String` only.
@@ -74,7 +77,7 @@ unsafe impl Sync for Panicked {}
 
 impl fmt::Debug for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(message(&self.0).unwrap_or("panic"))
+        f.write_str(message(&self.payload).unwrap_or("panic"))
     }
 }
 
@@ -164,7 +167,27 @@ impl Failure {
 
     /// A failure of the kind `Panicked` with this payload.
     pub fn panicked(payload: Box<dyn Any + Send>) -> Failure {
-        Failure::shared(Inner::Panicked(Panicked(payload)))
+        Failure::shared(Inner::Panicked(Panicked { payload, place: None }))
+    }
+
+    /// The failure of a panic elsewhere, in another process say, of which the message and the place in the source are known.
+    ///
+    /// ```
+    /// let failure = raddle::Failure::panicked_at("out of wool", "src/loom.rs:7:5");
+    /// assert_eq!(failure.to_string(), "panicked: out of wool, at src/loom.rs:7:5");
+    /// assert_eq!(failure.place(), Some("src/loom.rs:7:5"));
+    /// ```
+    pub fn panicked_at(message: impl Into<String>, place: impl Into<Box<str>>) -> Failure {
+        let payload: Box<dyn Any + Send> = Box::new(message.into());
+        Failure::shared(Inner::Panicked(Panicked { payload, place: Some(place.into()) }))
+    }
+
+    /// Where in the source a panic was, if the failure is of one and that is known.
+    pub fn place(&self) -> Option<&str> {
+        match self.inner() {
+            Inner::Panicked(panicked) => panicked.place.as_deref(),
+            _ => None,
+        }
     }
 
     pub(crate) fn interrupted(interrupt: Interrupt) -> Failure {
@@ -181,7 +204,9 @@ impl Failure {
         Failure::plain(FailureKind::Broken)
     }
 
-    pub(crate) fn killed() -> Failure {
+    /// A failure of the kind `Killed`: for whoever produces a value and is told to stop by other means than
+    /// [`Future::kill`](crate::Future::kill).
+    pub fn killed() -> Failure {
         Failure::plain(FailureKind::Killed)
     }
 
@@ -226,7 +251,7 @@ impl Failure {
     pub fn downcast<T: Any>(self) -> Result<T, Failure> {
         let fits = match self.inner() {
             Inner::Plain(_) => false,
-            Inner::Panicked(Panicked(payload)) => payload.is::<T>(),
+            Inner::Panicked(Panicked { payload, .. }) => payload.is::<T>(),
             Inner::Interrupted(_) => TypeId::of::<T>() == TypeId::of::<Interrupt>(),
             Inner::Error(_, known) => {
                 *known == Some(TypeId::of::<T>()) || TypeId::of::<T>() == TypeId::of::<Boxed>()
@@ -237,7 +262,7 @@ impl Failure {
         }
         match self.into_inner()? {
             Inner::Plain(_) => unreachable!("it fits"),
-            Inner::Panicked(Panicked(payload)) => Ok(unbox(payload)),
+            Inner::Panicked(Panicked { payload, .. }) => Ok(unbox(payload)),
             Inner::Interrupted(interrupt) => Ok(unbox(Box::new(interrupt))),
             Inner::Error(error, _) if TypeId::of::<T>() == TypeId::of::<Boxed>() => {
                 Ok(unbox(Box::new(error)))
@@ -254,7 +279,7 @@ impl Failure {
     pub fn downcast_ref<T: Any + Sync>(&self) -> Option<&T> {
         match self.inner() {
             Inner::Plain(_) => None,
-            Inner::Panicked(Panicked(payload)) => payload.downcast_ref(),
+            Inner::Panicked(Panicked { payload, .. }) => payload.downcast_ref(),
             Inner::Interrupted(interrupt) => (interrupt as &dyn Any).downcast_ref(),
             Inner::Error(error, _) if TypeId::of::<T>() == TypeId::of::<Boxed>() => {
                 (error as &(dyn Any + Send + Sync)).downcast_ref()
@@ -280,10 +305,10 @@ impl Failure {
     /// If the failure has clones, the panic goes on with its message, if it had one, in the place of the payload.
     pub fn resume(self) -> ! {
         match self.into_inner() {
-            Ok(Inner::Panicked(Panicked(payload))) => panic::resume_unwind(payload),
+            Ok(Inner::Panicked(Panicked { payload, .. })) => panic::resume_unwind(payload),
             Ok(inner) => panic!("{inner}"),
             Err(shared) => match shared.inner() {
-                Inner::Panicked(Panicked(payload)) => {
+                Inner::Panicked(Panicked { payload, .. }) => {
                     let text = message(payload).unwrap_or("a panic that others share").to_owned();
                     panic::resume_unwind(Box::new(text))
                 }
@@ -351,10 +376,13 @@ impl fmt::Display for Inner {
                 FailureKind::Cycle => "the future waits for itself",
                 FailureKind::Error => "failed",
             }),
-            Inner::Panicked(Panicked(payload)) => match message(payload) {
-                Some(message) => write!(f, "panicked: {message}"),
-                None => f.write_str("panicked"),
-            },
+            Inner::Panicked(Panicked { payload, place }) => {
+                f.write_str("panicked")?;
+                if let Some(message) = message(payload) {
+                    write!(f, ": {message}")?;
+                }
+                place.as_ref().map_or(Ok(()), |place| write!(f, ", at {place}"))
+            }
             Inner::Interrupted(interrupt) => write!(f, "interrupted: {interrupt}"),
             Inner::Error(error, _) => error.fmt(f),
         }

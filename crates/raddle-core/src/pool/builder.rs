@@ -78,11 +78,11 @@ impl std::error::Error for PoolBuildError {
 }
 
 /// How many threads a pool may have: thieves sign with their index.
-const MOST_THREADS: usize = 4096;
+pub(crate) const MOST_THREADS: usize = 4096;
 /// How many spare threads there may be.
 const MOST_SPARES: usize = 4096;
 /// How many there may be unless the builder says otherwise: as the JDK's pools.
-const SPARES: usize = 256;
+pub(crate) const SPARES: usize = 256;
 const _: () = assert!(MOST_THREADS + 64 + MOST_SPARES + MOST_RESERVE <= Thief::MAX_WORKERS);
 
 /// What a thread of a pool does while it waits: see [`PoolBuilder::waits`].
@@ -358,6 +358,7 @@ impl PoolBuilder {
             spares,
             hooks: self.hooks,
             thread_hooks: self.thread_hooks,
+            seats: None,
             trace: self.trace,
             policy: self.policy,
         };

@@ -29,12 +29,38 @@ impl WorkerMemory {
             return;
         }
         self.fork.publish(slot);
+        self.tell();
+    }
+
+    /// Forks have been made public: sees that somebody comes for them.
+    fn tell(&self) {
         fence(Ordering::SeqCst); // S3, W1
         if self.registry().places.counts().need_wake() {
             self.registry().wake_one(Waker::Busy);
         } else {
             self.wake_victim();
         }
+    }
+
+    /// Whether somebody would take a fork: a thread without work, or whoever waits for the fork that runs here.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.registry().places.counts().interested() || self.victim_waits()
+    }
+
+    /// Somebody would take a fork. If there is one, sees that it is to be had; if not, the next push is public. True: that.
+    #[inline(never)]
+    pub(crate) fn offer(&self, head: &Slot) -> bool {
+        if !self.fork.has_work() {
+            // A hint to this very thread.
+            self.fork.request();
+            return true;
+        }
+        if self.fork.is_asked() && !self.fork.has_public() {
+            self.fork.answer(head);
+            self.tell();
+        }
+        false
     }
 
     /// If the fork that runs here was stolen from somebody who sleeps until it is done: what it forks is
@@ -48,6 +74,7 @@ impl WorkerMemory {
     }
 
     /// The stolen fork that runs here, innermost, and whose it is.
+    #[inline]
     fn served(&self) -> Option<(&Slot, usize)> {
         // SAFETY: on this thread's stack, beneath this frame.
         let serving = unsafe { self.owned.serving.get().as_ref() }?;
@@ -94,6 +121,7 @@ impl WorkerMemory {
     }
 
     /// Whether the fork that runs here was stolen from somebody who waits for it: a hint.
+    #[inline]
     fn victim_waits(&self) -> bool {
         self.served().is_some_and(|(slot, _)| slot.is_awaited())
     }

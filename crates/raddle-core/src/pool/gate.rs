@@ -157,6 +157,9 @@ impl PoolRef {
         // SAFETY: G1: the pool is there until this guest has left.
         let registry: &Registry = unsafe { &*state.pointer?.0 };
         registry.assert_here();
+        if registry.is_seated() {
+            return None;
+        }
         // ORD: a hint; calls are counted before they are queued.
         let queues = registry.calls.load(Ordering::Relaxed) > 0;
         if queues && !helper {

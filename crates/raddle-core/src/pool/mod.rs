@@ -9,6 +9,7 @@
 //! | `relief`     | what is done for a pool that stands still                            |
 //! | `crew`       | its workers, as `places` asks for them                               |
 //! | `search`     | the life of a thread: search, work, sleep                            |
+//! | `seat`       | pools whose threads come from elsewhere, and that have no guests      |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
 //! | `find_work`  | where work is found, and how it is run                               |
@@ -37,6 +38,7 @@ pub(crate) mod recorder;
 mod registry;
 mod relief;
 mod search;
+pub(crate) mod seat;
 mod stats;
 pub(crate) mod wait;
 mod worker;
@@ -50,6 +52,7 @@ use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::block::blocking;
 pub(crate) use self::block::init as init_blocking;
+pub(crate) use self::broadcast::broadcast_in;
 pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
@@ -97,6 +100,9 @@ pub struct Pool {
     registry: Arc<Registry>,
 }
 
+/// The global pool, once it is built.
+static GLOBAL: OnceLock<Pool> = OnceLock::new();
+
 impl Pool {
     /// The pool that `join`, `scope` and `spawn` use outside of pools, built on first use.
     ///
@@ -107,7 +113,6 @@ impl Pool {
     ///
     /// If it cannot be built.
     pub fn global() -> &'static Pool {
-        static GLOBAL: OnceLock<Pool> = OnceLock::new();
         GLOBAL.get_or_init(|| match Pool::builder().build() {
             Ok(pool) => pool,
             Err(error) => panic!("raddle's global pool: {error}"),
@@ -130,6 +135,19 @@ impl Pool {
 
     fn from_shared(registry: Arc<Registry>) -> Pool {
         Pool { registry }
+    }
+
+    /// The global pool: the one that `build` gives unless there is one.
+    pub(crate) fn global_or(build: impl FnOnce() -> Arc<Registry>) -> &'static Pool {
+        GLOBAL.get_or_init(|| Pool::from_shared(build()))
+    }
+
+    pub(crate) fn global_if_built() -> Option<&'static Pool> {
+        GLOBAL.get()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// The pool's memory, without its end.
@@ -184,7 +202,7 @@ impl Pool {
         }
         match self.registry.gate.home().enter() {
             Some(guest) => f(guest.worker()),
-            None => self.run_queued(f),
+            None => self.registry.call(f),
         }
     }
 

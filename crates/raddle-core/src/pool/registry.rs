@@ -26,6 +26,7 @@ use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::relief::Relief;
+use crate::pool::seat::SeatHooks;
 use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
@@ -46,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) spares: usize,
     pub(crate) hooks: Hooks,
     pub(crate) thread_hooks: ThreadHooks,
+    /// The threads come from elsewhere.
+    pub(crate) seats: Option<SeatHooks>,
     pub(crate) trace: Settings,
     pub(crate) policy: Policy,
 }
@@ -158,7 +161,12 @@ impl Registry {
             registry.memories.make(index, &*registry)?;
         }
         (0..threads).for_each(|number| registry.numbers.set(number));
-        let crew = (0..threads).chain(threads + guests..crew_end);
+        // A thread that comes from elsewhere brings its place along when it comes.
+        let awaited = if registry.is_seated() { threads } else { 0 };
+        (0..awaited).for_each(|_| {
+            registry.places.take();
+        });
+        let crew = (awaited..threads).chain(threads + guests..crew_end);
         crew.for_each(|worker| registry.places.vacant.set(worker));
         registry.gate.open(&registry);
         if registry.config.trace.level != TraceLevel::Off {
@@ -314,6 +322,9 @@ impl Registry {
 
     /// The number of the place that a worker holds: a free one, its own if it can be.
     pub(crate) fn number_of(&self, memory: &WorkerMemory) -> Option<usize> {
+        if self.is_seated() && self.config.waits == Waits::Host {
+            return Some(memory.index);
+        }
         if memory.owned.number.get().is_none() {
             let own = memory.index;
             let own = (own < self.threads() && self.numbers.take(own)).then_some(own);

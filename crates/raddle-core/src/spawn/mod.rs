@@ -14,4 +14,4 @@ pub use self::hooks::{Outcome, TaskId};
 #[cfg(not(raddle_loom))]
 pub(crate) use self::task::{Pinned, spawn_in, task_of};
 #[cfg(not(raddle_loom))]
-pub use self::task::{interrupted, killed, spawn};
+pub use self::task::{interrupt_process, interrupted, killed, spawn};

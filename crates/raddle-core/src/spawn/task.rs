@@ -4,6 +4,7 @@ use std::mem::{ManuallyDrop, needs_drop, offset_of};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
+use raddle_sync::atomic::{AtomicBool, Ordering};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 
@@ -80,7 +81,19 @@ pub fn killed() -> bool {
 /// assert_eq!(future.wait().unwrap(), "stopped");
 /// ```
 pub fn interrupted() -> bool {
+    // ORD: a hint, as the claim's.
     Frame::current_claim().is_some_and(Claim::is_interrupted)
+        || PROCESS_INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Whether all that this process does is for a task that has been interrupted: see [`interrupt_process`].
+static PROCESS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Has [`interrupted`] answer so everywhere in this process: for one that works on a single task of another process's.
+#[doc(hidden)]
+pub fn interrupt_process(interrupted: bool) {
+    // ORD: as in `interrupted`.
+    PROCESS_INTERRUPTED.store(interrupted, Ordering::Relaxed);
 }
 
 /// The task; `head` first, so that a pointer to one is a pointer to the other.
@@ -402,15 +415,17 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
-                if memory.has_room() {
-                    // SAFETY: alive, on its own pool.
-                    return unsafe { Self::run_here(task, worker) };
+                // SAFETY: alive, on its own pool.
+                if memory.has_room() && unsafe { Self::run_here(task, worker) } == Assist::Ran {
+                    return Assist::Ran;
                 }
             }
             _ if waiter == Waiter::Patient && this.claim.is_queued() => {
-                if let Some(guest) = this.home.enter_to_help() {
+                if let Some(guest) = this.home.enter_to_help()
                     // SAFETY: alive, on its own pool.
-                    return unsafe { Self::run_here(task, guest.worker()) };
+                    && unsafe { Self::run_here(task, guest.worker()) } == Assist::Ran
+                {
+                    return Assist::Ran;
                 }
             }
             _ => {}

@@ -27,12 +27,12 @@ mod write;
 use std::fmt;
 use std::io;
 
-pub use write::Writer;
+pub use write::{Ring, Writer};
 
 /// What a file begins with.
 pub const MAGIC: [u8; 8] = *b"RADDLETR";
 /// The version that this program writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The most bytes in the payload of a chunk.
 pub const MOST_PAYLOAD: u32 = 1 << 22;
 /// The most lanes and the most names: both are numbered by 16 bits in events.
@@ -45,6 +45,8 @@ pub(crate) mod chunk {
     pub(crate) const LANE: u32 = 3;
     pub(crate) const EVENTS: u32 = 4;
     pub(crate) const END: u32 = 5;
+    pub(crate) const PLACE: u32 = 6;
+    pub(crate) const FACT: u32 = 7;
     pub(crate) const HEADER: usize = 12;
 
     /// The checksum of a chunk: of its kind, its length and its payload.
@@ -61,6 +63,8 @@ pub struct Damage {
     pub offset: u64,
     /// What is wrong there.
     pub what: String,
+    /// Nothing is wrong but that the file is not whole: its writer was cut off, or still writes.
+    pub cut: bool,
 }
 
 impl fmt::Display for Damage {

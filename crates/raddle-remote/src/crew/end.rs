@@ -1,0 +1,177 @@
+//! How things are brought to an end: one task, all of them, the workers, the crew.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use raddle_core::{Failure, Interrupt, Killed};
+
+use super::Crew;
+use super::dispatch::{GRACE, Move};
+use super::task::{Completion, Phase, Task};
+use super::worker::Stage;
+
+/// How long workers that were signalled may take to be gone.
+const LAST: Duration = Duration::from_secs(10);
+
+impl Crew {
+    /// The task's future was killed.
+    pub(super) fn kill(&self, task: &Arc<Task>) -> Killed {
+        let mut after = Vec::new();
+        let killed = self.kill_in(&mut self.state(), task, &mut after);
+        self.complete(after);
+        killed
+    }
+
+    fn kill_in(
+        &self,
+        state: &mut super::State,
+        task: &Arc<Task>,
+        after: &mut Vec<Completion>,
+    ) -> Killed {
+        let phase = task.course().phase;
+        let killed = match phase {
+            Phase::Over => return Killed::TooLate,
+            Phase::Queued => {
+                state.queued -= 1;
+                Killed::BeforeStart
+            }
+            Phase::Sent { worker, .. } => {
+                if let Some(worker) = state.workers.get_mut(&worker) {
+                    worker.kill(self);
+                }
+                Killed::WhileRunning
+            }
+        };
+        after.extend(Completion::new(task, Err(Failure::killed())));
+        killed
+    }
+
+    /// The task's future was interrupted.
+    pub(super) fn interrupt(&self, task: &Arc<Task>, why: Interrupt) {
+        let mut after = Vec::new();
+        let mut state = self.state();
+        let phase = task.course().phase;
+        match phase {
+            Phase::Over => {}
+            Phase::Queued => {
+                state.queued -= 1;
+                after.extend(Completion::new(task, Err(Failure::from(why))));
+            }
+            Phase::Sent { worker, attempt, .. } => {
+                let link = state.workers.get(&worker).and_then(|worker| worker.link());
+                drop(state);
+                if let Some(link) = link {
+                    link.interrupt(self, attempt);
+                }
+                return;
+            }
+        }
+        drop(state);
+        self.complete(after);
+    }
+
+    /// Kills all tasks that are not over; returns how many those were.
+    pub(crate) fn kill_all(&self) -> usize {
+        let mut after = Vec::new();
+        let mut state = self.state();
+        let busy = |worker: &super::worker::Worker| match &worker.stage {
+            Stage::Busy { task, .. } => Some(Arc::clone(task)),
+            _ => None,
+        };
+        let mut tasks: Vec<Arc<Task>> = state.workers.values().filter_map(busy).collect();
+        tasks.extend(state.queue.drain(..));
+        for task in &tasks {
+            self.kill_in(&mut state, task, &mut after);
+        }
+        drop(state);
+        let killed = after.len();
+        self.complete(after);
+        killed
+    }
+
+    /// Has all workers replaced: those that are free now, busy ones when their task is over. What is queued stays so.
+    pub(crate) fn reset(&self) {
+        let mut moves = Vec::new();
+        let mut state = self.state();
+        let mut warm = 0;
+        for worker in state.workers.values_mut().filter(|worker| worker.counts()) {
+            warm += 1;
+            worker.outgoing = true;
+            match worker.stage {
+                Stage::Idle => moves.extend(self.retire(worker)),
+                // It has nothing to finish.
+                Stage::Starting => worker.end(self),
+                _ => {}
+            }
+        }
+        state.idle.clear();
+        for _ in 0..warm {
+            moves.push(self.hire(&mut state));
+        }
+        drop(state);
+        let mut after = Vec::new();
+        self.carry_out(moves, &mut after);
+        self.complete(after);
+        let leaving = |worker: &super::worker::Worker| match worker.stage {
+            Stage::Retiring | Stage::Dying => true,
+            Stage::Starting => worker.outgoing,
+            _ => false,
+        };
+        self.wait_for(Some(GRACE + LAST), |state| !state.workers.values().any(leaving));
+    }
+
+    /// Waits until something is so, for so long at most; whether it is.
+    fn wait_for(&self, limit: Option<Duration>, is_so: impl Fn(&super::State) -> bool) -> bool {
+        if self.is_mine() {
+            // It is by this thread that it would come about.
+            return is_so(&self.state());
+        }
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let mut state = self.state();
+        while !is_so(&state) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return false;
+            }
+            // Told of most changes; looked at now and then besides.
+            let look = left.map_or(LAST, |left| left.min(LAST));
+            let waited = self.changed.wait_timeout(state, look);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Takes no more tasks, finishes those that there are, for so long at most, and ends all workers; whether all tasks were
+    /// finished.
+    pub(crate) fn shut_down(&self, limit: Option<Duration>) -> bool {
+        self.state().closing = true;
+        let finished = self.wait_for(limit, |state| state.unfinished == 0);
+        if !finished {
+            self.kill_all();
+        }
+        let mut moves: Vec<Move> = Vec::new();
+        let mut state = self.state();
+        for worker in state.workers.values_mut() {
+            worker.outgoing = true;
+            match worker.stage {
+                Stage::Idle => moves.extend(self.retire(worker)),
+                Stage::Starting => worker.end(self),
+                _ => {}
+            }
+        }
+        state.idle.clear();
+        drop(state);
+        self.carry_out(moves, &mut Vec::new());
+        if !self.wait_for(Some(GRACE + LAST), |state| state.workers.is_empty()) {
+            for worker in self.state().workers.values() {
+                worker.end(self);
+            }
+            self.wait_for(Some(LAST), |state| state.workers.is_empty());
+        }
+        if let Some(bridge) = &self.bridge {
+            bridge.stop();
+        }
+        self.reactor.stop();
+        finished
+    }
+}

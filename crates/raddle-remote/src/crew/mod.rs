@@ -1,0 +1,270 @@
+//! A crew: workers in other processes, the queue of tasks for them, and who has which.
+//!
+//! ```text
+//! worker: Starting -READY-> Idle -CALL g-> Busy(g) -DONE|PANICKED|FAILED g-> Idle
+//!         Busy -kill g|time-out|EOF|bad frame-> Dying -reaped-> gone;  Idle -idle|recycle|BYE-> Retiring -> gone
+//!         Starting -time-out|mismatch-> gone; three in a row fail the queue with Start
+//! task:   Queued -> Sent(g) -> over;  Sent(g), its worker died, retries left -> Queued
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `task` | a task, from the queue to its end |
+//! | `worker` | a worker's state |
+//! | `dispatch` | which task goes to which worker, and when workers are started |
+//! | `hear` | what a worker says, and what its end means |
+//! | `conduit`, `outbox` | what leads to a process |
+//! | `launch` | how a process is started |
+//! | `reactor` | the threads that wait for all of that |
+//! | `end` | kills, resets, shutdown |
+//!
+//! # Invariants
+//!
+//! - **M1** State changes under one lock, and no code of the user's runs under it.
+//! - **M2** A process is signalled and reaped under that lock, so that a number is never used after it was given back.
+
+pub(crate) mod bridge;
+mod conduit;
+mod dispatch;
+mod end;
+mod hear;
+mod launch;
+mod outbox;
+mod reactor;
+pub(crate) mod task;
+mod worker;
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+use raddle_core::{Failure, Future, Promise};
+
+use self::bridge::Bridge;
+use self::reactor::Reactor;
+use self::task::{Completion, Handle, Phase, Request, Task};
+use self::worker::Worker;
+use crate::arg::{Arg, decode};
+use crate::context::{TaskInfo, number};
+use crate::error::RemoteError;
+use crate::message::Build;
+use crate::plan::Plan;
+use crate::shared;
+use crate::worker::build;
+
+pub(crate) struct Crew {
+    pub(crate) plan: Plan,
+    /// How many workers there may be.
+    width: usize,
+    build: Build,
+    state: Mutex<State>,
+    /// Told when tasks are over and when workers are gone.
+    changed: Condvar,
+    reactor: Reactor,
+    /// Where workers are, if not here.
+    bridge: Option<Bridge>,
+    this: Weak<Crew>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Arc<Task>>,
+    /// How many of the queue are not over.
+    queued: usize,
+    workers: HashMap<u64, Worker>,
+    /// Those that have nothing to do, the last that had something at the end.
+    idle: Vec<u64>,
+    /// How many tasks are not over, or being completed.
+    unfinished: usize,
+    /// How many starts have failed in a row.
+    failed_starts: u32,
+    /// No task is taken any more.
+    closing: bool,
+    /// The bridge is gone: this is why.
+    lost: Option<RemoteError>,
+}
+
+impl Crew {
+    /// A crew of so many processes on this machine.
+    pub(crate) fn local(plan: Plan, width: usize) -> Result<Arc<Crew>, RemoteError> {
+        let build = build(false)?;
+        Crew::new(plan, build, width, None)
+    }
+
+    /// A crew behind a bridge.
+    pub(crate) fn bridged(plan: Plan) -> Result<Arc<Crew>, RemoteError> {
+        let build = build(true)?;
+        let bridge = Bridge::start(&plan, number())?;
+        let width = bridge.width;
+        Crew::new(plan, build, width, Some(bridge))
+    }
+
+    fn new(
+        plan: Plan,
+        build: Build,
+        width: usize,
+        bridge: Option<Bridge>,
+    ) -> Result<Arc<Crew>, RemoteError> {
+        let reactor = Reactor::new()?;
+        if let Some(bridge) = &bridge {
+            bridge.conduit.register(&reactor.epoll)?;
+        }
+        let crew = Arc::new_cyclic(|this| Crew {
+            plan,
+            width,
+            build,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            reactor,
+            bridge,
+            this: this.clone(),
+        });
+        crew.reactor.start(&crew)?;
+        Ok(crew)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reactor(&self) -> &Reactor {
+        &self.reactor
+    }
+
+    /// Whether this thread is one that completes the crew's tasks.
+    pub(crate) fn is_mine(&self) -> bool {
+        self.reactor.is_mine(std::thread::current().id())
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many workers have nothing to do, or could be started.
+    pub(crate) fn free(&self) -> usize {
+        let state = self.state();
+        let busy = state.workers.values().filter(|worker| worker.is_busy()).count();
+        self.width.saturating_sub(busy)
+    }
+
+    /// The future of a task.
+    pub(crate) fn spawn<R: Arg>(self: &Arc<Crew>, request: Request) -> Future<R> {
+        let task = Arc::new(Task::new(number(), request));
+        let handle = Handle { crew: Arc::clone(self), task: Arc::clone(&task) };
+        let (promise, future) = Promise::with_producer(handle);
+        task.on_end(move |ended| {
+            let value = ended.and_then(|bytes| decode(&bytes).map_err(Failure::new));
+            promise.complete(value);
+        });
+        let mut state = self.state();
+        if let Err(error) = state.accepts(&self.plan, &task) {
+            drop(state);
+            let completion = Completion::new(&task, Err(Failure::new(error)));
+            completion.into_iter().for_each(|completion| completion.resolve(&self.plan));
+            return future;
+        }
+        state.unfinished += 1;
+        state.queued += 1;
+        state.queue.push_back(task);
+        let moves = self.dispatch(&mut state);
+        drop(state);
+        let mut after = Vec::new();
+        self.carry_out(moves, &mut after);
+        self.complete(after);
+        future
+    }
+
+    /// Completes tasks that are over; without a lock (M1).
+    pub(crate) fn complete(&self, completions: Vec<Completion>) {
+        if completions.is_empty() {
+            return;
+        }
+        let count = completions.len();
+        for completion in completions {
+            completion.resolve(&self.plan);
+        }
+        let mut state = self.state();
+        state.unfinished -= count;
+        if state.unfinished == 0 {
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl State {
+    /// Whether a task can be taken.
+    fn accepts(&self, plan: &Plan, task: &Task) -> Result<(), RemoteError> {
+        let (len, limit) = (task.request.args.len() as u64, plan.settings.max_frame);
+        if len > limit {
+            return Err(RemoteError::TooLarge { len, limit });
+        }
+        match &self.lost {
+            Some(error) => Err(error.clone()),
+            None if self.closing => {
+                Err(RemoteError::Engine("the environment was shut down".to_owned()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Completion {
+    /// Calls what is to be called, and resolves the future.
+    fn resolve(self, plan: &Plan) {
+        let Completion { task, ended, complete, started } = self;
+        if let Some(hook) = plan.hooks.after_finish.as_ref().filter(|_| started) {
+            let outcome = ended.as_ref().map(|_| ());
+            call_hook(|| hook(&task.info(), outcome));
+        }
+        if let Some(complete) = complete {
+            complete(ended);
+        }
+    }
+}
+
+impl Task {
+    /// What there is to know of the attempt that is on its way.
+    fn info(&self) -> TaskInfo {
+        let course = self.course();
+        TaskInfo {
+            id: self.id,
+            attempt: course.attempt,
+            name: self.request.name.clone(),
+            worker: course.worker,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.course().phase, Phase::Over)
+    }
+}
+
+/// Calls a hook whose panic concerns nobody: it was reported.
+fn call_hook(hook: impl FnOnce()) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(hook)) {
+        std::mem::forget(payload);
+    }
+}
+
+impl shared::Forget for Crew {
+    /// Under no lock of the crew's: whoever drops the last clone of a shared value.
+    fn forget(&self, id: u64) {
+        let mut state = self.state();
+        let holds = |worker: &mut Worker| worker.shared.remove(&id);
+        let links: Vec<_> = state
+            .workers
+            .values_mut()
+            .filter_map(|worker| holds(worker).then(|| worker.link()).flatten())
+            .collect();
+        drop(state);
+        for link in links {
+            link.unshare(self, id);
+        }
+    }
+}
+
+impl From<std::io::Error> for RemoteError {
+    fn from(error: std::io::Error) -> RemoteError {
+        RemoteError::Start(error.to_string())
+    }
+}

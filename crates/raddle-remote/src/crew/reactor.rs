@@ -1,0 +1,156 @@
+//! The threads of a crew: they wait for what workers send, and complete futures.
+//!
+//! What follows a future runs on the thread that completes it, and may wait for another of the same crew. So a thread that
+//! is about to complete one first sees to it that another waits for events.
+//!
+//! # Invariants
+//!
+//! - **T1** A thread that runs code of the user's holds no lock and no worker's `io`, and there is another that waits, as long
+//!   as there may be more threads.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use super::Crew;
+use crate::os::poll::{Bell, Epoll, Timer};
+
+/// At most so many threads: more are needed only if so many continuations block at once.
+const MOST: usize = 64;
+/// A thread that had nothing to do for so long leaves, if it is not the last.
+const STAY: Duration = Duration::from_secs(10);
+
+/// The keys of what is no worker's.
+pub(crate) const TIMER: u64 = 0;
+const STOP: u64 = 1;
+
+pub(crate) struct Reactor {
+    pub(crate) epoll: Epoll,
+    timer: Timer,
+    /// When the timer goes off.
+    alarm: Mutex<Option<Instant>>,
+    stop: Bell,
+    stopped: AtomicBool,
+    /// How many threads wait for events.
+    waiting: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Reactor {
+    pub(crate) fn new() -> io::Result<Reactor> {
+        let (epoll, timer, stop) = (Epoll::new()?, Timer::new()?, Bell::new()?);
+        epoll.add(timer.fd(), TIMER)?;
+        epoll.add_level(stop.fd(), STOP)?;
+        Ok(Reactor {
+            epoll,
+            timer,
+            alarm: Mutex::new(None),
+            stop,
+            stopped: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Starts another thread.
+    pub(crate) fn start(&self, crew: &Arc<Crew>) -> io::Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        // ORD: Acquire pairs with the Release in `stop`, which then joins what is in the list.
+        if threads.len() >= MOST || self.stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let crew = Arc::clone(crew);
+        // It waits, as far as others may count on it.
+        // ORD: a count (T1); whoever reads 0 was the last to leave.
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        let builder = thread::Builder::new().name("raddle-remote".into());
+        match builder.spawn(move || crew.reactor().run(&crew)) {
+            Ok(thread) => {
+                threads.push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                // ORD: as above.
+                self.waiting.fetch_sub(1, Ordering::AcqRel);
+                Err(error)
+            }
+        }
+    }
+
+    fn run(&self, crew: &Arc<Crew>) {
+        let mut keys = Vec::new();
+        loop {
+            // Counted as waiting since the end of the last round.
+            let waited = self.epoll.wait(&mut keys, Some(STAY));
+            if waited.is_err() || keys.contains(&STOP) {
+                return;
+            }
+            if keys.is_empty() && self.leave() {
+                return;
+            }
+            // ORD: as in `start`.
+            let others = self.waiting.fetch_sub(1, Ordering::AcqRel) - 1;
+            let mut after = Vec::new();
+            for &key in &keys {
+                crew.service(key, &mut after);
+            }
+            if !after.is_empty() {
+                // ORD: as above.
+                if others == 0 || self.waiting.load(Ordering::Acquire) == 0 {
+                    // T1. Where no thread is to be had this one has to do.
+                    let _ = self.start(crew);
+                }
+                crew.complete(after);
+            }
+            // ORD: as above.
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether this thread may leave, for which another has to wait.
+    fn leave(&self) -> bool {
+        let left = |waiting: usize| (waiting > 1).then(|| waiting - 1);
+        // ORD: as in `start`.
+        self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, left).is_ok()
+    }
+
+    /// Has the timer's event come at this time, or before.
+    pub(crate) fn wake_at(&self, time: Instant) {
+        let mut alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner);
+        if alarm.is_none_or(|alarm| time < alarm) {
+            *alarm = Some(time);
+            let _ = self.timer.set(time.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// The timer's event has come.
+    pub(crate) fn woken(&self) {
+        let mut ticks = [0; 8];
+        let _ = crate::os::read(&self.timer.fd().as_raw_fd(), &mut ticks);
+        *self.alarm.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Whether the caller is one of the threads.
+    pub(crate) fn is_mine(&self, thread: ThreadId) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().any(|mine| mine.thread().id() == thread)
+    }
+
+    /// Ends the threads, and waits for them.
+    pub(crate) fn stop(&self) {
+        // ORD: Release pairs with the Acquire in `start`.
+        self.stopped.store(true, Ordering::Release);
+        self.stop.ring();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}

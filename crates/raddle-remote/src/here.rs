@@ -1,0 +1,263 @@
+//! The plans that run tasks in this process: one after the other, or on threads.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use raddle_core::{Failure, Future, Pool, Promise, killed, select};
+
+use crate::arg::{Arg, decode, encode};
+use crate::context::{self, Report, Running, TaskInfo};
+use crate::env::Env;
+use crate::error::RemoteError;
+use crate::plan::{Hooks, Plan};
+use crate::seed::Seed;
+
+/// Items in a row, and the index of the first.
+pub(crate) type Part<A> = (u64, Vec<A>);
+
+/// Calls `f` for each item of a part, as itself.
+pub(crate) fn run_part<A: Arg, R: Arg>(f: fn(A) -> R, (first, items): Part<A>) -> Vec<R> {
+    (first..).zip(items).map(|(index, item)| context::part(index, || f(item))).collect()
+}
+
+/// A call in this process, and what goes with it.
+pub(crate) struct Local<A, F> {
+    pub(crate) f: F,
+    pub(crate) args: A,
+    pub(crate) id: u64,
+    pub(crate) name: Option<String>,
+    pub(crate) seed: Seed,
+    pub(crate) hooks: Arc<Hooks>,
+    pub(crate) nested: Env,
+    pub(crate) strict: bool,
+}
+
+impl<A: Arg, F> Local<A, F> {
+    /// Calls it as a task, on worker `worker`.
+    pub(crate) fn call<R: Arg>(self, worker: usize) -> Result<R, Failure>
+    where
+        F: FnOnce(A) -> R,
+    {
+        let Local { f, args, id, name, seed, hooks, nested, strict } = self;
+        let info = TaskInfo { id, attempt: 1, name, worker };
+        if let Some(hook) = &hooks.before_start {
+            panic::catch_unwind(AssertUnwindSafe(|| hook(&info))).map_err(Failure::panicked)?;
+        }
+        let report = hooks
+            .on_progress
+            .clone()
+            .map(|hook| -> Report { Arc::new(move |info, progress| hook(info, progress)) });
+        let body = || match strict {
+            true => transfer(&f(transfer(&args)?)),
+            false => Ok(f(args)),
+        };
+        let running = Running::new(info.clone(), seed, report);
+        let result = panic::catch_unwind(AssertUnwindSafe(|| running.run(nested, body)));
+        let result: Result<R, Failure> = match result {
+            Ok(result) => result.map_err(Failure::new),
+            Err(payload) => Err(Failure::panicked(payload)),
+        };
+        if let Some(hook) = &hooks.after_finish {
+            let killed = killed().then(Failure::killed);
+            let outcome = match &killed {
+                Some(killed) => Err(killed),
+                None => result.as_ref().map(|_| ()),
+            };
+            drop(panic::catch_unwind(AssertUnwindSafe(|| hook(&info, outcome))));
+        }
+        result
+    }
+}
+
+/// A value as it would arrive elsewhere.
+fn transfer<T: Arg>(value: &T) -> Result<T, RemoteError> {
+    decode(&encode(value)?)
+}
+
+/// A pool of threads, which a reset replaces.
+pub(crate) struct Threads {
+    plan: Plan,
+    width: usize,
+    current: Mutex<Option<Arc<Shift>>>,
+}
+
+/// The pool between two resets.
+struct Shift {
+    pool: Pool,
+    /// How many tasks are not over, and how many of them run.
+    counts: Mutex<Counts>,
+    over: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
+    unfinished: usize,
+    running: usize,
+}
+
+impl Shift {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Threads {
+    pub(crate) fn new(plan: Plan, width: usize) -> Result<Threads, RemoteError> {
+        let threads = Threads { plan, width, current: Mutex::new(None) };
+        *threads.current() = Some(threads.shift()?);
+        Ok(threads)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Shift>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shift(&self) -> Result<Arc<Shift>, RemoteError> {
+        let mut builder = Pool::builder().threads(self.width).thread_name("raddle-task");
+        builder = builder.keep_alive(self.plan.settings.idle_timeout);
+        if let Some(hook) = self.plan.on_worker_start {
+            builder = builder.on_thread_start(hook);
+        }
+        let pool = builder.build().map_err(|error| RemoteError::Start(error.to_string()))?;
+        Ok(Arc::new(Shift { pool, counts: Mutex::default(), over: Condvar::new() }))
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        let running = self.current().as_ref().map_or(0, |shift| shift.counts().running);
+        self.width.saturating_sub(running)
+    }
+
+    pub(crate) fn spawn<A: Arg, R: Arg, F>(
+        &self,
+        local: Local<A, F>,
+        timeout: Option<Duration>,
+    ) -> Future<R>
+    where
+        F: FnOnce(A) -> R + Send + 'static,
+    {
+        let Some(shift) = self.current().clone() else {
+            let error = RemoteError::Engine("the environment was shut down".to_owned());
+            return Future::failed(error);
+        };
+        shift.counts().unfinished += 1;
+        let ticket = Ticket { shift: Arc::downgrade(&shift), running: false };
+        let (started, limit) = match timeout {
+            Some(timeout) => {
+                let (started, limit) = Promise::new();
+                (Some(started), Some(limit.flat_map(move |()| Future::delay(timeout))))
+            }
+            None => (None, None),
+        };
+        let task = shift.pool.spawn(move || {
+            let _ticket = ticket.run();
+            if let Some(started) = started {
+                started.set(());
+            }
+            local.call(raddle_core::current_worker_index().unwrap_or(0))
+        });
+        let task = task.lower();
+        match limit {
+            None => task,
+            Some(limit) => {
+                let late = limit.flat_map(|()| Future::<R>::failed(Failure::timed_out()));
+                select(vec![task, late]).and_then(|(winner, _, rest)| {
+                    for loser in rest {
+                        loser.kill();
+                    }
+                    winner
+                })
+            }
+        }
+    }
+
+    pub(crate) fn kill_all(&self) -> usize {
+        let shift = self.current().clone();
+        shift.map_or(0, |shift| shift.pool.kill_all())
+    }
+
+    /// New threads for what comes; the old ones finish what they have.
+    pub(crate) fn reset(&self) {
+        // Without new ones the old ones are better than none.
+        let Ok(shift) = self.shift() else { return };
+        let old = self.current().replace(shift);
+        if let Some(old) = old {
+            Threads::release(old);
+        }
+    }
+
+    /// To drop a pool is to wait for its tasks.
+    fn release(old: Arc<Shift>) {
+        if old.counts().unfinished == 0 {
+            return drop(old);
+        }
+        // Without a thread it is waited for here.
+        let _ = std::thread::Builder::new().name("raddle-reset".into()).spawn(move || drop(old));
+    }
+
+    /// As [`Env::shutdown`](crate::Env::shutdown).
+    pub(crate) fn shut_down(&self, limit: Duration) -> bool {
+        let Some(shift) = self.current().take() else { return true };
+        let deadline = Instant::now().checked_add(limit);
+        let mut counts = shift.counts();
+        while counts.unfinished > 0 {
+            let left = match deadline {
+                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+                None => Duration::from_secs(3600),
+            };
+            if left.is_zero() {
+                break;
+            }
+            let waited = shift.over.wait_timeout(counts, left);
+            counts = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let finished = counts.unfinished == 0;
+        drop(counts);
+        if !finished {
+            shift.pool.kill_all();
+        }
+        Threads::release(shift);
+        finished
+    }
+}
+
+impl Drop for Threads {
+    /// Finishes what was spawned.
+    fn drop(&mut self) {
+        if let Some(shift) = self.current().take() {
+            drop(shift);
+        }
+    }
+}
+
+/// One task of a shift: counted until it is over, or never will be run.
+struct Ticket {
+    shift: std::sync::Weak<Shift>,
+    running: bool,
+}
+
+impl Ticket {
+    fn run(mut self) -> Ticket {
+        if let Some(shift) = self.shift.upgrade() {
+            shift.counts().running += 1;
+            self.running = true;
+        }
+        self
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let Some(shift) = self.shift.upgrade() else { return };
+        let mut counts = shift.counts();
+        counts.unfinished -= 1;
+        counts.running -= usize::from(self.running);
+        if counts.unfinished == 0 {
+            shift.over.notify_all();
+        }
+    }
+}

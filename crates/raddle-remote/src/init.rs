@@ -1,0 +1,102 @@
+//! [`init`] and [`init_tests!`](crate::init_tests): how a copy of this program becomes a worker.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::image::Image;
+use crate::worker;
+
+static DONE: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process a worker if another one of this program has started it to be one; then it never returns.
+///
+/// The first thing in `main`, before arguments are read or threads are started: what comes before it runs in every worker.
+/// Without it an [`Env`](crate::Env) of processes is refused with
+/// [`RemoteError::NotInitialised`](crate::RemoteError::NotInitialised), and nothing is started.
+///
+/// ```
+/// fn main() {
+///     raddle::remote::init();
+///     let sum = raddle::remote::spawn(|(a, b)| a + b, (1, 2));
+///     assert_eq!(sum.wait().unwrap(), 3);
+/// }
+/// ```
+pub fn init() {
+    if worker::is_wanted() {
+        worker::main();
+    }
+    set_done();
+}
+
+pub(crate) fn set_done() {
+    // ORD: Release pairs with the Acquire in `is_done`; nothing but the flag is told.
+    DONE.store(true, Ordering::Release);
+}
+
+/// What this program is started with to be a worker, besides the token; none if it would not become one.
+pub(crate) fn arguments() -> Option<&'static [&'static str]> {
+    // ORD: Acquire pairs with the Release in `set_done`.
+    if DONE.load(Ordering::Acquire) {
+        // A worker of tests was started so itself.
+        return match has_tests() {
+            true => Some(TEST),
+            false => Some(&[]),
+        };
+    }
+    // A process that was started as a worker and is not: no `init` comes first in its `main`.
+    (!worker::is_wanted() && has_tests()).then_some(TEST)
+}
+
+/// The harness of libtest is to run one test, the one that [`init_tests!`](crate::init_tests) makes, on its main thread.
+const TEST: &[&str] = &["raddle_remote_worker", "--nocapture", "--test-threads=1", "--quiet"];
+
+/// What [`init_tests!`](crate::init_tests) leaves in a program, by which a driver knows that it can be started as a worker. That
+/// in this library is the other way round, so that it is found in programs only that use the macro.
+const REVERSED: [u8; 32] = *b"21.10.reteba.rekrow.stset.elddar";
+
+/// See [`init_tests!`](crate::init_tests).
+#[doc(hidden)]
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub struct Mark(pub [u8; 32]);
+
+fn has_tests() -> bool {
+    static FOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let mut wanted = std::hint::black_box(REVERSED);
+        wanted.reverse();
+        Image::get().has_constant(&wanted)
+    })
+}
+
+/// See [`init_tests!`](crate::init_tests).
+#[doc(hidden)]
+pub fn init_test(mark: &'static Mark) {
+    std::hint::black_box(mark);
+    init();
+}
+
+/// Once in a file of tests: makes the test `raddle_remote_worker`, as which this program is started to be a worker.
+///
+/// Tests have no `main` for [`init`](crate::init) to be the first in. When it runs as a test it does nothing.
+///
+/// ```
+/// # // (An example is no test of libtest's.)
+/// raddle::remote::init_tests!();
+///
+/// #[test]
+/// fn sums() {
+///     use raddle::remote::{Env, Plan};
+///     let env = Env::new(Plan::processes(2)).unwrap();
+///     assert_eq!(env.spawn(|(a, b)| a + b, (1, 2)).wait().unwrap(), 3);
+/// }
+/// ```
+#[macro_export]
+macro_rules! init_tests {
+    () => {
+        #[test]
+        fn raddle_remote_worker() {
+            static MARK: $crate::Mark = $crate::Mark(*b"raddle.tests.worker.abeter.01.12");
+            $crate::init_test(&MARK);
+        }
+    };
+}

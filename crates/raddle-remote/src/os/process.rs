@@ -1,0 +1,99 @@
+//! Processes: known by a descriptor, and ended in groups.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::{check, own};
+use crate::error::Status;
+
+/// A descriptor of a process: readable when it has ended.
+pub(crate) fn open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes and returns numbers.
+    own(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int)
+}
+
+/// Whether the process is there: it runs, or waits to be reaped, so that its number is not another's.
+pub(crate) fn is_there(process: &OwnedFd) -> bool {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: signal 0 asks only.
+    let result =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), 0, no_info, 0) };
+    result == 0
+}
+
+/// Ends the group of a process that leads one and [is there](is_there).
+pub(crate) fn kill_group(pid: u32) {
+    // SAFETY: takes and returns numbers; the group is that of a child which we have not reaped.
+    unsafe { libc::killpg(pid as libc::pid_t, libc::SIGKILL) };
+}
+
+/// Ends this process's own group.
+pub(crate) fn kill_own_group() -> ! {
+    // SAFETY: as above.
+    unsafe { libc::killpg(0, libc::SIGKILL) };
+    std::process::abort()
+}
+
+/// Whether this process leads its group.
+pub(crate) fn leads_group() -> bool {
+    // SAFETY: they return numbers.
+    unsafe { libc::getpgid(0) == libc::getpid() }
+}
+
+/// Reaps a process that has ended, and says how; none if it has not.
+pub(crate) fn reap(process: &OwnedFd) -> Option<Status> {
+    // SAFETY: all zero is one.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG;
+    // SAFETY: room for one.
+    let result = check(unsafe {
+        libc::waitid(libc::P_PIDFD, process.as_raw_fd() as libc::id_t, &raw mut info, options)
+    });
+    if result.is_err() {
+        // No child of ours, that is, not any more.
+        return Some(Status::Unknown);
+    }
+    // SAFETY: `waitid` has filled it, or left it zero.
+    let pid = unsafe { info.si_pid() };
+    if pid == 0 {
+        return None;
+    }
+    // SAFETY: as above.
+    let status = unsafe { info.si_status() };
+    Some(match info.si_code {
+        libc::CLD_EXITED => Status::Exited(status),
+        _ => Status::Signalled(status),
+    })
+}
+
+/// Limits the memory that this process has for itself.
+pub(crate) fn limit_memory(bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the limit is read.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) })?;
+    Ok(())
+}
+
+/// Has signals do what they do by default: a parent's choice to ignore them is inherited.
+pub(crate) fn default_signals() {
+    for signal in [libc::SIGCHLD, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: first in `main`; no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// The machine's name.
+pub(crate) fn host() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: room for so much, and a zero behind it.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let len = name.iter().position(|&byte| byte == 0).unwrap_or(0);
+    String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
+/// Writes out what C has buffered.
+pub(crate) fn flush_c() {
+    // SAFETY: all streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
