@@ -34,6 +34,8 @@
 //! about what it costs sequentially when all threads are busy, and items of very different lengths balance out. The
 //! calls within one look cannot be shared: at most 512 items, and an eighth of what is left.
 //!
+//! So items must not wait for each other: whether two run at once depends on who has nothing to do.
+//!
 //! # Panics
 //!
 //! If a closure panics, the panic goes on in the caller once all that runs has ended; other items may or may not have been visited by

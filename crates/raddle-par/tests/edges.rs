@@ -136,6 +136,7 @@ fn slices_are_borrowed_again_and_again() {
     }
     let mut data = [3, 1, 2];
     all(&mut data, &[0, 10]);
-    all(&mut vec![3, 1, 2], &[]);
+    let mut vector = Vec::from(data);
+    all(&mut vector, &[]);
     assert_eq!(data, [3, 5, 14]);
 }
