@@ -63,16 +63,6 @@ const SUITES: &[Suite] = &[
         quick: false,
         leaks: false,
     },
-    // Places for results, and merges: without a pool.
-    Suite {
-        package: "raddle-par",
-        targets: &["--lib"],
-        only: &[],
-        skip: &[],
-        races: false,
-        quick: true,
-        leaks: false,
-    },
     // Without pools: those are not for Miri yet.
     Suite {
         package: "raddle-core",

@@ -380,7 +380,7 @@ pub mod lock {
     #[doc(inline)]
     pub use raddle_lock::*;
 }
-/// Parallel loops, collections, scans and sorts on slices and ranges: the crate `raddle-par`.
+/// Parallel loops, collections, scans and sorts on slices and ranges.
 ///
 /// ```
 /// use raddle::par;
@@ -392,7 +392,7 @@ pub mod lock {
 /// ```
 pub mod par {
     #[doc(inline)]
-    pub use raddle_par::*;
+    pub use raddle_core::par::*;
 }
 /// The same futures on threads, on processes and on a cluster, chosen by a plan: the crate `raddle-remote`.
 #[cfg(feature = "remote")]

@@ -4,8 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use raddle_core::Pool;
-use raddle_par as par;
+use raddle_core::{Pool, par};
 
 #[test]
 fn nothing() {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::drive::Work;
+use crate::par::drive::Work;
 
 /// From here on two parts of a block are merged in turn: so neither waits for its own comparisons.
 const IN_TURN: usize = 64;

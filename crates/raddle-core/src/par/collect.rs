@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 
-use crate::drive::{Work, run};
-use crate::items::{Divide, Items};
+use crate::par::drive::{Work, run};
+use crate::par::items::{Divide, Items};
 
 /// Places for results in a row, filled from the front (C1).
 struct Run<'a, R> {
