@@ -1,6 +1,6 @@
 //! Measures raddle side by side with its peers, in interleaved rounds, and judges the budgets.
 //!
-//! `args` reads the command line, `tables` says what is measured, `work` holds the workloads,
+//! `args` reads the command line, `tables` says what is measured, `work` holds the workloads and `loops` loops and sorts,
 //! written once and instantiated for each runtime, `futures` what is done with futures, `peers`
 //! makes pools, `jvm` runs peers in Java, `alloc` is the allocator, `harness` runs the rounds,
 //! `report` judges and prints.
@@ -13,6 +13,7 @@ mod futures;
 mod harness;
 mod jvm;
 mod locals;
+mod loops;
 mod machine;
 mod peers;
 mod regions;

@@ -19,7 +19,7 @@ const TARGETS: &[(&str, &[&str])] = &[
     ("aarch64-unknown-linux-gnu", LIBRARIES),
     ("x86_64-pc-windows-gnu", LIBRARIES),
     ("aarch64-apple-darwin", LIBRARIES),
-    ("wasm32-unknown-unknown", &["raddle-trace"]),
+    ("wasm32-unknown-unknown", &["raddle-lock", "raddle-sync", "raddle-trace"]),
 ];
 const LIBRARIES: &[&str] = &["raddle", "raddle-core", "raddle-lock", "raddle-sync", "raddle-trace"];
 

@@ -53,6 +53,11 @@ const FLOORS: &[Floor] = &[
         below: &["ground", "protocol", "local", "pool", "future"],
     },
     Floor {
+        name: "loops",
+        modules: &["par"],
+        below: &["ground", "protocol", "local", "pool", "fork"],
+    },
+    Floor {
         name: "compat",
         modules: &["compat"],
         below: &["ground", "protocol", "local", "pool", "future", "fork", "spawn"],

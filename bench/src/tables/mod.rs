@@ -11,6 +11,7 @@ mod local;
 mod lock;
 mod nested;
 mod oversubscribed;
+mod par;
 pub(crate) mod regions;
 mod scaling;
 mod service;
@@ -32,6 +33,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("tasks", tasks::table),
     ("nested", nested::table),
     ("regions", regions::table),
+    ("par", par::table),
     ("local", local::table),
     ("future", future::table),
     ("lock", lock::table),

@@ -44,6 +44,8 @@ mod local;
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 mod memory;
 mod panics;
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub mod par;
 mod places;
 mod queue;
 mod record;

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -324,4 +325,48 @@ fn borrowed_results_and_unequal_types() {
     let text = String::from("weft");
     let (slice, owned) = join(|| &text[1..], || text.clone() + "!");
     assert_eq!((slice, owned.as_str()), ("eft", "weft!"));
+}
+
+#[test]
+fn a_fork_pays_where_somebody_has_nothing_to_do_and_no_fork_to_take() {
+    // Alone there is nobody.
+    let alone = Pool::new(1).expect("a pool");
+    alone.run(|worker| assert!(!worker.should_fork()));
+    let pool = Pool::new(2).expect("a pool");
+    pool.run(|worker| {
+        let gate = Barrier::new(2);
+        assert!(worker.should_fork(), "the other thread is idle");
+        worker.join(
+            |w| {
+                gate.wait();
+                // The other thread is busy until it has met this one again.
+                assert!(!w.should_fork());
+                gate.wait();
+            },
+            |_| {
+                gate.wait();
+                gate.wait();
+            },
+        );
+    });
+}
+
+#[test]
+fn a_loop_that_asks_shares_with_a_thread_that_comes_late() {
+    // The thief forks nothing while its victim works; once that waits for it, it is asked for half of what is left, and each
+    // half meets the other.
+    let pool = Pool::new(2).expect("a pool");
+    pool.run(|worker| {
+        let gate = Barrier::new(2);
+        worker.join(
+            |_| gate.wait(),
+            |w| {
+                gate.wait();
+                while !w.should_fork() {
+                    std::hint::spin_loop();
+                }
+                w.join(|_| gate.wait(), |_| gate.wait());
+            },
+        );
+    });
 }

@@ -280,6 +280,20 @@
 //! # Ok::<(), raddle::PoolBuildError>(())
 //! ```
 //!
+//! # Loops: `par`
+//!
+//! [`par`] has loops, collections, scans and sorts on slices and ranges. There is no grain to choose: a loop is sequential
+//! until a thread has nothing to do, then it forks half of what is left.
+//!
+//! ```
+//! use raddle::par;
+//!
+//! let mut numbers = par::map_collect(0..1_000_u64, |i| i * 7_919 % 1_000);
+//! par::for_each(&mut numbers, |n| *n += 1);
+//! par::sort(&mut numbers);
+//! assert_eq!((numbers[0], par::map_reduce(&numbers, 0, |&n| n, |a, b| a + b)), (1, 500_500));
+//! ```
+//!
 //! # What a panic does
 //!
 //! | where | what happens |
@@ -315,7 +329,8 @@
 //! | waiting threads take on any work | [`Waits::Host`] | by default they run what they wait for, and give their place away |
 //! | `RAYON_NUM_THREADS` | `RADDLE_NUM_THREADS` | |
 //! | `spawn_fifo`, `scope_fifo` | none | |
-//! | `par_iter` and all parallel iterators | none | |
+//! | `par_iter_mut().for_each`, `par_chunks_mut`, `map().collect()`, `reduce`, `filter`, `find_any`, `par_sort` .. | [`par`] | functions on slices and ranges; closures need not be `Send` |
+//! | chains of parallel iterators | none | |
 
 #![forbid(unsafe_code)]
 
@@ -365,7 +380,7 @@ pub mod lock {
     #[doc(inline)]
     pub use raddle_lock::*;
 }
-/// Parallel loops, collections, scans and sorts on slices and ranges: the crate `raddle-par`.
+/// Parallel loops, collections, scans and sorts on slices and ranges.
 ///
 /// ```
 /// use raddle::par;
@@ -377,7 +392,7 @@ pub mod lock {
 /// ```
 pub mod par {
     #[doc(inline)]
-    pub use raddle_par::*;
+    pub use raddle_core::par::*;
 }
 /// The same futures on threads, on processes and on a cluster, chosen by a plan: the crate `raddle-remote`.
 #[cfg(feature = "remote")]

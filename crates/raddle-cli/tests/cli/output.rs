@@ -57,7 +57,8 @@ fn bad_input_leaves_an_old_output_alone() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let room = Room::new("pipe");
-    for line in ["run fib --n 5", "run fib --n 5 --json", "run sort --output -", "--help"] {
+    for line in ["run fib --n 5", "run fib --n 5 --json", "run sort --runs 1 --output -", "--help"]
+    {
         let mut child =
             room.start(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());

@@ -412,26 +412,32 @@ impl Error for Failure {
     }
 }
 
+/// One error that is known to be one: what [`Failure::new`] has to find out by asking is not compiled for each of these.
+fn of_error<E: Error + Send + Sync + 'static>(error: E) -> Failure {
+    Failure::shared(Inner::Error(Box::new(error), Some(TypeId::of::<E>())))
+}
+
 macro_rules! from {
-    ($($error:ty),* $(,)?) => { $(impl From<$error> for Failure {
+    ($make:path: $($error:ty),* $(,)?) => { $(impl From<$error> for Failure {
         fn from(error: $error) -> Failure {
-            Failure::new(error)
+            $make(error)
         }
     })* };
 }
 
-from! {
-    Boxed, String, Cow<'static, str>, std::io::Error, fmt::Error, std::num::ParseIntError,
-    std::num::ParseFloatError, std::num::TryFromIntError, std::str::ParseBoolError, std::str::Utf8Error,
-    std::string::FromUtf8Error, std::char::ParseCharError, std::array::TryFromSliceError,
-    std::net::AddrParseError, std::env::VarError, std::sync::mpsc::RecvError,
+from!(Failure::new: Boxed, String, Cow<'static, str>);
+
+from! { of_error:
+    std::io::Error, fmt::Error, std::num::ParseIntError, std::num::ParseFloatError, std::num::TryFromIntError,
+    std::str::ParseBoolError, std::str::Utf8Error, std::string::FromUtf8Error, std::char::ParseCharError,
+    std::array::TryFromSliceError, std::net::AddrParseError, std::env::VarError, std::sync::mpsc::RecvError,
     std::sync::mpsc::TryRecvError, std::sync::mpsc::RecvTimeoutError, std::time::SystemTimeError,
     std::cell::BorrowError, std::cell::BorrowMutError, std::thread::AccessError,
     std::ffi::NulError, std::alloc::LayoutError,
 }
 
 #[cfg(not(raddle_loom))]
-from!(crate::pool::PoolBuildError);
+from!(of_error: crate::pool::PoolBuildError);
 
 impl From<&str> for Failure {
     fn from(text: &str) -> Failure {

@@ -4,8 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use raddle_core::Pool;
-use raddle_par as par;
+use raddle_core::{Pool, par};
 
 #[test]
 fn nothing() {
@@ -136,6 +135,7 @@ fn slices_are_borrowed_again_and_again() {
     }
     let mut data = [3, 1, 2];
     all(&mut data, &[0, 10]);
-    all(&mut vec![3, 1, 2], &[]);
+    let mut vector = Vec::from(data);
+    all(&mut vector, &[]);
     assert_eq!(data, [3, 5, 14]);
 }

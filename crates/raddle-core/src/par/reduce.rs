@@ -1,10 +1,10 @@
 //! Loops that come to one value.
 
+use raddle_sync::atomic::{AtomicBool, Ordering};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::drive::{Work, run};
-use crate::items::{Divide, Items};
+use crate::par::drive::{Work, run};
+use crate::par::items::{Divide, Items};
 
 /// Where a reduction starts: a value that is cloned, or a closure that makes one. See [`map_reduce`].
 pub trait Identity<R, Form>: Sync {

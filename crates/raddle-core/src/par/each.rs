@@ -1,7 +1,7 @@
 //! Loops for their effects.
 
-use crate::drive::{Work, run};
-use crate::items::{Chunks, Divide, Items, Pairs};
+use crate::par::drive::{Work, run};
+use crate::par::items::{Chunks, Divide, Items, Pairs};
 
 /// A loop that calls a closure with each item.
 struct Each<'f, P, F> {

@@ -5,8 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 
-use raddle_core::Pool;
-use raddle_par as par;
+use raddle_core::{Pool, par};
 
 /// Counts how many of it there are, and notices when one is dropped twice.
 struct Counted {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::drive::Work;
+use crate::par::drive::Work;
 
 /// From here on two parts of a block are merged in turn: so neither waits for its own comparisons.
 const IN_TURN: usize = 64;
@@ -194,4 +194,96 @@ impl<T: Send, F: Fn(&T, &T) -> Ordering + Sync> Work for Merge<'_, T, F> {
     fn finish(self) {}
 
     fn combine((): (), (): ()) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    type Pair = (Box<u32>, usize);
+    type Compare<'a> = dyn Fn(&Pair, &Pair) -> Ordering + Sync + 'a;
+
+    fn pairs(left: usize, right: usize, values: u32) -> Vec<Pair> {
+        let run = |count: usize, seed: usize| {
+            let mut run: Vec<u32> =
+                (0..count).map(|i| ((i * 7_919 + seed) % 1_009) as u32 % values).collect();
+            run.sort();
+            run
+        };
+        let all = run(left, 0).into_iter().chain(run(right, 500));
+        all.zip(0..).map(|(value, place)| (Box::new(value), place)).collect()
+    }
+
+    /// Merges the elements as `steps` says, and gives them back; whether a comparison has panicked.
+    fn merged(
+        mut from: Vec<Pair>,
+        middle: usize,
+        panics_at: usize,
+        steps: impl FnOnce(Merge<'_, Pair, &Compare<'_>>),
+    ) -> (Vec<Pair>, bool) {
+        let count = from.len();
+        let mut to: Vec<Pair> = Vec::with_capacity(count);
+        let calls = AtomicUsize::new(0);
+        let compare = |a: &Pair, b: &Pair| {
+            if calls.fetch_add(1, Relaxed) + 1 == panics_at {
+                resume_unwind(Box::new("expected"));
+            }
+            a.0.cmp(&b.0)
+        };
+        let compare: &Compare<'_> = &compare;
+        // SAFETY: they are the places' from now on.
+        unsafe { from.set_len(0) };
+        let places = &mut from.spare_capacity_mut()[..count];
+        // SAFETY: filled, and `from` is empty.
+        let merge =
+            unsafe { Merge::new(places, middle, &mut to.spare_capacity_mut()[..count], &compare) };
+        let panicked = catch_unwind(AssertUnwindSafe(|| steps(merge))).is_err();
+        // SAFETY: G1: the merge has been dropped.
+        unsafe { to.set_len(count) };
+        (to, panicked)
+    }
+
+    const SIZES: [(usize, usize); 8] =
+        [(0, 0), (0, 3), (3, 0), (1, 1), (5, 2), (40, 100), (100, 1), (90, 90)];
+
+    #[test]
+    fn merges_are_stable_however_they_are_cut() {
+        for (left, right) in SIZES {
+            for (values, block) in [(1, 1), (4, 7), (1_009, 64), (1_009, 1_000)] {
+                let pairs = pairs(left, right, values);
+                let mut expected: Vec<(u32, usize)> =
+                    pairs.iter().map(|pair| (*pair.0, pair.1)).collect();
+                expected.sort();
+                let (result, panicked) = merged(pairs, left, usize::MAX, |merge| {
+                    let (front, back) = merge.halve();
+                    for mut part in [back, front] {
+                        while part.left() > 0 {
+                            part.advance(block.min(part.left()));
+                        }
+                        part.finish();
+                    }
+                });
+                assert!(!panicked);
+                assert!(result.iter().map(|pair| (*pair.0, pair.1)).eq(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_panic_each_element_is_there_once() {
+        for (left, right) in SIZES {
+            for panics_at in (1..220).step_by(if cfg!(miri) { 23 } else { 1 }) {
+                let (mut result, _) = merged(pairs(left, right, 1_009), left, panics_at, |merge| {
+                    let (mut front, mut back) = merge.halve();
+                    back.advance(back.left() / 2);
+                    front.advance(front.left());
+                    back.advance(back.left());
+                });
+                result.sort_by_key(|pair| pair.1);
+                assert!(result.iter().map(|pair| pair.1).eq(0..left + right));
+            }
+        }
+    }
 }

@@ -24,15 +24,17 @@
 //!
 //! # Where it runs
 //!
-//! Within a pool (in [`Pool::run`](raddle_core::Pool::run), in a task, in another of these calls) it runs there; from outside in
+//! Within a pool (in [`Pool::run`](crate::Pool::run), in a task, in another of these calls) it runs there; from outside in
 //! the global pool, where the caller takes part. On a pool of one thread it is the sequential loop.
 //!
 //! # How it splits
 //!
 //! By who asks. A loop goes on sequentially, a few items at a time, and looks whether some thread has nothing to do
-//! ([`Worker::should_fork`](raddle_core::Worker::should_fork)). Only then it forks half of what is left. So there is no grain to choose, a loop costs
+//! ([`Worker::should_fork`](crate::Worker::should_fork)). Only then it forks half of what is left. So there is no grain to choose, a loop costs
 //! about what it costs sequentially when all threads are busy, and items of very different lengths balance out. The
 //! calls within one look cannot be shared: at most 512 items, and an eighth of what is left.
+//!
+//! So items must not wait for each other: whether two run at once depends on who has nothing to do.
 //!
 //! # Panics
 //!

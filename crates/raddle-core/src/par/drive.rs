@@ -1,6 +1,6 @@
 //! The loop: sequential while nobody asks, halved when somebody does.
 
-use raddle_core::{Pool, Worker};
+use crate::pool::{Pool, Worker};
 
 /// A loop in progress: what is left of it, and what it has come to so far.
 pub(crate) trait Work: Sized + Send {

@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 
-use raddle_core::Worker;
+use crate::pool::Worker;
 
 use super::is_one_run;
 use super::merge::{Merge, copy};
-use crate::drive::{drive, enter};
+use crate::par::drive::{drive, enter};
 
 /// Fewer elements are sorted in place.
 const LEAST: usize = 1_024;

@@ -6,8 +6,8 @@
 
 use std::mem;
 
-use crate::drive::enter;
-use crate::each::{for_each, for_each_indexed};
+use crate::par::drive::enter;
+use crate::par::each::{for_each, for_each_indexed};
 
 /// Fewer elements are scanned in place.
 const LEAST: usize = 512;

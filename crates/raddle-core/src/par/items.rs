@@ -2,8 +2,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
-/// What [`map_collect`](crate::map_collect), [`map_reduce`](crate::map_reduce), [`filter`](crate::filter),
-/// [`find_any`](crate::find_any) and [`for_each_in`](crate::for_each_in) take: ranges of integers, slices, and references to
+/// What [`map_collect`](crate::par::map_collect), [`map_reduce`](crate::par::map_reduce), [`filter`](crate::par::filter),
+/// [`find_any`](crate::par::find_any) and [`for_each_in`](crate::par::for_each_in) take: ranges of integers, slices, and references to
 /// vectors and arrays.
 ///
 /// ```

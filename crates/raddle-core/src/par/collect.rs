@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 
-use crate::drive::{Work, run};
-use crate::items::{Divide, Items};
+use crate::par::drive::{Work, run};
+use crate::par::items::{Divide, Items};
 
 /// Places for results in a row, filled from the front (C1).
 struct Run<'a, R> {
@@ -232,4 +232,69 @@ where
     F: Fn(I::Item) -> bool + Sync,
 {
     filter_map(items, |item| f(item).then_some(item))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+
+    /// A loop cut at `at`, of which both parts do so much before they are dropped.
+    fn cut(count: usize, at: usize, done: (usize, usize)) {
+        let value = Rc::new(());
+        let mut all = Vec::with_capacity(count);
+        let mut front = Run::new(&mut all.spare_capacity_mut()[..count]);
+        let before = at.min(done.0);
+        (0..before).for_each(|_| front.push(Rc::clone(&value)));
+        let (mut front, mut back) = front.split(at);
+        (before..done.0).for_each(|_| front.push(Rc::clone(&value)));
+        (0..done.1).for_each(|_| back.push(Rc::clone(&value)));
+        assert_eq!(Rc::strong_count(&value), 1 + done.0 + done.1);
+        if done == (at, count - at) {
+            let full = front.append(back);
+            assert!(full.is_full() && full.room == count);
+            mem::forget(full);
+            // SAFETY: all are filled.
+            unsafe { all.set_len(count) };
+            assert_eq!(Rc::strong_count(&value), 1 + all.len());
+        } else {
+            drop((back, front));
+            assert_eq!(Rc::strong_count(&value), 1);
+        }
+        drop(all);
+        assert_eq!(Rc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn what_is_filled_is_dropped_once() {
+        for count in 0..6 {
+            for at in 0..=count {
+                for front in 0..=at {
+                    (0..=count - at).for_each(|back| cut(count, at, (front, back)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_than_there_is_room_for() {
+        let mut places = [MaybeUninit::uninit(), MaybeUninit::uninit()];
+        let mut run = Run::new(&mut places[..1]);
+        run.push(Box::new(1));
+        assert!(catch_unwind(AssertUnwindSafe(|| run.push(Box::new(2)))).is_err());
+        assert_eq!(run.done, 1);
+    }
+
+    #[test]
+    fn values_without_size_are_counted() {
+        let mut all = Vec::with_capacity(3);
+        let mut run = Run::new(&mut all.spare_capacity_mut()[..3]);
+        (0..3).for_each(|_| run.push(()));
+        assert!(run.is_full());
+        mem::forget(run);
+        // SAFETY: all are filled.
+        unsafe { all.set_len(3) };
+        assert_eq!(all, [(); 3]);
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use raddle_core::Worker;
+use crate::pool::Worker;
 
 use super::is_one_run;
-use crate::drive::enter;
+use crate::par::drive::enter;
 
 /// Fewer elements are sorted in place.
 const LEAST: usize = 2_048;

@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use raddle_core::Pool;
-use raddle_par as par;
+use raddle_core::{Pool, par};
 
 static POOLS: LazyLock<Vec<Pool>> =
     LazyLock::new(|| [1, 2, 8].map(|n| Pool::new(n).expect("a pool")).into());
