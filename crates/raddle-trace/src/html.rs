@@ -83,7 +83,7 @@ impl Trace {
         // Lanes without events are left out; edges name the others by their place among what is left.
         let mut place = vec![None; self.lanes.len()];
         let shown: Vec<usize> =
-            (0..self.lanes.len()).filter(|&i| !self.lanes[i].events.is_empty()).collect();
+            (0..self.lanes.len()).filter(|&i| self.lanes[i].does_something()).collect();
         join(out, shown.iter().copied().enumerate(), |out, (at, number)| {
             place[number] = Some(at as u32);
             self.lane_data(out, number, &queues[number], &names, &on_span[number]);
@@ -97,9 +97,10 @@ impl Trace {
     fn first_screen(&self, out: &mut String) {
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
         let facts = format!(
-            "{} events of {} threads in {}",
+            "{} events, {} thread{} in {}",
             self.len(),
             self.width(),
+            if self.width() == 1 { "" } else { "s" },
             crate::summary::time(span)
         );
         let scale = match (self.len() <= MOST_EVENTS).then(|| self.scale(&[])) {
@@ -111,7 +112,10 @@ impl Trace {
                 };
                 let advice = self.advice();
                 let first = advice.first().map(|advice| advice.to_string() + ".");
-                let verdict = first.unwrap_or_else(|| "Nothing stands out.".into());
+                let mut verdict = first.unwrap_or_else(|| "Nothing stands out.".into());
+                if let Some(initial) = verdict.get_mut(..1) {
+                    initial.make_ascii_uppercase();
+                }
                 let facts =
                     format!("{facts}. What more processors would give cannot be told: {why}.");
                 let (verdict, facts) = (quoted(&verdict), quoted(&facts));

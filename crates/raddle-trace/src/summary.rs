@@ -27,7 +27,7 @@ impl Trace {
         let text = format!(
             "{} events on {} lanes in {}, {} dropped; {} threads, {} regions",
             self.len(),
-            self.lanes.iter().filter(|lane| !lane.events.is_empty()).count(),
+            self.lanes.iter().filter(|lane| lane.does_something()).count(),
             time(span),
             self.drops(),
             self.width(),

@@ -33,6 +33,12 @@ impl Lane {
     pub fn new(name: impl Into<String>, events: Vec<Event>) -> Lane {
         Lane { name: name.into(), events, dropped: 0, first: 0 }
     }
+
+    /// Whether there is more than that a pool began and ended, or samples.
+    pub(crate) fn does_something(&self) -> bool {
+        use crate::EventKind::{Cpu, EnvBegin, EnvEnd, Strand};
+        self.events.iter().any(|e| !matches!(e.kind, Cpu | EnvBegin | EnvEnd | Strand))
+    }
 }
 
 /// How much a pool records.

@@ -41,7 +41,7 @@ pub struct Times {
 impl Trace {
     /// How each lane with events spent its time. The times of a lane add up to that of the trace.
     pub fn workers(&self) -> Vec<Times> {
-        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.events.is_empty());
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.does_something());
         lanes.map(|(number, _)| self.times(number)).collect()
     }
 

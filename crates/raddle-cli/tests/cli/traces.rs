@@ -138,7 +138,18 @@ fn a_killed_run_leaves_a_trace() {
     for signal in ["INT", "KILL"] {
         let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_raddle"))
             .current_dir(room.path("."))
-            .args(["run", "fib", "--n", "60", "--threads", "1", "--trace", "t", "--trace-level", "tasks"])
+            .args([
+                "run",
+                "fib",
+                "--n",
+                "60",
+                "--threads",
+                "1",
+                "--trace",
+                "t",
+                "--trace-level",
+                "tasks",
+            ])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
@@ -148,7 +159,13 @@ fn a_killed_run_leaves_a_trace() {
             std::thread::yield_now();
         }
         let id = run.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        assert!(
+            std::process::Command::new("kill")
+                .args(["-s", signal, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
         run.wait().unwrap();
         let summary = room.raddle("trace summary t");
         assert_eq!(summary.code, Some(0), "{signal}: {}", summary.stderr);

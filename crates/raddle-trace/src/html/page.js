@@ -514,7 +514,7 @@ function drawSpeedup() {
   const { scale } = DATA;
   if (!scale) return;
   make("h2", "Speed-up that more processors would give", $("speedup"));
-  const W = 440, H = 210, L = 44, R = 12, T = 8, B = 30;
+  const W = 440, H = 210, L = 44, R = 18, T = 8, B = 30;
   const best = Math.max(2, ...scale.points.map(p => p.most), ...scale.measured.map(m => m[1]));
   const top = Math.min(10, Math.ceil(Math.log2(best) + 0.3)), right = Math.log2(scale.points[scale.points.length - 1].n);
   const px = n => L + Math.log2(Math.max(n, 1)) / right * (W - L - R), py = s => H - B - Math.log2(Math.max(s, 1)) / top * (H - T - B);

@@ -285,7 +285,7 @@ impl Trace {
         if built.lost > built.wall * (1.0 - processor_noted()) {
             let part = 100.0 * ratio(built.lost, built.wall);
             notes.push(format!(
-                "for {part:.0} % of the tasks' time their threads had no processor; that is not counted"
+                "For {part:.0} % of the tasks' time their threads had no processor; that is not counted"
             ));
         }
         if built.locks > 0.01 * work {
