@@ -1,7 +1,6 @@
 //! What slices are called, and where time went by name.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::event::{Event, EventKind, Subject};
@@ -40,42 +39,26 @@ impl Names {
         let mut places: Vec<Vec<u16>> = vec![Vec::new(); trace.lanes.len()];
         let mut forked: HashMap<(Subject, u32), u16> = HashMap::new();
         let mut nameless: HashMap<(Subject, u32), (usize, usize)> = HashMap::new();
-        let first = trace.lanes.iter().enumerate();
-        let first = first.filter_map(|(n, lane)| Some(Reverse((lane.events.first()?.tsc, n, 0))));
-        let mut heap: BinaryHeap<Reverse<(u64, usize, usize)>> = first.collect();
-        while let Some(Reverse((_, number, mut at))) = heap.pop() {
-            let events = &trace.lanes[number].events;
-            let until = heap.peek().map_or(u64::MAX, |next| next.0.0);
-            loop {
-                let event = &events[at];
-                match event.kind {
-                    EventKind::Fork => _ = forked.insert(event.key(), event.aux),
-                    EventKind::Submit if event.aux != 0 => {
-                        forked.insert(event.key(), region(event.aux));
-                    }
-                    EventKind::Exec => {
-                        let place = forked.remove(&event.key()).unwrap_or(event.aux);
-                        if place == 0 {
-                            nameless.insert(event.key(), (number, places[number].len()));
-                        }
-                        places[number].push(place);
-                    }
-                    // Where forks that nobody steals are left out, its owner says where it was.
-                    EventKind::Joined if event.aux != 0 => {
-                        if let Some((lane, at)) = nameless.remove(&event.key()) {
-                            places[lane][at] = event.aux;
-                        }
-                    }
-                    _ => {}
+        trace.in_order(|number, event| match event.kind {
+            EventKind::Fork => _ = forked.insert(event.key(), event.aux),
+            EventKind::Submit if event.aux != 0 => {
+                forked.insert(event.key(), region(event.aux));
+            }
+            EventKind::Exec => {
+                let place = forked.remove(&event.key()).unwrap_or(event.aux);
+                if place == 0 {
+                    nameless.insert(event.key(), (number, places[number].len()));
                 }
-                at += 1;
-                match events.get(at) {
-                    Some(next) if next.tsc <= until => {}
-                    Some(next) => break heap.push(Reverse((next.tsc, number, at))),
-                    None => break,
+                places[number].push(place);
+            }
+            // Where forks that nobody steals are left out, its owner says where it was.
+            EventKind::Joined if event.aux != 0 => {
+                if let Some((lane, at)) = nameless.remove(&event.key()) {
+                    places[lane][at] = event.aux;
                 }
             }
-        }
+            _ => {}
+        });
         Names { places, texts }
     }
 
@@ -126,30 +109,36 @@ impl Trace {
     /// How long tasks ran by their names, the longest first: places in the source, and regions. At level
     /// [`Phase`](crate::TraceLevel::Phase) forks that nobody stole count for what they ran within.
     pub fn time_by_name(&self) -> Vec<Named> {
-        let names = Names::of(self);
-        let mut sums: HashMap<u16, (u64, u64)> = HashMap::new();
+        self.time_by(&Names::of(self))
+    }
+
+    /// The same, with names that are known already.
+    pub(crate) fn time_by(&self, names: &Names) -> Vec<Named> {
+        let mut sums = vec![(0_u64, 0_u64); usize::from(u16::MAX) + 1];
         for (number, lane) in self.lanes.iter().enumerate() {
             let (mut follower, mut named) = (Follower::new(), names.lane(number));
             let mut since = 0;
             for event in &lane.events {
                 if follower.state() == State::Executing {
-                    sums.entry(named.name()).or_default().0 += self.between(since, event.tsc);
+                    sums[usize::from(named.name())].0 += event.tsc.saturating_sub(since);
                 }
                 since = event.tsc.max(since);
                 follower.step(event);
                 if named.step(event, follower.depth()) {
-                    sums.entry(named.name()).or_default().1 += 1;
+                    sums[usize::from(named.name())].1 += 1;
                 }
             }
         }
         let mut sums: Vec<Named> = sums
             .into_iter()
-            .map(|(name, (own, count))| {
+            .zip(0..=u16::MAX)
+            .filter(|(sum, _)| *sum != (0, 0))
+            .map(|((own, count), name)| {
                 let name = match names.text(name) {
                     "" => "(unknown place)".into(),
                     text => text.to_owned(),
                 };
-                Named { name, own: Duration::from_nanos(own), count }
+                Named { name, own: Duration::from_nanos(self.span_of(own)), count }
             })
             .collect();
         sums.sort_by(|a, b| b.own.cmp(&a.own).then_with(|| a.name.cmp(&b.name)));

@@ -136,12 +136,6 @@ impl<T> Future<T> {
         }
     }
 
-    /// Records that the result is wanted, until what it returns is dropped.
-    #[inline]
-    fn touch(&self) -> wait::Touch {
-        wait::Touch::begin(|| self.as_pending().map(|pending| pending.node))
-    }
-
     /// Its node, if there is one.
     pub(crate) fn as_pending(&self) -> Option<&Pending<T>> {
         match &self.0 {
@@ -189,7 +183,7 @@ impl<T> Future<T> {
     #[doc(alias = "await")]
     #[doc(alias = "Await.result")]
     pub fn wait(self) -> Result<T, Failure> {
-        let _touch = self.touch();
+        let _touch = wait::Touch::begin(&self);
         match self.now() {
             Now::Done(result) => result,
             Now::Pending(pending) => pending.wait(),
@@ -213,7 +207,7 @@ impl<T> Future<T> {
     /// assert_eq!(result.unwrap(), 7);
     /// ```
     pub fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Future<T>> {
-        let _touch = self.touch();
+        let _touch = wait::Touch::begin(&self);
         match self.now() {
             Now::Done(result) => Ok(result),
             Now::Pending(pending) => pending.wait_timeout(time).map_err(Future::from_pending),
@@ -248,7 +242,7 @@ impl<T> Future<T> {
     #[doc(alias = "wait_for_future")]
     #[track_caller]
     pub fn wait_ref(&self) {
-        let _touch = self.touch();
+        let _touch = wait::Touch::begin(self);
         match &self.0 {
             Repr::Never(never) => {
                 while !never.is_killed() {

@@ -4,6 +4,7 @@ use raddle_sync::time::Instant;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use crate::future::Future;
 use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State};
@@ -43,8 +44,8 @@ pub(super) struct Touch(Option<u32>);
 
 impl Touch {
     #[inline]
-    pub(super) fn begin(node: impl FnOnce() -> Option<NodeRef>) -> Touch {
-        Touch(host::touched(node))
+    pub(super) fn begin<T>(future: &Future<T>) -> Touch {
+        Touch(host::touched(|| future.as_pending().map(|pending| pending.node())))
     }
 }
 
