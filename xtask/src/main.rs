@@ -1,11 +1,13 @@
 //! `cargo xtask ci`: the one front door to raddle's checks, and what CI runs.
 //!
 //! Each step is also a command of its own, `cargo xtask loom` say. The checks that need a tool beyond
-//! the Rust toolchain, `asan`, `valgrind`, `miri` and `arm`, are commands only.
+//! the Rust toolchain, `asan`, `valgrind`, `miri`, `ray` and `arm`, are commands only.
 
 mod arm;
 mod miri;
 mod page;
+mod peers;
+mod ray;
 mod rooms;
 mod sanitize;
 mod steps;

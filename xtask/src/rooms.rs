@@ -119,11 +119,12 @@ const LONG: &[Known] = &[];
 /// The crates that take their atomics from the seam.
 const ON_THE_SEAM: [&str; 3] = ["raddle-core", "raddle-lock", "raddle-sync"];
 /// Where sources lie whose length counts.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "crates/raddle/src",
     "crates/raddle-cli/src",
     "crates/raddle-core/src",
     "crates/raddle-lock/src",
+    "crates/raddle-remote/src",
     "crates/raddle-sync/src",
     "crates/raddle-trace/src",
     "bench/src",

@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, miri, page, rooms, sanitize};
+use crate::{arm, miri, page, peers, ray, rooms, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -54,6 +54,8 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
+    Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
+    Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
 ];
 

@@ -8,6 +8,7 @@ use crate::cluster::{Init, Options};
 use crate::error::Error;
 use crate::table::Label;
 use crate::trace::Level;
+use raddle::remote::Plan;
 
 /// Measures this machine, or does parallel work on your data
 #[derive(Debug, Parser)]
@@ -42,9 +43,23 @@ pub(crate) struct Common {
     /// How much --trace records
     #[arg(long, global = true, value_enum, value_name = "LEVEL", display_order = 103)]
     pub(crate) trace_level: Option<Level>,
+    /// Where a run's tasks go: threads:N, processes:N, ray:auto, ..
+    #[arg(long, global = true, value_name = "PLAN", display_order = 104)]
+    pub(crate) plan: Option<Plan>,
+    /// How often a task of --plan is tried again whose worker has died
+    #[arg(long, global = true, value_name = "N", requires = "plan", display_order = 105)]
+    pub(crate) retries: Option<u32>,
 }
 
 impl Common {
+    /// All is done in this process, and whoever wants it elsewhere is told why.
+    pub(crate) fn refuse_plan(&self, why: &str) -> Result<(), Error> {
+        match &self.plan {
+            None => Ok(()),
+            Some(_) => Err(Error::usage(format!("--plan is for kmeans, knn and quantize: {why}"))),
+        }
+    }
+
     /// Nothing is recorded here, and whoever wants it to be is told why.
     pub(crate) fn refuse_recording(&self, why: &str) -> Result<(), Error> {
         match (&self.trace, self.trace_level) {
@@ -66,6 +81,15 @@ pub(crate) enum Command {
     /// Show what was recorded
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Say what each plan would do here: workers, and whether they can be had
+    Plan(PlanArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Which plans [default: sequential, threads, processes and ray:auto]
+    #[arg(value_name = "PLAN")]
+    pub(crate) plans: Vec<Plan>,
 }
 
 #[derive(Debug, Subcommand)]

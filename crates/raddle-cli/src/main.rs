@@ -11,8 +11,10 @@ mod merge_sort;
 mod output;
 mod parallel;
 mod picture;
+mod plan;
 mod points;
 mod progress;
+mod remote;
 mod report;
 
 mod table;
@@ -28,6 +30,7 @@ use args::{Cli, Command};
 use error::Error;
 
 fn main() -> ExitCode {
+    raddle::remote::init();
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),
@@ -38,10 +41,15 @@ fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         None => {
             cli.common.refuse_recording("measuring is not recorded")?;
+            cli.common.refuse_plan("measuring is done here")?;
             measure::run(cli.quick, &cli.common)
         }
         Some(_) if cli.quick => Err(Error::usage("--quick is for measuring, without a command")),
         Some(Command::Run(workload)) => workload::run(workload, &cli.common),
+        Some(Command::Plan(args)) => {
+            cli.common.refuse_recording("there is no run to record")?;
+            plan::run(args, &cli.common)
+        }
         Some(Command::Trace(command)) => {
             cli.common.refuse_recording("there is no run to record")?;
             trace::run(command)

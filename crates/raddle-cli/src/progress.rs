@@ -37,6 +37,11 @@ impl Progress {
         self.0.tick();
     }
 
+    /// So many steps have been done.
+    pub(crate) fn steps(&self, done: u64) {
+        self.0.inc(done);
+    }
+
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }

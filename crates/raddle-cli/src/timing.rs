@@ -18,6 +18,8 @@ use crate::trace::Recording;
 pub(crate) struct Timed<T> {
     pub(crate) value: T,
     threads: usize,
+    /// Where else than on threads of this process.
+    plan: Option<String>,
     seconds: f64,
     seconds_one_thread: f64,
     recorded: Recorded,
@@ -53,10 +55,17 @@ impl<T> Timed<T> {
             self.seconds_one_thread,
             duration(self.seconds_one_thread),
         );
-        let on = format!("{} on {}", duration(self.seconds), count(self.threads, "thread"));
+        let place = match &self.plan {
+            None => count(self.threads, "thread"),
+            Some(plan) => plan.clone(),
+        };
+        let on = format!("{} on {place}", duration(self.seconds));
         report.told("seconds", self.seconds, on);
         report.told("speedup", speedup, format!("{speedup:.2}x"));
         report.datum("threads", self.threads);
+        if let Some(plan) = &self.plan {
+            report.datum("plan", plan.as_str());
+        }
         let Recorded { written, phases } = &self.recorded;
         if let Some(written) = written {
             report.fact("trace", written.as_str());
@@ -157,7 +166,38 @@ pub(crate) fn compare<T: Send>(
         _ => None,
     };
     let recorded = Recorded { written, phases };
-    Ok(Timed { value, threads, seconds, seconds_one_thread, recorded })
+    Ok(Timed { value, threads, plan: None, seconds, seconds_one_thread, recorded })
+}
+
+/// Does the work on one thread here, then elsewhere, and insists that the results are the same.
+pub(crate) fn compare_far<T: Send>(
+    plan: String,
+    workers: usize,
+    steps: Option<u64>,
+    work: impl Fn(&Worker, &Progress) -> T + Sync,
+    far: impl FnOnce(&Worker) -> Result<T, Error> + Send,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Timed<T>, Error> {
+    let pool = pool(1)?;
+    let start = Instant::now();
+    let here = pool.run(|worker| {
+        let what = count(1, "thread");
+        let progress = match steps {
+            Some(steps) => Progress::bar(&what, steps),
+            None => Progress::line(&what),
+        };
+        work(worker, &progress)
+    });
+    let seconds_one_thread = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let value = pool.run(far)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !same(&here, &value) {
+        let message = format!("internal error: {plan} and 1 thread disagree");
+        return Err(Error::failure(message));
+    }
+    let recorded = Recorded { written: None, phases: None };
+    Ok(Timed { value, threads: workers, plan: Some(plan), seconds, seconds_one_thread, recorded })
 }
 
 #[cfg(test)]

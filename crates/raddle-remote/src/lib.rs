@@ -87,6 +87,16 @@ pub use self::{
     shared::Shared,
 };
 
+/// The linker's name for this build of the program, by which a worker knows its driver; none if it gave it none.
+pub fn build_id() -> Option<String> {
+    #[cfg(target_os = "linux")]
+    let id = image::Image::get().build_id();
+    #[cfg(not(target_os = "linux"))]
+    let id: Vec<u8> = Vec::new();
+    let text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    (!text.is_empty()).then_some(text)
+}
+
 /// Runs `f` with these arguments, in the [current](Env::current) environment, and returns the future of its result.
 ///
 /// `f` is a function, a method or a closure that captures nothing; what it needs goes into the argument.

@@ -13,6 +13,7 @@ use crate::timing;
 const LARGEST: u32 = 90;
 
 pub(crate) fn run(args: &FibArgs, common: &Common) -> Result<(), Error> {
+    common.refuse_plan("its forks are too small to be sent")?;
     let setup = timing::Setup::new(common)?;
     let FibArgs { n, cutoff } = *args;
     if n > LARGEST {

@@ -9,6 +9,7 @@ use crate::cluster::{Clusters, Options, lloyd};
 use crate::error::Error;
 use crate::made_up;
 use crate::progress::Progress;
+use crate::remote;
 use crate::report::{Report, count};
 use crate::table::Table;
 use crate::timing;
@@ -25,7 +26,11 @@ pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
     let output = super::output(args.output.as_ref(), common)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
-    let timed = timing::compare(setup, Some(options.max_iter as u64), work, Clusters::same)?;
+    let steps = Some(options.max_iter as u64);
+    let timed = match &common.plan {
+        None => timing::compare(setup, steps, work, Clusters::same)?,
+        Some(plan) => remote::kmeans(plan, common, &points, options, steps, work)?,
+    };
     let found = &timed.value;
 
     let columns = count(points.width(), "column");

@@ -11,6 +11,7 @@ use crate::cluster::{Clusters, lloyd};
 use crate::error::Error;
 use crate::points::Points;
 use crate::progress::Progress;
+use crate::remote;
 use crate::report::count;
 use crate::{made_up, picture, timing};
 
@@ -28,7 +29,11 @@ pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
     let output = super::output(args.output.as_ref(), common)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
-    let timed = timing::compare(setup, Some(options.max_iter as u64), work, Clusters::same)?;
+    let steps = Some(options.max_iter as u64);
+    let timed = match &common.plan {
+        None => timing::compare(setup, steps, work, Clusters::same)?,
+        Some(plan) => remote::kmeans(plan, common, &points, options, steps, work)?,
+    };
     let found = &timed.value;
 
     let (width, height) = original.dimensions();

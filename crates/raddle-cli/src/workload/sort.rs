@@ -31,6 +31,7 @@ impl<'a> Line<'a> {
 }
 
 pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
+    common.refuse_plan("its lines would be sent twice")?;
     let setup = timing::Setup::new(common)?;
     let text = match &args.input {
         Some(path) => read_file(path)?,
