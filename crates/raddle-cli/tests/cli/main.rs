@@ -3,6 +3,7 @@
 mod bad_input;
 mod measuring;
 mod output;
+mod plans;
 mod traces;
 mod workloads;
 
