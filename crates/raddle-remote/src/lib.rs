@@ -18,6 +18,8 @@
 //! With `RADDLE_PLAN=processes:4` in the environment the same program runs in four processes, with `ray:auto` on the cluster
 //! of this machine.
 //!
+//! [One machine is not enough](one_machine) says which plan pays when, and what each takes.
+//!
 //! # What can be called
 //!
 //! Any `fn(A) -> R` of the program: functions, methods, generic instances, closures that capture nothing. What they need goes
@@ -72,6 +74,9 @@ mod seed;
 mod shared;
 #[cfg(target_os = "linux")]
 mod worker;
+
+#[doc = include_str!("one_machine.md")]
+pub mod one_machine {}
 
 use raddle_core::Future;
 
