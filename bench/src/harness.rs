@@ -43,6 +43,8 @@ pub(crate) struct Figures {
     /// None if there was nothing to measure: a peer is missing, or not measured in every round.
     pub(crate) samples: Vec<f64>,
     pub(crate) memory: Option<Memory>,
+    /// What one must know to read the figure right.
+    pub(crate) note: Option<&'static str>,
 }
 
 /// What one operation takes from the heap.
@@ -55,7 +57,7 @@ pub(crate) struct Memory {
 
 impl From<Vec<f64>> for Figures {
     fn from(samples: Vec<f64>) -> Self {
-        Figures { samples, memory: None }
+        Figures { samples, ..Figures::default() }
     }
 }
 
@@ -115,9 +117,12 @@ pub(crate) struct Row {
     /// Over all samples of all rounds.
     pub(crate) min: f64,
     pub(crate) median: f64,
+    /// What one sample in a hundred exceeds; none of fewer than a hundred samples.
+    pub(crate) p99: Option<f64>,
     /// The median of each round, in order.
     pub(crate) rounds: Vec<f64>,
     pub(crate) memory: Option<Memory>,
+    pub(crate) note: Option<&'static str>,
 }
 
 impl Table {
@@ -145,19 +150,22 @@ pub(crate) struct Outcome {
     pub(crate) about: &'static str,
     pub(crate) groups: Vec<Measured>,
     pub(crate) budgets: Vec<Budget>,
+    /// How many processors other programs used meanwhile, on average.
+    pub(crate) others: Option<f64>,
 }
 
 /// Measures all groups of a table, each with an equal share of the time that is left.
 pub(crate) fn run(table: Table, settings: &Settings) -> Outcome {
     let rounds = settings.rounds.unwrap_or(settings.size(table.rounds, 1));
     let start = Instant::now();
+    let watch = machine::Watch::start();
     let count = table.groups.len();
     let mut groups = Vec::new();
     for (i, group) in table.groups.into_iter().enumerate() {
         let left = settings.max.saturating_sub(start.elapsed());
         groups.push(run_group(group, rounds, left / (count - i) as u32));
     }
-    Outcome { about: table.about, groups, budgets: table.budgets }
+    Outcome { about: table.about, groups, budgets: table.budgets, others: watch.others() }
 }
 
 fn run_group(mut group: Group, rounds: usize, time: Duration) -> Measured {
@@ -200,8 +208,10 @@ fn row(section: String, name: String, unit: &'static str, rounds: &[Figures]) ->
         unit,
         min: minimum(&all),
         median: median(&all),
+        p99: p99(&all),
         rounds: measured().map(|figures| median(&figures.samples)).collect(),
         memory: rounds.iter().rev().find_map(|figures| figures.memory),
+        note: rounds.iter().find_map(|figures| figures.note),
     }
 }
 
@@ -249,6 +259,13 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     }
 }
 
+/// What one sample in a hundred exceeds, if there are a hundred.
+fn p99(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (sorted.len() >= 100).then(|| sorted[sorted.len() * 99 / 100])
+}
+
 #[cfg(test)]
 mod tests {
     use std::{cell::RefCell, rc::Rc};
@@ -265,6 +282,13 @@ mod tests {
     }
 
     #[test]
+    fn one_in_a_hundred() {
+        let samples: Vec<f64> = (0..200).rev().map(f64::from).collect();
+        assert_eq!(p99(&samples), Some(198.0));
+        assert_eq!(p99(&samples[..99]), None);
+    }
+
+    #[test]
     fn minima() {
         assert_eq!(minimum(&[3.0, 1.0, 2.0]), 1.0);
         assert!(minimum(&[]).is_nan());
@@ -275,13 +299,13 @@ mod tests {
         let memory = Memory { bytes: 40.0, allocations: Some(2.0) };
         let rounds = [
             vec![5.0, 1.0, 2.0].into(),
-            Figures { samples: vec![9.0], memory: Some(memory) },
+            Figures { samples: vec![9.0], memory: Some(memory), note: Some("so") },
             Figures::default(),
         ];
         let row = row("s".into(), "n".into(), "us", &rounds);
         assert_eq!((row.min, row.median), (1.0, 3.5));
         assert_eq!(row.rounds, [2.0, 9.0]);
-        assert_eq!(row.memory, Some(memory));
+        assert_eq!((row.memory, row.note, row.p99), (Some(memory), Some("so"), None));
     }
 
     #[test]

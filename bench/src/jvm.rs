@@ -72,6 +72,7 @@ impl Jvm {
         &self,
         benchmark: &str,
         parameters: &[(&str, u32)],
+        options: &[&str],
         times: Times,
     ) -> Result<JvmRow, String> {
         let failed = |error: String| format!("{benchmark} on the JVM: {error}");
@@ -89,6 +90,7 @@ impl Jvm {
                     .iter()
                     .flat_map(|(name, value)| ["-p".into(), format!("{name}={value}")]),
             )
+            .args(options.iter().flat_map(|option| ["-jvmArgsPrepend", option]))
             .arg(pattern(benchmark))
             .output()
             .map_err(|error| failed(error.to_string()))?;
@@ -138,6 +140,28 @@ fn parse(text: &str) -> Result<JvmRow, String> {
     // Less than a byte per operation is what the harness allocates meanwhile.
     let bytes = allocated.map(|(_, metric)| metric.score.round());
     Ok(JvmRow { samples, bytes })
+}
+
+/// The version of the JDK that is found, and those of the peers in the jar.
+pub(crate) fn versions() -> Vec<(String, String)> {
+    let jdk = jdk().ok().and_then(|home| fs::read_to_string(home.join("release")).ok());
+    let version = jdk.as_deref().and_then(|text| {
+        let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
+        Some(("JDK".to_owned(), version.trim_matches('"').to_owned()))
+    });
+    version.into_iter().chain(poms(include_str!("../jvm/pom.xml"))).collect()
+}
+
+/// The artefacts that a pom names with a version, those of its build left out.
+fn poms(text: &str) -> Vec<(String, String)> {
+    let tag = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0.to_owned())
+    };
+    let dependencies = tag(text, "dependencies").unwrap_or_default();
+    let each = dependencies.split("<dependency>").skip(1);
+    let named = each.filter_map(|one| Some((tag(one, "artifactId")?, tag(one, "version")?)));
+    named.filter(|(_, version)| !version.starts_with('$')).collect()
 }
 
 /// The home of a JDK that is new enough: `JAVA_HOME25`, one of Debian's places, `JAVA_HOME`, or
@@ -305,6 +329,16 @@ mod tests {
         assert_eq!(new_enough(unfit.clone()), None);
         assert_eq!(new_enough([unfit, vec![jdk.clone(), newer]].concat()), Some(jdk));
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn peers_have_versions() {
+        let peers = poms(include_str!("../jvm/pom.xml"));
+        assert!(peers.len() >= 3, "{peers:?}");
+        assert!(
+            peers.iter().all(|(_, v)| v.starts_with(|c: char| c.is_ascii_digit())),
+            "{peers:?}"
+        );
     }
 
     #[test]

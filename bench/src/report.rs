@@ -181,13 +181,15 @@ pub(crate) struct Report {
     about: &'static str,
     groups: Vec<Measured>,
     judgements: Vec<Judgement>,
+    others: Option<f64>,
 }
 
 impl Report {
     pub(crate) fn new(name: &'static str, outcome: Outcome, settings: &Settings) -> Self {
         let rows: Vec<&Row> = outcome.groups.iter().flat_map(|group| &group.rows).collect();
         let judgements = outcome.budgets.iter().map(|b| b.judge(&rows, settings)).collect();
-        Report { name, about: outcome.about, groups: outcome.groups, judgements }
+        let Outcome { about, groups, others, .. } = outcome;
+        Report { name, about, groups, judgements, others }
     }
 }
 
@@ -238,6 +240,7 @@ pub(crate) fn json(machine: &Machine, settings: &Settings, reports: &[Report]) -
             json!({
                 "name": report.name,
                 "about": report.about,
+                "processors_used_by_others": report.others,
                 "rows": rows,
                 "ratios": ratios,
                 "budgets": report.judgements,
@@ -248,12 +251,21 @@ pub(crate) fn json(machine: &Machine, settings: &Settings, reports: &[Report]) -
     format!("{whole:#}")
 }
 
+/// From so many processors on that others use, figures are doubtful.
+pub(crate) const BUSY: f64 = 0.1;
+
 const NAME: usize = 46;
 const NUMBER: usize = 9;
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "== {}: {}", self.name, self.about)?;
+        if let Some(others) = self.others.filter(|others| *others > BUSY) {
+            writeln!(
+                f,
+                "other programs used {others:.2} processors: read ratios of the minima, not medians"
+            )?;
+        }
         for group in &self.groups {
             for section in group.sections() {
                 write_section(f, group, section)?;
@@ -274,6 +286,10 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
     for (name, _) in &references {
         write!(f, "{:>NUMBER$}{:>NUMBER$}", format!("/{name}"), "median")?;
     }
+    let tails = group.rows_of(section).any(|row| row.p99.is_some());
+    if tails {
+        write!(f, "{:>NUMBER$}", "p99")?;
+    }
     if group.rows_of(section).any(|row| row.memory.is_some()) {
         write!(f, "{:>NUMBER$}{:>NUMBER$}", "B", "allocs")?;
     }
@@ -289,6 +305,9 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
             let (min, median) = ratios(row, reference);
             write!(f, "{:>NUMBER$}{:>NUMBER$}", number(min), number(median))?;
         }
+        if tails {
+            write!(f, "{:>NUMBER$}", row.p99.map_or("-".into(), number))?;
+        }
         if let Some(Memory { bytes, allocations }) = row.memory {
             write!(
                 f,
@@ -296,6 +315,9 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
                 number(bytes),
                 allocations.map_or("-".into(), number)
             )?;
+        }
+        if let Some(note) = row.note {
+            write!(f, "  ({note})")?;
         }
         writeln!(f)?;
     }
@@ -354,7 +376,18 @@ mod tests {
     fn row(name: &str, min: f64, median: f64) -> Row {
         let rounds = vec![min, median];
         let memory = Some(Memory { bytes: 40.0, allocations: None });
-        Row { section: "s".into(), name: name.into(), unit: "ns", min, median, rounds, memory }
+        let (p99, note) = (None, None);
+        Row {
+            section: "s".into(),
+            name: name.into(),
+            unit: "ns",
+            min,
+            median,
+            p99,
+            rounds,
+            memory,
+            note,
+        }
     }
 
     fn id(name: &str) -> RowId {
@@ -435,7 +468,7 @@ mod tests {
         let budgets = vec![of(Limit::AtMost(0.4)), of(Limit::None)];
         Report::new(
             "join",
-            Outcome { about: "forks", groups: vec![group], budgets },
+            Outcome { about: "forks", groups: vec![group], budgets, others: Some(0.5) },
             &settings(false),
         )
     }
@@ -446,11 +479,12 @@ mod tests {
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let words = |i: usize| lines[i].split_whitespace().collect::<Vec<_>>();
         assert_eq!(lines[0], "== join: forks");
-        assert_eq!(words(2), ["s", "[ns]", "min", "median", "/rayon", "median", "B", "allocs"]);
-        assert_eq!(words(3), ["raddle", "1.000", "2.000", "0.500", "0.250", "40.00", "-"]);
-        assert_eq!(words(7), ["raddle", "100.0", ">10000", "40.00", "-"]);
-        assert_eq!(words(10), ["MISSED", "raddle", "/", "rayon", "0.500*", "0.250", "<=", "0.400"]);
-        assert_eq!(words(11), ["raddle", "/", "rayon", "0.500", "0.250"]);
+        assert!(lines[1].starts_with("other programs used 0.50 processors"), "{text}");
+        assert_eq!(words(3), ["s", "[ns]", "min", "median", "/rayon", "median", "B", "allocs"]);
+        assert_eq!(words(4), ["raddle", "1.000", "2.000", "0.500", "0.250", "40.00", "-"]);
+        assert_eq!(words(8), ["raddle", "100.0", ">10000", "40.00", "-"]);
+        assert_eq!(words(11), ["MISSED", "raddle", "/", "rayon", "0.500*", "0.250", "<=", "0.400"]);
+        assert_eq!(words(12), ["raddle", "/", "rayon", "0.500", "0.250"]);
         assert!(lines.iter().all(|line| line.len() <= 100));
     }
 
@@ -465,5 +499,6 @@ mod tests {
         assert_eq!(table["budgets"][0]["verdict"], "missed");
         assert_eq!(table["budgets"][0]["limit"]["at_most"], 0.4);
         assert!(value["machine"]["cores"].as_u64() > Some(0));
+        assert!(value["machine"]["peers"]["rayon"].is_string(), "{text}");
     }
 }

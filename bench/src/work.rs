@@ -86,7 +86,7 @@ pub(crate) struct Input {
 impl Workload {
     pub(crate) fn title(self) -> String {
         match self {
-            Workload::Fib(n) => format!("fib({n})"),
+            Workload::Fib(n) => format!("fib({n}), per call"),
             Workload::Unbalanced(_) => match self.operations() {
                 n if n < 1_000_000 => format!("unbalanced tree, {n} nodes"),
                 n => format!("unbalanced tree, {:.1}M nodes", n as f64 / 1e6),

@@ -1,13 +1,18 @@
 //! `cargo xtask ci`: the one front door to raddle's checks, and what CI runs.
 //!
 //! Each step is also a command of its own, `cargo xtask loom` say. The checks that need a tool beyond
-//! the Rust toolchain, `asan`, `valgrind`, `miri`, `ray` and `arm`, are commands only.
+//! the Rust toolchain, `asan`, `valgrind`, `miri` and `arm`, are commands only.
 
 mod arm;
+mod book;
+mod compare;
+mod light;
 mod miri;
 mod page;
 mod peers;
 mod ray;
+mod rayon;
+mod release;
 mod rooms;
 mod sanitize;
 mod steps;
@@ -33,6 +38,13 @@ fn main() -> ExitCode {
             Err(_) => refuse(&format!("'{minutes}' is no number of minutes")),
         },
         ["miri", "--quick"] => run(&[&steps::MIRI_QUICK]),
+        ["compare", "--check"] => run(&[&steps::COMPARE_CHECK]),
+        ["compare", "--measure"] => ended(compare::measure("120")),
+        ["compare", "--measure", "--max-seconds", seconds] => match seconds.parse::<f64>() {
+            Ok(_) => ended(compare::measure(seconds)),
+            Err(_) => refuse(&format!("'{seconds}' is no number of seconds")),
+        },
+        ["rayon", "--quick"] => run(&[&steps::RAYON_QUICK]),
         [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -46,6 +58,7 @@ fn usage() -> String {
     let mut text = String::from(
         "usage: cargo xtask ci [--no-test]   every step marked *, in this order\n       \
                 cargo xtask soak --minutes N\n       \
+                cargo xtask compare --measure [--max-seconds S] | --check\n       \
                 cargo xtask STEP             one of:\n\n",
     );
     for (mark, steps) in [("*", CI), (" ", EXTRA)] {
@@ -53,7 +66,8 @@ fn usage() -> String {
             text += &format!("  {mark} {:<9} {}\n", step.name, step.what);
         }
     }
-    text += "\nmiri --quick: fewer tests, one seed\n";
+    text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
+    text += "compare --measure: takes the figures first, S seconds for each table at most (120)\n";
     text
 }
 

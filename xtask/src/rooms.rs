@@ -52,6 +52,11 @@ const FLOORS: &[Floor] = &[
         modules: &["spawn"],
         below: &["ground", "protocol", "local", "pool", "future"],
     },
+    Floor {
+        name: "compat",
+        modules: &["compat"],
+        below: &["ground", "protocol", "local", "pool", "future", "fork", "spawn"],
+    },
 ];
 
 /// What may see all.
@@ -85,6 +90,7 @@ const UPWARD: &[Known] = &[
     known("pool/mod.rs", "scope", "`Pool::scope` opens one"),
     known("pool/builder.rs", "spawn", "hooks round tasks are set at the builder"),
     known("pool/registry.rs", "spawn", "and called with the pool's settings"),
+    known("pool/seat.rs", "spawn", "a pool without such hooks has none of them"),
     known("future/mod.rs", "spawn", "upstream of a future lies a task that is pinned meanwhile"),
 ];
 
@@ -119,7 +125,8 @@ const LONG: &[Known] = &[];
 /// The crates that take their atomics from the seam.
 const ON_THE_SEAM: [&str; 3] = ["raddle-core", "raddle-lock", "raddle-sync"];
 /// Where sources lie whose length counts.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
+    "compat/rayon-core/src",
     "crates/raddle/src",
     "crates/raddle-cli/src",
     "crates/raddle-core/src",

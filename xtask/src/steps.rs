@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, miri, page, peers, ray, rooms, sanitize};
+use crate::{arm, book, compare, light, miri, page, peers, ray, rayon, release, rooms, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,8 +42,15 @@ pub(crate) const CI: &[Step] = &[
         run: rooms::rooms,
     },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
+    Step { name: "book", what: "the book is whole: contents, links, examples", run: book::book },
+    COMPARE_CHECK,
+    Step { name: "light", what: "few crates and a fast build for users", run: light::light },
+    Step { name: "package", what: "every crate can be packed", run: release::publish_quick },
+    Step { name: "msrv", what: "the crates with the oldest Rust", run: release::msrv },
+    Step { name: "targets", what: "the crates for other systems", run: release::targets },
     Step { name: "loom", what: "small models, explored systematically", run: loom },
     Step { name: "shuttle", what: "larger models, at random", run: shuttle },
+    RAYON_QUICK,
     Step { name: "page", what: "pages of traces in a headless browser", run: page::page },
     Step { name: "bench", what: "every benchmark runs, briefly", run: bench },
 ];
@@ -54,16 +61,44 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
+    Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },
     Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
     Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
+    Step {
+        name: "compare",
+        what: "README's and COMPARE's tables, and plots",
+        run: compare::compare,
+    },
+    Step { name: "publish", what: "every crate as it would be published", run: release::publish },
+    Step { name: "deny", what: "licences and sources of what we use", run: release::deny },
+    Step { name: "semver", what: "what the last version promised is there", run: release::semver },
+    Step {
+        name: "tools",
+        what: "installs mdBook, cargo-deny, cargo-semver-checks",
+        run: release::tools,
+    },
 ];
+
+/// `compare --check`
+pub(crate) const COMPARE_CHECK: Step = Step {
+    name: "figures",
+    what: "tables and plots are as their figures say",
+    run: compare::check,
+};
 
 /// `miri --quick`
 pub(crate) const MIRI_QUICK: Step = Step {
     name: "miri",
     what: "fewer tests under Miri, with one seed (nightly)",
     run: miri::quick,
+};
+
+/// `rayon --quick`
+pub(crate) const RAYON_QUICK: Step = Step {
+    name: "rayon-core",
+    what: "rayon-core's suites on raddle, 2 threads",
+    run: rayon::quick,
 };
 
 /// The crates with models, and with `unsafe`.

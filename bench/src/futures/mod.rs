@@ -132,7 +132,7 @@ impl Subject {
         let (runtime, operation) = self.name;
         let row = format!("{runtime}/{operation}");
         match apart(&row, allocator, settings) {
-            Ok(Samples { nanos, memory }) => Figures { samples: nanos, memory },
+            Ok(Samples { nanos, memory }) => Figures { samples: nanos, memory, note: None },
             Err(error) => {
                 eprintln!("raddle-bench: {row} with {allocator}: {error}");
                 Figures::default()

@@ -17,13 +17,20 @@ use crate::{
 /// The name of the row that others are divided by.
 const TRANE: &str = "trane";
 
-/// Peers on the JVM: the name of the row and the class.
-const JVM: &[(&str, &str)] = &[
-    (TRANE, "TraneFutures"),
-    ("scala", "ScalaFutures"),
-    ("CompletableFuture", "JdkFutures"),
-    ("twitter", "TwitterFutures"),
+/// Peers on the JVM: the name of the row, the class, and the JVM's options.
+const JVM: &[(&str, &str, &[&str])] = &[
+    (TRANE, TRANE_CLASS, &[]),
+    ("trane, ParallelGC", TRANE_CLASS, &["-XX:+UseParallelGC"]),
+    ("scala", "ScalaFutures", &[]),
+    ("CompletableFuture", "JdkFutures", &[]),
+    ("twitter", "TwitterFutures", &[]),
 ];
+
+const TRANE_CLASS: &str = "TraneFutures";
+/// The smallest object of the JVM.
+const OBJECT: f64 = 16.0;
+/// The operations that make no object anyway.
+const FREE: &[&str] = &["value", "exception"];
 
 /// Peers in Rust: the name of the row, the runtime and the allocator.
 const RUST: &[(&str, &str, &str)] = &[
@@ -108,15 +115,15 @@ impl Operation {
                 contenders.push(Contender::with_memory(self.section(), *row, measure));
             }
         }
-        for (row, class) in JVM {
-            let judged = *row == TRANE;
-            let wanted = judged || settings.peers == Peers::All;
+        for &(row, class, options) in JVM {
+            let judged = row == TRANE;
+            let wanted = class == TRANE_CLASS || settings.peers == Peers::All;
             if let Some(jvm) = jvm.filter(|_| wanted) {
                 let benchmark = format!("{class}.{}", self.name);
-                let measure = on_jvm(Rc::clone(jvm), benchmark, judged, settings);
+                let measure = on_jvm(Rc::clone(jvm), benchmark, options, judged, settings);
                 // Before the others: whoever is judged is measured next to whoever judges.
                 let at = if judged { 0 } else { contenders.len() };
-                contenders.insert(at, Contender::with_memory(self.section(), *row, measure));
+                contenders.insert(at, Contender::with_memory(self.section(), row, measure));
             }
         }
         Group { unit: "ns", references: &[TRANE], ceiling: None, contenders }
@@ -177,6 +184,7 @@ fn no_read_modify_write() -> Option<Budget> {
 fn on_jvm(
     jvm: Rc<Jvm>,
     benchmark: String,
+    options: &'static [&'static str],
     every_round: bool,
     settings: &Settings,
 ) -> impl FnMut() -> Figures + 'static {
@@ -187,10 +195,13 @@ fn on_jvm(
         if rounds > 1 && !every_round {
             return Figures::default();
         }
-        match jvm.run(&benchmark, &[], times) {
+        match jvm.run(&benchmark, &[], options, times) {
             Ok(row) => {
+                let makes = !FREE.iter().any(|free| benchmark.ends_with(&format!(".{free}")));
+                let folded = makes && row.bytes.is_some_and(|bytes| bytes < OBJECT);
                 let bytes = row.bytes.map(|bytes| Memory { bytes, allocations: None });
-                Figures { samples: row.samples, memory: bytes }
+                let note = folded.then_some("no object is made: the compiler has folded it away");
+                Figures { samples: row.samples, memory: bytes, note }
             }
             Err(error) => {
                 eprintln!("raddle-bench: {error}");
@@ -208,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_operation_is_a_benchmark_on_the_jvm() {
-        for (_, class) in JVM {
+        for (_, class, _) in JVM {
             let path = format!(
                 "{}/jvm/src/main/java/raddle/bench/{class}.java",
                 env!("CARGO_MANIFEST_DIR")

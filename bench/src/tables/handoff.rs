@@ -17,7 +17,12 @@ use crate::{
 
 const HALF: Duration = Duration::from_micros(20);
 const QUIET: Duration = Duration::from_millis(3);
+/// The caller runs it with raddle and opens a scope with chili, where rayon hands it to a worker and waits: what the rows
+/// have in common is what a user writes.
 const EMPTY: &str = "empty region";
+const BY_CALLER: &str = "raddle, run by the caller";
+const BY_OWNER: &str = "chili, a scope opened and closed";
+const BY_WORKER: &str = "rayon, handed to a worker";
 const JOIN: &str = "join(20+20 us)";
 
 /// How the regions follow each other.
@@ -43,17 +48,20 @@ pub(crate) fn table(settings: &Settings) -> Table {
     let modes = [(EMPTY, hot(16)), (EMPTY, quiet), (JOIN, hot(1)), (JOIN, quiet)];
     let group = |(what, mode)| Group {
         unit: "us",
-        references: &["chili", "rayon"],
+        references: if what == EMPTY { &[BY_WORKER] } else { &["chili", "rayon"] },
         ceiling: None,
         contenders: contenders(what, mode, threads),
     };
     let budget = |(what, mode): (&str, Mode)| {
         let id = |name: &str| (section(what, mode, threads), name.to_owned());
-        let limit = if what == JOIN { Limit::AtMost(0.5) } else { Limit::None };
+        let (limit, ours, theirs) = match what {
+            JOIN => (Limit::AtMost(0.5), "raddle", "rayon"),
+            _ => (Limit::None, BY_CALLER, BY_WORKER),
+        };
         Budget::ratio(
             format!("raddle / rayon, {what}, {}", mode.title),
-            id("raddle"),
-            id("rayon"),
+            id(ours),
+            id(theirs),
             limit,
         )
         .by_median()
@@ -78,21 +86,21 @@ fn contenders(what: &str, mode: Mode, threads: usize) -> Vec<Contender> {
     if what == EMPTY {
         return vec![
             row(
-                "raddle",
+                BY_CALLER,
                 Box::new(move || {
                     let pool = peers::raddle_pool(threads);
                     samples(mode, || pool.run(|_| ()))
                 }),
             ),
             row(
-                "chili",
+                BY_OWNER,
                 Box::new(move || {
                     let pool = peers::chili_pool(threads);
                     samples(mode, || drop(hint::black_box(pool.scope())))
                 }),
             ),
             row(
-                "rayon",
+                BY_WORKER,
                 Box::new(move || {
                     let pool = peers::rayon_pool(threads);
                     samples(mode, || pool.install(|| ()))

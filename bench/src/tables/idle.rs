@@ -33,7 +33,7 @@ pub(crate) fn table(settings: &Settings) -> Table {
         return Table { about, rounds: 1, groups: vec![], budgets: vec![] };
     }
     Table {
-        about: "ms of CPU time over 3 s, starting 1 s after some work",
+        about: "ms of CPU time over 3 s, starting 1 s after some work; what is not above \"no pool\" is noise",
         rounds: 1,
         groups: WORKERS.map(group).into(),
         budgets: WORKERS.map(budget).into(),

@@ -308,7 +308,7 @@ fn on_jvm(
         if rounds > ROUNDS {
             return Figures::default();
         }
-        match jvm.run(&benchmark, &parameters, times) {
+        match jvm.run(&benchmark, &parameters, &[], times) {
             Ok(row) => row.samples.into(),
             Err(error) => {
                 eprintln!("raddle-bench: {error}");

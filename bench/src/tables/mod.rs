@@ -13,6 +13,7 @@ mod nested;
 mod oversubscribed;
 pub(crate) mod regions;
 mod scaling;
+mod service;
 pub(crate) mod simulate;
 mod spawn;
 mod tasks;
@@ -27,6 +28,7 @@ pub(crate) const TABLES: &[(&str, Make)] = &[
     ("handoff", handoff::table),
     ("leaf", leaf::table),
     ("spawn", spawn::table),
+    ("service", service::table),
     ("tasks", tasks::table),
     ("nested", nested::table),
     ("regions", regions::table),

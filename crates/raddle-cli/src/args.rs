@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use raddle::trace::WhatIf;
+
+use raddle::remote::Plan;
 
 use crate::cluster::{Init, Options};
 use crate::error::Error;
+use crate::input::Input;
 use crate::table::Label;
 use crate::trace::Level;
-use raddle::remote::Plan;
 
 /// Measures this machine, or does parallel work on your data
 #[derive(Debug, Parser)]
@@ -34,6 +37,9 @@ pub(crate) struct Common {
     /// Threads to use [default: all of the machine]
     #[arg(long, global = true, value_name = "N", display_order = 100)]
     pub(crate) threads: Option<usize>,
+    /// Do the work N times on one and on all threads [default: 5, or 10 s]
+    #[arg(long, global = true, value_name = "N", display_order = 101)]
+    pub(crate) runs: Option<usize>,
     /// Print one JSON object instead of text
     #[arg(long, global = true, display_order = 101)]
     pub(crate) json: bool,
@@ -43,11 +49,14 @@ pub(crate) struct Common {
     /// How much --trace records
     #[arg(long, global = true, value_enum, value_name = "LEVEL", display_order = 103)]
     pub(crate) trace_level: Option<Level>,
+    /// Events that each thread has room for before they are written to the file [default: 65536]
+    #[arg(long, global = true, value_name = "EVENTS", display_order = 104)]
+    pub(crate) trace_room: Option<usize>,
     /// Where a run's tasks go: threads:N, processes:N, ray:auto, ..
-    #[arg(long, global = true, value_name = "PLAN", display_order = 104)]
+    #[arg(long, global = true, value_name = "PLAN", display_order = 105)]
     pub(crate) plan: Option<Plan>,
     /// How often a task of --plan is tried again whose worker has died
-    #[arg(long, global = true, value_name = "N", requires = "plan", display_order = 105)]
+    #[arg(long, global = true, value_name = "N", requires = "plan", display_order = 106)]
     pub(crate) retries: Option<u32>,
 }
 
@@ -60,10 +69,13 @@ impl Common {
         }
     }
 
-    /// Nothing is recorded here, and whoever wants it to be is told why.
-    pub(crate) fn refuse_recording(&self, why: &str) -> Result<(), Error> {
-        match (&self.trace, self.trace_level) {
-            (None, None) => Ok(()),
+    /// Nothing is run here, and whoever wants it to be recorded or repeated is told why.
+    pub(crate) fn refuse_run(&self, why: &str) -> Result<(), Error> {
+        let records =
+            self.trace.is_some() || self.trace_level.is_some() || self.trace_room.is_some();
+        match (records, self.runs) {
+            (false, None) => Ok(()),
+            (false, _) => Err(Error::usage("--runs is for `raddle run`")),
             _ => Err(Error::usage(format!("--trace is for `raddle run`: {why}"))),
         }
     }
@@ -73,9 +85,10 @@ impl Common {
 pub(crate) enum Command {
     /// Run a workload, on your data or on made-up data
     ///
-    /// Every workload runs on one thread and on all of them; the two results
-    /// must be the same to the bit. Printed are the result, both times and
-    /// the speed-up. Reading and writing files is not timed.
+    /// Every workload runs on one thread and on all of them, several times; all
+    /// results must be the same to the bit. Printed are the result, the medians
+    /// of both times and the speed-up. Reading and writing files is not timed.
+    /// No input and no other output is ever overwritten.
     #[command(subcommand, verbatim_doc_comment)]
     Run(Workload),
     /// Show what was recorded
@@ -83,6 +96,20 @@ pub(crate) enum Command {
     Trace(TraceCommand),
     /// Say what each plan would do here: workers, and whether they can be had
     Plan(PlanArgs),
+    /// Print what makes a shell complete command lines of raddle
+    ///
+    /// For example: raddle completions bash > ~/.local/share/bash-completion/completions/raddle
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print a page of the manual
+    ///
+    /// For example: raddle man run sort | man -l -
+    Man {
+        /// The command [default: raddle itself]
+        command: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -96,10 +123,45 @@ pub(crate) struct PlanArgs {
 pub(crate) enum TraceCommand {
     /// Print a table: regions and their phases, workers, wakes, advice
     Summary(ShownArgs),
+    /// Say what bounds the run, and what more processors would give
+    ///
+    /// Needs a recording at level tasks. Work is the processor time of all
+    /// tasks, span the longest way through what must follow each other. The
+    /// recorded tasks are run again by a simulation of 1 to 1,024 processors.
+    #[command(verbatim_doc_comment)]
+    Scale(ScaleArgs),
+    /// Say what each thread was doing when the recording ended, and who waits for whom
+    Doctor(ShownArgs),
+    /// Compare two recordings: what got slower
+    Diff(DiffArgs),
     /// Draw it as one page for a browser, with nothing else needed
     Html(DrawnArgs),
-    /// Write it as JSON for Perfetto (ui.perfetto.dev)
+    /// Write it as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing
     Chrome(DrawnArgs),
+    /// Write it in Perfetto's own format: smaller, and faster to open
+    Perfetto(DrawnArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScaleArgs {
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
+    /// More recordings of the same run, whose speed-ups are shown beside
+    #[arg(value_name = "MEASURED")]
+    pub(crate) measured: Vec<PathBuf>,
+    /// Suppose that a place, or a region, takes FACTOR times as long: `sort.rs:52=0.5`
+    #[arg(long, value_name = "NAME=FACTOR", value_parser = WhatIf::parse)]
+    pub(crate) what_if: Vec<WhatIf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The recording to compare with
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The recording of which to say what got slower
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -107,7 +169,7 @@ pub(crate) struct ShownArgs {
     /// What `raddle run --trace FILE` or `Trace::save` has written
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Show what comes before the damage if the file is cut short or damaged
+    /// Show what comes before the damage if the file is damaged (one that is only cut short is shown anyway)
     #[arg(long)]
     pub(crate) damaged: bool,
 }
@@ -158,9 +220,8 @@ impl LloydArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArgs {
-    /// CSV table of numbers [default: made up]
-    #[arg(long, value_name = "FILE.csv")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Number of clusters
     #[arg(long, value_name = "K", default_value_t = 8)]
     pub(crate) k: usize,
@@ -199,9 +260,8 @@ is skipped. Errors name FILE:LINE:COLUMN, the column being that of the table.";
 
 #[derive(Debug, Args)]
 pub(crate) struct KnnArgs {
-    /// CSV table of numbers and a label [default: made up]
-    #[arg(long, value_name = "FILE.csv")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Number of neighbours that vote
     #[arg(long, value_name = "K", default_value_t = 5)]
     pub(crate) k: usize,
@@ -223,9 +283,8 @@ FILE:LINE:COLUMN, the column being that of the table.";
 
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
-    /// PNG or JPEG picture [default: made up]
-    #[arg(long, value_name = "PICTURE")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Number of colours
     #[arg(long, value_name = "K", default_value_t = 16)]
     pub(crate) k: usize,
@@ -254,9 +313,8 @@ stays as it is. A picture cut short is refused.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SortArgs {
-    /// File of lines [default: made up]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: Input,
     /// Write the sorted lines [- is standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// An error the user sees: where it is, what it is, and whose fault it is.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{place}{message}")]
 pub(crate) struct Error {
     blame: Blame,
@@ -25,7 +25,7 @@ enum Blame {
 }
 
 /// `FILE:LINE:COLUMN: `, as far as it is known.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Place {
     file: Option<String>,
     cell: Option<(u64, usize)>,
@@ -35,6 +35,16 @@ impl Error {
     /// The command line asks for something that cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error { blame: Blame::Input, place: Place::default(), message: message.into() }
+    }
+
+    /// What the parser of the command line has to say, in one line.
+    pub(crate) fn command_line(error: &clap::Error) -> Error {
+        let text = error.to_string();
+        let first = text.split("\n\n").next().unwrap_or_default();
+        let words: Vec<&str> = first.split_whitespace().collect();
+        let message = words.join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
+        Error::usage(format!("{message} (see raddle --help)"))
     }
 
     /// A file as a whole cannot be used.
@@ -65,6 +75,11 @@ impl Error {
             _ => Blame::Failure,
         };
         Error { blame, ..Error::usage(format!("standard output: {}", reason(error))) }
+    }
+
+    /// Whether there is nobody left to read.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.blame == Blame::Closed
     }
 
     /// Tells the user, in one line, and says how the program ends.
@@ -105,6 +120,9 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// File names may hold line breaks; messages may not.
 fn one_line(path: &Path) -> String {
+    if path.as_os_str() == "-" {
+        return "standard input".into();
+    }
     let mut line = String::new();
     for c in path.display().to_string().chars() {
         if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }

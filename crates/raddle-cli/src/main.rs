@@ -5,6 +5,9 @@
 mod args;
 mod cluster;
 mod error;
+mod files;
+mod input;
+mod machine;
 mod made_up;
 mod measure;
 mod merge_sort;
@@ -16,7 +19,7 @@ mod points;
 mod progress;
 mod remote;
 mod report;
-
+mod shell;
 mod table;
 mod timing;
 mod trace;
@@ -31,28 +34,39 @@ use error::Error;
 
 fn main() -> ExitCode {
     raddle::remote::init();
-    match run(&Cli::parse()) {
+    match parse().and_then(|cli| cli.as_ref().map_or(Ok(()), run)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),
+    }
+}
+
+/// The command line; none if it asked for help or the version, which have been printed.
+fn parse() -> Result<Option<Cli>, Error> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(Some(cli)),
+        Err(error) if error.use_stderr() => Err(Error::command_line(&error)),
+        Err(help) => report::print(&help.render().to_string()).map(|()| None),
     }
 }
 
 fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         None => {
-            cli.common.refuse_recording("measuring is not recorded")?;
+            cli.common.refuse_run("measuring is not recorded")?;
             cli.common.refuse_plan("measuring is done here")?;
             measure::run(cli.quick, &cli.common)
         }
         Some(_) if cli.quick => Err(Error::usage("--quick is for measuring, without a command")),
+        Some(Command::Completions { shell }) => shell::completions(*shell),
+        Some(Command::Man { command }) => shell::man(command),
         Some(Command::Run(workload)) => workload::run(workload, &cli.common),
         Some(Command::Plan(args)) => {
-            cli.common.refuse_recording("there is no run to record")?;
+            cli.common.refuse_run("there is no run to record")?;
             plan::run(args, &cli.common)
         }
         Some(Command::Trace(command)) => {
-            cli.common.refuse_recording("there is no run to record")?;
-            trace::run(command)
+            cli.common.refuse_run("there is no run to record")?;
+            trace::run(command, cli.common.json)
         }
     }
 }

@@ -1,17 +1,21 @@
 //! Files that are written whole or not at all.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, reason};
+use crate::files::{Files, followed};
+use crate::input::is_standard;
 
 /// Where a result goes: known to be writable from the start, written at the end.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// The path as the user gave it.
     named: PathBuf,
+    /// What it is to the run.
+    role: &'static str,
+    files: Files,
     target: Target,
 }
 
@@ -27,12 +31,13 @@ enum Target {
 }
 
 impl Output {
-    /// Finds out now, before anything is computed, whether `path` can be written.
-    pub(crate) fn prepare(path: &Path) -> Result<Output, Error> {
+    /// Finds out now, before anything is computed, whether `path` can be written, and that it is no other file of the
+    /// run.
+    pub(crate) fn prepare(role: &'static str, path: &Path, files: &Files) -> Result<Output, Error> {
         let refused =
             |error: io::Error| Error::input(path, format!("cannot be written: {}", reason(&error)));
         let target = match fs::metadata(path) {
-            _ if path == OsStr::new("-") => Target::Stdout,
+            _ if is_standard(path) => Target::Stdout,
             Ok(found) if found.is_dir() => {
                 return Err(Error::input(path, "cannot be written: is a directory"));
             }
@@ -42,13 +47,16 @@ impl Output {
                 OpenOptions::new().write(true).open(path).map_err(refused)?;
                 Target::File(fs::canonicalize(path).map_err(refused)?)
             }
-            Err(_) => Target::File(path.to_owned()),
+            Err(_) => Target::File(followed(path)),
         };
+        if !matches!(target, Target::Stdout) {
+            files.writes(role, path)?;
+        }
         if let Target::File(path) = &target {
             // Made and removed again: an interrupted computation leaves nothing behind.
             Draft::beside(path).map_err(refused)?;
         }
-        Ok(Output { named: path.to_owned(), target })
+        Ok(Output { named: path.to_owned(), role, files: files.clone(), target })
     }
 
     pub(crate) fn is_stdout(&self) -> bool {
@@ -61,7 +69,7 @@ impl Output {
 
     /// Writes everything, or leaves what was there before.
     pub(crate) fn write(
-        self,
+        &self,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Error> {
         let failed = |error: io::Error| {
@@ -74,12 +82,12 @@ impl Output {
                 .open(&self.named)
                 .and_then(|file| buffered(file, content))
                 .map_err(failed),
-            Target::File(path) => Draft::beside(path)
-                .and_then(|draft| {
-                    buffered(&draft.file, content)?;
-                    draft.replace(path)
-                })
-                .map_err(failed),
+            Target::File(path) => {
+                let draft = Draft::beside(path).map_err(failed)?;
+                buffered(&draft.file, content).map_err(failed)?;
+                self.files.check_again(self.role, &self.named)?;
+                draft.replace(path).map_err(failed)
+            }
         }
     }
 }
@@ -102,9 +110,18 @@ struct Draft {
 
 impl Draft {
     fn beside(path: &Path) -> io::Result<Draft> {
-        let path = path.with_file_name(format!(".raddle-{}.tmp", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        Ok(Draft { path, file })
+        let mut number = 0;
+        loop {
+            let name = format!(".raddle-{}-{number}.tmp", std::process::id());
+            let path = path.with_file_name(name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                // Left by a program that was killed, whose number we have now.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
+                    number += 1;
+                }
+                opened => return opened.map(|file| Draft { path, file }),
+            }
+        }
     }
 
     /// Takes the place of what is at `path`, and its permissions.
@@ -137,6 +154,10 @@ mod tests {
         path
     }
 
+    fn prepare(path: &Path) -> Result<Output, Error> {
+        Output::prepare("the output", path, &Files::of(None))
+    }
+
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -145,10 +166,10 @@ mod tests {
     #[test]
     fn preparing_leaves_nothing_behind() {
         let directory = directory("prepare");
-        Output::prepare(&directory.join("new")).unwrap();
+        prepare(&directory.join("new")).unwrap();
         assert!(names(&directory).is_empty());
-        Output::prepare(&directory).unwrap_err();
-        Output::prepare(&directory.join("none/new")).unwrap_err();
+        prepare(&directory).unwrap_err();
+        prepare(&directory.join("none/new")).unwrap_err();
         fs::remove_dir_all(directory).unwrap();
     }
 
@@ -161,14 +182,25 @@ mod tests {
             to.write_all(&[b'x'; 1 << 17])?;
             Err(io::Error::other("enough"))
         };
-        let error = Output::prepare(&path).unwrap().write(half).unwrap_err();
+        let error = prepare(&path).unwrap().write(half).unwrap_err();
         assert!(error.to_string().ends_with("cannot be written: enough"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(&directory), ["file"]);
 
-        Output::prepare(&path).unwrap().write(|to| to.write_all(b"new")).unwrap();
+        prepare(&path).unwrap().write(|to| to.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(names(&directory), ["file"]);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_program_left_is_not_in_the_way() {
+        let directory = directory("left");
+        let left = format!(".raddle-{}-0.tmp", std::process::id());
+        fs::write(directory.join(&left), "theirs").unwrap();
+        prepare(&directory.join("file")).unwrap().write(|to| to.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(directory.join("file")).unwrap(), b"new");
+        assert_eq!(fs::read(directory.join(&left)).unwrap(), b"theirs");
         fs::remove_dir_all(directory).unwrap();
     }
 
@@ -181,7 +213,7 @@ mod tests {
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
-        Output::prepare(&link).unwrap().write(|to| to.write_all(b"new")).unwrap();
+        prepare(&link).unwrap().write(|to| to.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());

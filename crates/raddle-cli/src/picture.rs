@@ -6,12 +6,12 @@ use std::path::Path;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, RgbImage};
 
 use crate::error::Error;
-use crate::table::read_file;
+use crate::input;
 
 /// Reads a PNG or JPEG picture as it is meant to be seen: turned upright, and on white where it is
 /// transparent.
 pub(crate) fn read(path: &Path) -> Result<RgbImage, Error> {
-    decode(&read_file(path)?).map_err(|message| Error::input(path, message))
+    decode(&input::read(path)?).map_err(|message| Error::input(path, message))
 }
 
 /// Writes a picture as PNG.

@@ -26,19 +26,34 @@ impl Progress {
         Progress(bar)
     }
 
+    /// So many steps of different kinds, each announced by [`Progress::say`].
+    pub(crate) fn steps(steps: u64) -> Progress {
+        let bar = ProgressBar::new(steps);
+        let style = ProgressStyle::with_template("{pos}/{len} [{bar:24}] measuring {msg}");
+        bar.set_style(style.expect("the template is well formed").progress_chars("=> "));
+        Progress(bar)
+    }
+
     /// Nothing to see.
     #[cfg(test)]
     pub(crate) fn hidden() -> Progress {
         Progress(ProgressBar::hidden())
     }
 
+    /// The next step begins.
     pub(crate) fn say(&self, what: &str) {
         self.0.set_message(format!("{what} .."));
+        self.0.inc(1);
         self.0.tick();
     }
 
+    /// Whether so many steps have begun.
+    pub(crate) fn is_at(&self, step: u64) -> bool {
+        self.0.position() == step
+    }
+
     /// So many steps have been done.
-    pub(crate) fn steps(&self, done: u64) {
+    pub(crate) fn add(&self, done: u64) {
         self.0.inc(done);
     }
 

@@ -17,14 +17,14 @@ use crate::workload::knn;
 
 /// An environment whose workers say how far they are.
 fn open(plan: &Plan, common: &Common, bar: &Arc<Progress>) -> Result<Env, Error> {
-    common.refuse_recording("what other processes do is not recorded")?;
+    common.refuse_run("what other processes do is not recorded")?;
     let bar = Arc::clone(bar);
     // What each task has said last: one that is tried again begins anew.
     let said = Mutex::new(HashMap::new());
     let plan = plan.clone().retries(common.retries.unwrap_or(0)).on_progress(move |task, now| {
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         let before = said.insert(task.id, now.done).unwrap_or(0);
-        bar.steps(now.done.saturating_sub(before));
+        bar.add(now.done.saturating_sub(before));
     });
     let named = plan.to_string();
     Env::new(plan).map_err(|error| Error::usage(format!("--plan {named}: {error}")))

@@ -1,4 +1,6 @@
 //! What a run has to say: facts, told to people line by line or to programs as one JSON object.
+//!
+//! `schema/` has a schema for each object; names of facts are for programs to rely on.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -14,6 +16,7 @@ pub(crate) struct Report {
     title: String,
     facts: Vec<Fact>,
     remarks: Vec<String>,
+    failures: Vec<Error>,
 }
 
 #[derive(Debug)]
@@ -27,7 +30,7 @@ struct Fact {
 
 impl Report {
     pub(crate) fn new(title: String) -> Report {
-        Report { title, facts: Vec::new(), remarks: Vec::new() }
+        Report { title, facts: Vec::new(), remarks: Vec::new(), failures: Vec::new() }
     }
 
     /// What it all comes to, said first.
@@ -61,6 +64,11 @@ impl Report {
         self.remarks.push(remark.into());
     }
 
+    /// Something could not be done, which does not keep the rest from being told.
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.failures.push(error);
+    }
+
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
         for Fact { name, text: told, .. } in &self.facts {
@@ -75,17 +83,19 @@ impl Report {
         text
     }
 
-    /// Prints the report where results go, or beside them when standard output carries data.
-    pub(crate) fn print(&self, json: bool, to_stderr: bool) -> Result<(), Error> {
+    /// Prints the report where results go, or beside them when standard output carries data; then fails if anything has.
+    pub(crate) fn print(mut self, json: bool, to_stderr: bool) -> Result<(), Error> {
+        let errors: Vec<String> = self.failures.iter().map(Error::to_string).collect();
+        self.datum("errors", errors);
         if json {
-            return print_json(self);
-        }
-        if to_stderr {
+            print_json(&self)?;
+        } else if to_stderr {
             // What was asked for has been written; a closed standard error spoils nothing.
             _ = io::stderr().write_all(self.text().as_bytes());
-            return Ok(());
+        } else {
+            print(&self.text())?;
         }
-        print(&self.text())
+        self.failures.into_iter().next().map_or(Ok(()), Err)
     }
 }
 

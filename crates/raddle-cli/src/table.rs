@@ -1,10 +1,10 @@
 //! Tables of numbers, read from CSV.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
-use crate::error::{Error, quoted, reason};
+use crate::error::{Error, quoted};
+use crate::input;
 use crate::points::Points;
 
 /// Beyond this a squared distance may overflow.
@@ -27,14 +27,9 @@ pub(crate) struct Table {
     pub(crate) labels: Vec<u32>,
 }
 
-/// Reads a whole file, or says why it cannot.
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| Error::input(path, reason(&error)))
-}
-
 impl Table {
     pub(crate) fn read(path: &Path, label: Label) -> Result<Table, Error> {
-        Table::parse(path, &read_file(path)?, label)
+        Table::parse(path, &input::read(path)?, label)
     }
 
     /// The path is for the messages.

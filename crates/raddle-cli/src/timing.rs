@@ -1,17 +1,24 @@
-//! Runs work twice, on one thread and on all of them, and holds the results against each other.
+//! Runs work on one thread and on all of them, in turn, several times, and holds the results against each other.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle::trace::{Phases, TraceLevel};
+use raddle::trace::{Phases, Trace, TraceLevel};
 use raddle::{Pool, Worker};
 use serde_json::{Map, Value};
 
 use crate::args::Common;
 use crate::error::Error;
+use crate::files::Files;
+use crate::machine::{BUSY, Watch};
 use crate::progress::Progress;
 use crate::report::{Report, count, duration};
 use crate::trace::Recording;
+
+/// How often work is done unless the user says otherwise ..
+const RUNS: usize = 5;
+/// .. as long as no more than this has passed when a run would begin.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What came out, and how long it took.
 #[derive(Debug)]
@@ -20,79 +27,145 @@ pub(crate) struct Timed<T> {
     threads: usize,
     /// Where else than on threads of this process.
     plan: Option<String>,
-    seconds: f64,
-    seconds_one_thread: f64,
-    recorded: Recorded,
-}
-
-/// What a report says of the trace.
-#[derive(Debug)]
-struct Recorded {
-    written: Option<String>,
+    /// The seconds of each run.
+    all: Vec<f64>,
+    one: Vec<f64>,
+    /// How many processors other programs used meanwhile.
+    others: Option<f64>,
     phases: Option<Phases>,
+    recorded: Option<(Recording, Trace)>,
 }
 
 /// How a workload is to be run.
 #[derive(Debug)]
 pub(crate) struct Setup {
     threads: usize,
+    /// None: [`RUNS`], or fewer.
+    runs: Option<usize>,
     recording: Option<Recording>,
 }
 
 impl Setup {
-    pub(crate) fn new(common: &Common) -> Result<Setup, Error> {
-        let recording = Recording::prepare(common.trace.as_ref(), common.trace_level)?;
-        Ok(Setup { threads: threads(common.threads)?, recording })
+    pub(crate) fn new(common: &Common, files: &Files) -> Result<Setup, Error> {
+        let threads = threads(common.threads)?;
+        if common.runs == Some(0) {
+            return Err(Error::usage("--runs must be at least 1"));
+        }
+        let recording = Recording::prepare(common, files)?;
+        Ok(Setup { threads, runs: common.runs, recording })
+    }
+
+    /// Whether another run is to follow so many.
+    fn goes_on(&self, runs: usize, start: Instant) -> bool {
+        match self.runs {
+            Some(wanted) => runs < wanted,
+            None => runs < RUNS && start.elapsed() < PATIENCE,
+        }
     }
 }
 
 impl<T> Timed<T> {
-    /// Adds the times to a report.
+    /// Adds the times to a report, and writes the trace, if there is to be one.
     pub(crate) fn tell(&self, report: &mut Report) {
-        let speedup = self.seconds_one_thread / self.seconds;
-        report.told(
-            "seconds_one_thread",
-            self.seconds_one_thread,
-            duration(self.seconds_one_thread),
-        );
-        let place = match &self.plan {
+        let (one, all) = (Spread::of(&self.one), Spread::of(&self.all));
+        let speedup = one.median / all.median;
+        report.told("seconds_one_thread", one.median, one.to_string());
+        let threads = match &self.plan {
             None => count(self.threads, "thread"),
             Some(plan) => plan.clone(),
         };
-        let on = format!("{} on {place}", duration(self.seconds));
-        report.told("seconds", self.seconds, on);
-        report.told("speedup", speedup, format!("{speedup:.2}x"));
+        report.told("seconds", all.median, format!("{all} on {threads}"));
+        report.told("speedup", speedup, format!("{speedup:.2}x{}", self.range()));
         report.datum("threads", self.threads);
         if let Some(plan) = &self.plan {
             report.datum("plan", plan.as_str());
         }
-        let Recorded { written, phases } = &self.recorded;
-        if let Some(written) = written {
-            report.fact("trace", written.as_str());
+        report.datum("runs", self.all.len());
+        report.datum("seconds_one_thread_of_each_run", self.one.clone());
+        report.datum("seconds_of_each_run", self.all.clone());
+        report.datum("processors_used_by_others", self.others);
+        if self.all.len() > 1 {
+            report.remark(format!(
+                "medians of {} runs, with the fastest and the slowest",
+                self.all.len()
+            ));
         }
-        if let Some(phases) = phases {
-            let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-            let part = |index: usize| {
-                let (name, time) = phases.parts()[index];
-                format!("{name} {}", duration(time.as_secs_f64()))
-            };
-            let json: Map<String, Value> = phases
-                .parts()
-                .into_iter()
-                .chain([("total", phases.total)])
-                .map(|(name, time)| (format!("{name} us"), us(time).into()))
-                .chain([("peak".to_owned(), phases.peak.into())])
-                .collect();
-            let (most, width) = (phases.peak, phases.width);
-            report.told("phases", json, format!("{}, {}", part(0), part(1)));
-            let full = duration(phases.full_parallelism.as_secs_f64());
-            report.line("peak", format!("{most} of {width} workers at once, for {full}"));
-            let mut rest = format!("{}, {}", part(3), part(4));
-            if !phases.unattributed.is_zero() {
-                rest = format!("{rest}, {}", part(5));
-            }
-            report.line("after_the_peak", rest);
+        if let Some(others) = self.others.filter(|others| *others >= BUSY) {
+            report.remark(format!(
+                "the machine is busy: other programs used {others:.1} processors meanwhile"
+            ));
         }
+        if let Some((recording, trace)) = &self.recorded {
+            recording.tell(trace, report);
+        }
+        if let Some(phases) = &self.phases {
+            tell_phases(phases, report);
+        }
+    }
+
+    /// Between which speed-ups the runs lie.
+    fn range(&self) -> String {
+        let each = self.one.iter().zip(&self.all).map(|(one, all)| one / all);
+        let each: Vec<f64> = each.collect();
+        let Spread { least, most, .. } = Spread::of(&each);
+        if each.len() > 1 { format!(" ({least:.2} to {most:.2})") } else { String::new() }
+    }
+}
+
+fn tell_phases(phases: &Phases, report: &mut Report) {
+    let part = |index: usize| {
+        let (name, time) = phases.parts()[index];
+        format!("{name} {}", duration(time.as_secs_f64()))
+    };
+    report.told("phases", phases_json(phases), format!("{}, {}", part(0), part(1)));
+    let full = duration(phases.at_peak().as_secs_f64());
+    let (busy, peak, width) = (phases.average(), phases.peak, phases.width);
+    report.line("peak", format!("{busy:.2} of {width} workers busy, {peak} at once for {full}"));
+    let mut rest = format!("{}, {}", part(3), part(4));
+    if !phases.unattributed.is_zero() {
+        rest = format!("{rest}, {}", part(5));
+    }
+    report.line("after_the_peak", rest);
+}
+
+/// A region's phases as programs read them: `ramp_up_us` and so on.
+pub(crate) fn phases_json(phases: &Phases) -> Map<String, Value> {
+    let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+    let parts = phases.parts().into_iter().chain([("total", phases.total)]);
+    let key = |name: &str| format!("{}_us", name.replace([' ', '-'], "_"));
+    let mut json: Map<String, Value> =
+        parts.map(|(name, time)| (key(name), us(time).into())).collect();
+    json.insert("peak".into(), phases.peak.into());
+    json.insert("width".into(), phases.width.into());
+    json
+}
+
+/// The median of some times, and how far they lie apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    least: f64,
+    median: f64,
+    most: f64,
+    count: usize,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Spread {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let count = sorted.len();
+        let median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
+        Spread { least: sorted[0], median, most: sorted[count - 1], count }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&duration(self.median))?;
+        if self.count > 1 {
+            write!(f, " ({} to {})", duration(self.least), duration(self.most))?;
+        }
+        Ok(())
     }
 }
 
@@ -107,33 +180,43 @@ pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, Error> {
 
 /// A pool of that many threads.
 pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
-    recording_pool(threads, TraceLevel::Off, 0)
+    recording_pool(threads, TraceLevel::Off, None)
 }
 
-/// A pool that records so many events on all of its threads.
-fn recording_pool(threads: usize, level: TraceLevel, events: usize) -> Result<Pool, Error> {
-    let capacity = (events / threads.max(1)).max(4096);
-    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity);
-    builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+/// A pool that records, into a file if one is wanted.
+fn recording_pool(
+    threads: usize,
+    level: TraceLevel,
+    recording: Option<&Recording>,
+) -> Result<Pool, Error> {
+    let builder = Pool::builder().threads(threads).trace(level);
+    let builder = match recording {
+        Some(recording) => recording.prepare_pool(builder),
+        None => builder.trace_capacity(((1 << 15) / threads.max(1)).max(4096)),
+    };
+    builder.build().map_err(|error| match error {
+        raddle::PoolBuildError::Trace { .. } => Error::usage(error.to_string()),
+        error => Error::usage(format!("--threads {threads}: {error}")),
+    })
 }
 
-/// Does the work on one thread, then on `threads`, and insists that the results are the same.
+/// Does the work on one thread and on `threads`, in turn, and insists that all results are the same.
 ///
-/// With one thread there is nothing to compare with, and the work is done once. `steps` is how
-/// often the work says [`Progress::step`], if it can be known.
+/// With one thread there is nothing to compare with, and each run does the work once. `steps` is how often the work says
+/// [`Progress::step`], if it can be known. What is recorded is the last run.
 pub(crate) fn compare<T: Send>(
     setup: Setup,
     steps: Option<u64>,
     work: impl Fn(&Worker, &Progress) -> T + Sync,
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Timed<T>, Error> {
-    let Setup { threads, recording } = setup;
+    let threads = setup.threads;
     // For the phases that the report tells, level `Phase` costs next to nothing.
-    let level = recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
-    let keeps = recording.is_some();
-    let mut trace = None;
-    let mut timed = |threads: usize, level: TraceLevel| -> Result<(T, f64), Error> {
-        let pool = recording_pool(threads, level, if keeps { 1 << 20 } else { 1 << 15 })?;
+    let level = setup.recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
+    let keeps = setup.recording.is_some();
+    let timed = |threads: usize, level: TraceLevel| -> Result<(T, f64, Option<Trace>), Error> {
+        let recording = setup.recording.as_ref().filter(|_| level != TraceLevel::Off);
+        let pool = recording_pool(threads, level, recording)?;
         let what = count(threads, "thread");
         let progress = match steps {
             Some(steps) => Progress::bar(&what, steps),
@@ -142,31 +225,41 @@ pub(crate) fn compare<T: Send>(
         let start = Instant::now();
         let value = pool.run(|worker| work(worker, &progress));
         let seconds = start.elapsed().as_secs_f64();
-        if level != TraceLevel::Off {
-            trace = Some(pool.trace());
-        }
-        Ok((value, seconds))
+        Ok((value, seconds, (level != TraceLevel::Off).then(|| pool.trace())))
     };
-    let first = if threads == 1 && recording.is_some() { level } else { TraceLevel::Off };
-    let (value, seconds_one_thread) = timed(1, first)?;
-    let mut seconds = seconds_one_thread;
-    if threads > 1 {
-        let (other, time) = timed(threads, level)?;
-        if !same(&value, &other) {
-            let message = format!("internal error: {threads} threads and 1 thread disagree");
-            return Err(Error::failure(message));
+    let agree = |a: &T, b: &T| match same(a, b) {
+        true => Ok(()),
+        false => Err(Error::failure(format!(
+            "internal error: {threads} threads and 1 thread, or two runs, disagree"
+        ))),
+    };
+    let (mut value, mut trace) = (None, None);
+    let (mut one, mut all) = (Vec::new(), Vec::new());
+    let (start, watch) = (Instant::now(), Watch::start());
+    while setup.goes_on(all.len(), start) {
+        let alone = threads == 1;
+        let (found, seconds, recorded) =
+            timed(1, if alone && keeps { level } else { TraceLevel::Off })?;
+        match &value {
+            Some(first) => agree(first, &found)?,
+            None => value = Some(found),
         }
-        seconds = time;
+        one.push(seconds);
+        if alone {
+            (trace, _) = (recorded, all.push(seconds));
+            continue;
+        }
+        let (found, seconds, recorded) = timed(threads, level)?;
+        value.iter().try_for_each(|first| agree(first, &found))?;
+        all.push(seconds);
+        trace = recorded;
     }
-    let phases = trace
-        .as_ref()
-        .and_then(|trace| trace.phases().into_iter().max_by_key(|region| region.total));
-    let written = match (recording, &trace) {
-        (Some(recording), Some(trace)) => Some(recording.write(trace)?),
-        _ => None,
-    };
-    let recorded = Recorded { written, phases };
-    Ok(Timed { value, threads, plan: None, seconds, seconds_one_thread, recorded })
+    let others = watch.others();
+    let longest = |trace: &Trace| trace.phases().into_iter().max_by_key(|region| region.total);
+    let phases = trace.as_ref().and_then(longest);
+    let recorded = setup.recording.zip(trace);
+    let value = value.expect("there is at least one run");
+    Ok(Timed { value, threads, plan: None, all, one, others, phases, recorded })
 }
 
 /// Does the work on one thread here, then elsewhere, and insists that the results are the same.
@@ -179,6 +272,7 @@ pub(crate) fn compare_far<T: Send>(
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Timed<T>, Error> {
     let pool = pool(1)?;
+    let watch = Watch::start();
     let start = Instant::now();
     let here = pool.run(|worker| {
         let what = count(1, "thread");
@@ -188,16 +282,17 @@ pub(crate) fn compare_far<T: Send>(
         };
         work(worker, &progress)
     });
-    let seconds_one_thread = start.elapsed().as_secs_f64();
+    let one = vec![start.elapsed().as_secs_f64()];
+    let others = watch.others();
     let start = Instant::now();
     let value = pool.run(far)?;
-    let seconds = start.elapsed().as_secs_f64();
+    let all = vec![start.elapsed().as_secs_f64()];
     if !same(&here, &value) {
         let message = format!("internal error: {plan} and 1 thread disagree");
         return Err(Error::failure(message));
     }
-    let recorded = Recorded { written: None, phases: None };
-    Ok(Timed { value, threads: workers, plan: Some(plan), seconds, seconds_one_thread, recorded })
+    let (phases, recorded) = (None, None);
+    Ok(Timed { value, threads: workers, plan: Some(plan), all, one, others, phases, recorded })
 }
 
 #[cfg(test)]
@@ -205,17 +300,23 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    fn setup(threads: usize, runs: Option<usize>) -> Setup {
+        Setup { threads, runs, recording: None }
+    }
+
     #[test]
-    fn runs_once_on_one_thread_and_twice_on_more() {
-        for (threads, runs) in [(1, 1), (2, 2)] {
-            let calls = AtomicUsize::new(0);
+    fn each_run_is_on_one_thread_and_on_all() {
+        for (threads, runs, calls) in
+            [(1, Some(1), 1), (2, Some(1), 2), (2, Some(3), 6), (2, None, 10)]
+        {
+            let counted = AtomicUsize::new(0);
             let work = |_: &Worker, _: &Progress| {
-                calls.fetch_add(1, Ordering::Relaxed);
+                counted.fetch_add(1, Ordering::Relaxed);
                 7
             };
-            let timed =
-                compare(Setup { threads, recording: None }, None, work, |a, b| a == b).unwrap();
-            assert_eq!((timed.value, calls.into_inner()), (7, runs));
+            let timed = compare(setup(threads, runs), None, work, |a, b| a == b).unwrap();
+            assert_eq!((timed.value, counted.into_inner()), (7, calls));
+            assert_eq!((timed.one.len(), timed.all.len()), (runs.unwrap_or(5), runs.unwrap_or(5)));
         }
     }
 
@@ -223,8 +324,15 @@ mod tests {
     fn results_that_differ_are_an_error() {
         let calls = AtomicUsize::new(0);
         let work = |_: &Worker, _: &Progress| calls.fetch_add(1, Ordering::Relaxed);
-        let error =
-            compare(Setup { threads: 2, recording: None }, None, work, |a, b| a == b).unwrap_err();
+        let error = compare(setup(2, Some(1)), None, work, |a, b| a == b).unwrap_err();
         assert!(error.to_string().contains("internal error"), "{error}");
+    }
+
+    #[test]
+    fn medians_and_what_lies_around_them() {
+        let spread = Spread::of(&[0.003, 0.001, 0.010]);
+        assert_eq!(spread.to_string(), "3.00 ms (1.00 ms to 10.0 ms)");
+        assert_eq!(Spread::of(&[0.5]).to_string(), "500 ms");
+        assert_eq!(Spread::of(&[1.0, 2.0]).median, 1.5);
     }
 }

@@ -67,9 +67,9 @@
 //! Lace's `movesplit`; that thieves answer for a silent owner by a process-wide barrier follows the
 //! idea of Acar, Charguéraud and Rainey's and of asymmetric Chase-Lev deques.
 
-use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::fence;
+use raddle_sync::padded::CachePadded;
 
 use crate::job::ForkHeader;
 
@@ -316,7 +316,10 @@ impl ForkStack {
     /// After a push of `slot` that asked for it: makes the older half of all jobs public.
     #[cold]
     pub(crate) fn publish(&self, slot: &Slot) {
-        let head = self.index_of(slot) + 1;
+        self.share_below(self.index_of(slot) + 1);
+    }
+
+    fn share_below(&self, head: usize) {
         self.settle(|span| (span.tail, self.share(span, span.split, head)));
     }
 
@@ -451,6 +454,17 @@ impl ForkStack {
     pub(crate) fn set_recorded(&self, recorded: bool) {
         // ORD: a hint to the owner.
         self.recorded.store(if recorded { SLOW } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Whether a thief has asked the owner for forks, and has had no answer.
+    pub(crate) fn is_asked(&self) -> bool {
+        // ORD: as in `push` and `pop` (I4).
+        self.limit.load(Ordering::Relaxed) == ATTENTION
+    }
+
+    /// The owner answers between a push and a pop: makes the older half of its jobs public. `head` is the first free slot.
+    pub(crate) fn answer(&self, head: &Slot) {
+        self.share_below(self.index_of(head));
     }
 
     /// How many forks lie below the first free slot, `head`.

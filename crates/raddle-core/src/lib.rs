@@ -5,6 +5,8 @@
 //! Each floor names those beneath it; `cargo xtask rooms` has the arrows that run up all the same.
 //!
 //! ```text
+//!            compat                      what drop-ins for other libraries call
+//!         /     |      \
 //!   join  scope  trace      spawn        what users call
 //!         \     |           /    |
 //!          \    |      future    |        a value that will be there
@@ -54,6 +56,8 @@ use self::ledger as memory;
 #[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
 mod models;
 
+#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+pub mod compat;
 #[cfg(not(raddle_loom))]
 mod join;
 #[cfg(not(raddle_loom))]

@@ -59,11 +59,11 @@
 
 use std::cell::Cell;
 
-use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use raddle_sync::padded::CachePadded;
 
 /// So many hosts are asked whether others wait for them.
-const MOST_LOOKS: usize = 8;
+const MOST_LOOKS: usize = 64;
 const ONE_SEARCHING: u64 = 1;
 /// The napper's number, plus one, lies here.
 const NAPPER: u32 = 16;

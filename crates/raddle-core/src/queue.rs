@@ -23,9 +23,9 @@
 
 use std::ptr::NonNull;
 
-use crossbeam_utils::CachePadded;
 use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use raddle_sync::cell::UnsafeCell;
+use raddle_sync::padded::CachePadded;
 use raddle_sync::sync::Mutex;
 
 use crate::job::{Links, TaskHeader};

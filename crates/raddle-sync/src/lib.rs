@@ -9,6 +9,7 @@
 //! | [`fork`] | which copy of the process this is |
 //! | [`affinity`] | waking a thread on another processor than one's own |
 //! | [`strand`] | small recycled ids for logical threads of execution |
+//! | [`padded`] | values that share no cache line with others |
 //! | [`spin`] | a short, bounded spin |
 //! | [`time`] | the clock |
 //! | `stack` | how much stack the thread has left |
@@ -38,12 +39,14 @@ pub mod affinity;
 pub mod fence;
 pub mod fork;
 pub mod futex;
+pub mod padded;
 pub mod parker;
 pub mod spin;
 pub mod stack;
 pub mod strand;
 pub mod sync;
 pub mod time;
+pub mod watch;
 
 pub use seam::{atomic, cell, hint, thread};
 

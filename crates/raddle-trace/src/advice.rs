@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::edges::Wakes;
 use crate::phases::Phases;
 use crate::trace::Trace;
+use crate::workers::Times;
 
 /// Something that the trace shows, and what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ impl Trace {
         if self.drops() > 0 {
             say(
                 format!("{} events were lost", self.drops()),
-                "the figures are of the rest; record with more room, or for a shorter time",
+                "the figures are of the rest; record into a file while the pool runs (PoolBuilder::trace_to), or with \
+                 more room (--trace-room, PoolBuilder::trace_capacity)",
             );
         }
         let total: Duration = regions.iter().map(|region| region.total).sum();
@@ -117,26 +119,58 @@ impl Trace {
                 "events that bound a phase are missing; record with more room",
             );
         }
-        let narrow = regions.iter().filter(|r| r.peak < r.width);
-        let narrow: Duration = narrow.map(|region| region.total).sum();
-        let narrow = narrow.as_secs_f64() / total.as_secs_f64();
-        if narrow > 0.5 {
-            let peak = regions.iter().map(|r| r.peak).max().unwrap_or(0);
-            let chains = self.longest_chain();
-            let chain: Duration = chains.iter().map(|chain| chain.work).sum();
-            say(
-                format!(
-                    "{} of the time never had all of {} workers busy (at most {peak}), and the longest \
-                     chains are {} of it",
-                    percent(narrow),
-                    self.width(),
-                    percent(chain.as_secs_f64() / total.as_secs_f64())
-                ),
-                "there is not enough to do side by side: fork more, or use fewer threads",
-            );
-        }
+        self.advise_on_the_machine(&mut advice);
+        self.advise_on_the_bound(&regions, total, &mut advice);
         self.advise_on_steals(&mut advice);
         advice
+    }
+
+    /// Executing is not running: threads may lack a processor, or sleep for a lock.
+    fn advise_on_the_machine(&self, advice: &mut Vec<Advice>) {
+        let workers = self.workers();
+        let sum =
+            |of: fn(&Times) -> Duration| workers.iter().map(of).sum::<Duration>().as_secs_f64();
+        let busy = sum(|worker| worker.busy);
+        let lost = sum(|worker| worker.lost);
+        if lost > 0.1 * busy {
+            advice.push(Advice {
+                finding: format!(
+                    "for {:.0} % of the time that tasks ran their threads had no processor",
+                    100.0 * lost / busy
+                ),
+                remedy: "something else used the machine, or tasks sleep; what sleeps belongs into blocking()".into(),
+            });
+        }
+        let locked = sum(|worker| worker.locked);
+        if locked > 0.1 * (busy + locked) {
+            advice.push(Advice {
+                finding: format!(
+                    "threads slept for locks for {:.0} us, and tasks ran for {:.0}",
+                    locked * 1e6,
+                    busy * 1e6
+                ),
+                remedy: "hold locks for shorter, or have one for each part of what they guard"
+                    .into(),
+            });
+        }
+    }
+
+    /// Why not all workers were busy.
+    fn advise_on_the_bound(&self, regions: &[Phases], total: Duration, advice: &mut Vec<Advice>) {
+        let busy: f64 = regions.iter().map(|r| r.average() * r.total.as_secs_f64()).sum();
+        let average = busy / total.as_secs_f64();
+        if self.width() < 2 || average > 0.75 * self.width() as f64 {
+            return;
+        }
+        let finding = format!("{average:.2} of {} workers were busy on average", self.width());
+        let remedy = match self.scale(&[]) {
+            Ok(scale) if scale.bound() < 1.5 * self.width() as f64 => scale.verdict(),
+            Ok(_) => "there is enough to do side by side, so look at the phases".into(),
+            Err(_) => "fork more and earlier, or use fewer threads; a recording at level tasks says what bounds it \
+                       (raddle trace scale)"
+                .into(),
+        };
+        advice.push(Advice { finding, remedy });
     }
 
     fn advise_on_steals(&self, advice: &mut Vec<Advice>) {
@@ -193,7 +227,7 @@ mod tests {
             &[(0, Park, 0), (60, Unparked, 0), (60, Exec, 2), (99, Executed, 2)],
         ]);
         assert_eq!(
-            told,
+            told[..1],
             [
                 "ramp-up is 60 % of the regions' time, a wake takes 60 us and a region 100: tasks are too \
               short, or start it from inside the pool, where workers are awake"
@@ -207,7 +241,6 @@ mod tests {
             &[(0, Submit, 1), (0, Exec, 1), (100, Executed, 1), (100, Waited, 1)],
             &[(0, Exec, 2), (50, Executed, 2)],
         ]);
-        assert_eq!(told.len(), 1);
         assert!(told[0].starts_with("catch-up is 50 %"), "{told:?}");
     }
 
@@ -227,9 +260,7 @@ mod tests {
             &[(1, Park, 2)],
         ]);
         assert_eq!(told.len(), 1);
-        assert!(
-            told[0].starts_with("100 % of the time never had all of 2 workers busy"),
-            "{told:?}"
-        );
+        assert!(told[0].starts_with("1.00 of 2 workers were busy on average: "), "{told:?}");
+        assert!(told[0].contains("at most 1.0x"), "{told:?}");
     }
 }

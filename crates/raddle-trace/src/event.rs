@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | 0-7 | `tsc` | time stamp, in ticks of the trace's clock |
 //! | 8 | `kind` | [`EventKind`] |
-//! | 9 | `flags` | its lowest two bits: a [`Subject`]; the others are 0 |
-//! | 10-11 | `aux` | the other worker, the queue's length: see the kind |
+//! | 9 | `flags` | its lowest two bits: a [`Subject`]; the others: a queue's length, see [`Event::length`] |
+//! | 10-11 | `aux` | the other worker, a place in the source, a name: see the kind |
 //! | 12-15 | `task` | the task it is about, or a count |
 //!
 //! All little-endian. Workers are named by the number of their lane in the trace.
@@ -49,19 +49,19 @@ macro_rules! kinds {
 
 kinds! {
     1 Submit "SUBMIT" "A task is handed to the pool, or a region is marked: a region begins; `aux`: its name's number from 1 on, or 0."
-    2 Fork "FORK" "A task is put on the worker's own queue; `aux`: the queue's length after."
-    3 Exec "EXEC" "A task begins to run."
+    2 Fork "FORK" "A task is put on the worker's own queue; `aux`: the place in the source, from 1 on, or 0; [`Event::length`]: the queue's length after."
+    3 Exec "EXEC" "A task begins to run; `aux`: of a region, the place in the source that submitted it."
     4 Executed "EXECUTED" "A task has run."
     5 Join "JOIN" "A worker wants the result of a task that it forked."
-    6 Joined "JOINED" "It has the result."
+    6 Joined "JOINED" "It has the result; `aux`: the place in the source that forked."
     7 Wait "WAIT" "A worker has nothing to do until the task it waits for is done."
     8 Waited "WAITED" "The task it waited for is done."
     9 Steal "STEAL" "A task is taken from another worker's queue; `aux`: that worker."
     10 Park "PARK" "A worker goes to sleep."
     11 Unpark "UNPARK" "A worker begins to wake another; `aux`: that other, `task`: the ticks it took."
     12 Unparked "UNPARKED" "A worker has woken up."
-    13 Resolve "RESOLVE" "A future has its result."
-    14 TouchBegin "TOUCH_BEGIN" "Somebody asks for a future's result."
+    13 Resolve "RESOLVE" "A future has its result; `task`: the future's number, not that of a task."
+    14 TouchBegin "TOUCH_BEGIN" "Somebody asks for a future's result; `aux`: the place in the source."
     15 TouchEnd "TOUCH_END" "And has it."
     16 Kill "KILL" "A future is killed."
     17 EnvBegin "ENV_BEGIN" "An environment (a pool) begins; `aux`: its threads."
@@ -71,6 +71,14 @@ kinds! {
     21 Drop "DROP" "Events were lost here; `task`: how many."
     22 Search "SEARCH" "A worker that has found no work keeps looking."
     23 Ask "ASK" "A worker asks another, whose work is private, to share it; `aux`: that other."
+    24 ScopeBegin "SCOPE_BEGIN" "A scope is opened; `task`: its number."
+    25 ScopeEnd "SCOPE_END" "All its tasks are over; `aux`: the place in the source."
+    26 Member "MEMBER" "The task that runs here belongs to the scope `task`."
+    27 LockWait "LOCK_WAIT" "A thread begins to sleep for a lock, `task`; `aux`: the strand that holds it, or 0."
+    28 LockHad "LOCK_HAD" "It is awake again; `aux`: the strand that it is itself."
+    29 Cpu "CPU" "Processor time of the thread so far, in tenths of a microsecond, modulo 2^32; `aux`: which thread."
+    30 Save "SAVE" "A full buffer was written to disk; `task`: the ticks it took."
+    31 Strand "STRAND" "What runs here from now on holds locks as the strand `aux`."
 }
 
 impl EventKind {
@@ -91,8 +99,11 @@ impl EventKind {
             TouchEnd => Some(TouchBegin),
             EnvEnd => Some(EnvBegin),
             WorkerDie => Some(WorkerSpawn),
+            ScopeEnd => Some(ScopeBegin),
+            LockHad => Some(LockWait),
             Submit | Fork | Exec | Join | Wait | Steal | Park | Unpark | Resolve | TouchBegin
-            | Kill | EnvBegin | WorkerSpawn | Drop | Search | Ask => None,
+            | Kill | EnvBegin | WorkerSpawn | Drop | Search | Ask | ScopeBegin | Member
+            | LockWait | Cpu | Save | Strand => None,
         }
     }
 }
@@ -133,6 +144,9 @@ pub enum Subject {
     Region = 3,
 }
 
+/// The longest queue that [`Event::length`] tells apart from longer ones.
+const LONGEST: usize = 63;
+
 /// One thing that happened, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -140,9 +154,9 @@ pub struct Event {
     pub tsc: u64,
     /// What.
     pub kind: EventKind,
-    /// The [`Subject`], in the lowest two bits.
+    /// The [`Subject`], in the lowest two bits; above them a queue's length.
     pub flags: u8,
-    /// The other worker, or the queue's length: see the kind.
+    /// The other worker, a place in the source, or a name: see the kind.
     pub aux: u16,
     /// The task it is about; for [`EventKind::Drop`] a count.
     pub task: u32,
@@ -167,6 +181,41 @@ impl Event {
             2 => Subject::Task,
             _ => Subject::Region,
         }
+    }
+
+    /// How long the queue is after a [`Fork`](EventKind::Fork): 63 if it is that or longer.
+    pub const fn length(&self) -> u8 {
+        self.flags >> 2
+    }
+
+    /// The flags of a [`Fork`](EventKind::Fork) that made a queue so long.
+    ///
+    /// ```
+    /// use raddle_trace::{Event, EventKind::Fork, Subject};
+    /// let event = Event { flags: Event::fork_flags(Subject::Task, 5), ..Event::new(0, Fork, 1) };
+    /// assert_eq!((event.subject(), event.length()), (Subject::Task, 5));
+    /// ```
+    pub const fn fork_flags(subject: Subject, length: usize) -> u8 {
+        subject as u8 | (if length < LONGEST { length as u8 } else { LONGEST as u8 }) << 2
+    }
+
+    /// Whether the event belongs to the frame of a trace, of which there is little: regions, threads, pools, kills and
+    /// locks. It is kept apart from forks and tasks, so that these cannot overwrite it.
+    pub const fn is_structural(kind: EventKind, subject: Subject) -> bool {
+        use EventKind::*;
+        matches!(subject, Subject::Region)
+            || matches!(
+                kind,
+                Submit
+                    | Kill
+                    | EnvBegin
+                    | EnvEnd
+                    | WorkerSpawn
+                    | WorkerDie
+                    | LockWait
+                    | LockHad
+                    | Strand
+            )
     }
 
     /// The task it is about, told apart from those of other subjects.
@@ -224,14 +273,14 @@ mod tests {
                     assert_eq!(event.to_bytes(), bytes);
                 }
                 Err(error) => {
-                    assert!(!(1..=23).contains(&number));
+                    assert!(!(1..=31).contains(&number));
                     assert!(
                         error.to_string().starts_with(&format!("unknown event kind {number} "))
                     );
                 }
             }
         }
-        assert_eq!(EventKind::ALL.len(), 23);
+        assert_eq!(EventKind::ALL.len(), 31);
     }
 
     #[test]

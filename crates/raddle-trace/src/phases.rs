@@ -12,16 +12,16 @@
 //! | root done | the root's `RESOLVE`, else its last `EXECUTED` | catch-up |
 //! | resumed | the submitter's `WAITED`, `JOINED` or `TOUCH_END` for the root | result hand-off |
 //!
-//! A lane is *active* while the innermost interval open on it is an `EXEC` ([`State::Executing`]). Whichever region its task
+//! A lane is *active* while the innermost interval open on it is an `EXEC` ([`State::Executing`](crate::State::Executing)). Whichever region its task
 //! belongs to: where regions overlap, each sees the other's work as activity.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::activity::Activity;
 use crate::event::{Event, EventKind, Subject};
-use crate::states::{Follower, State};
-use crate::trace::{Lane, Trace};
+use crate::trace::Trace;
 
 /// The five phases of one region, what no phase accounts for, and how parallel it became.
 ///
@@ -55,6 +55,8 @@ pub struct Phases {
     pub peak: usize,
     /// How many could have been: [`Trace::width`].
     pub width: usize,
+    /// For how long each number of lanes was active, from none up to the peak. All together are the total.
+    pub levels: Vec<Duration>,
     /// How many boundaries came out before the one they follow, clocks of processors being what they
     /// are, and were moved up to it.
     pub clamped: usize,
@@ -71,6 +73,29 @@ impl Phases {
             ("result hand-off", self.result_handoff),
             ("unattributed", self.unattributed),
         ]
+    }
+
+    /// How many lanes were active on average.
+    ///
+    /// ```
+    /// # use raddle_trace::{ClockPair, Event, EventKind::*, Lane, Trace};
+    /// # let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 100, nanos: 100 });
+    /// # let root = vec![Event::new(0, Submit, 1), Event::new(0, Exec, 1), Event::new(100, Executed, 1)];
+    /// # trace.lanes = vec![Lane::new("", root), Lane::new("", vec![Event::new(40, Exec, 2), Event::new(90, Executed, 2)])];
+    /// let region = &trace.phases()[0]; // one lane for all of 100 ns, another for 50
+    /// assert_eq!(region.average(), 1.5);
+    /// assert_eq!(region.at_peak().as_nanos(), 50);
+    /// ```
+    pub fn average(&self) -> f64 {
+        let weighted =
+            self.levels.iter().enumerate().map(|(n, time)| n as f64 * time.as_secs_f64());
+        let all: f64 = self.levels.iter().map(Duration::as_secs_f64).sum();
+        if all > 0.0 { weighted.sum::<f64>() / all } else { 0.0 }
+    }
+
+    /// For how long as many lanes were active as ever: all such times together, not from the first to the last.
+    pub fn at_peak(&self) -> Duration {
+        self.levels.get(self.peak).copied().unwrap_or_default()
     }
 }
 
@@ -159,7 +184,12 @@ impl Trace {
         let resumed = found.resumed.map(|tsc| not_before(tsc, done.unwrap_or(submit)));
         let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
-        let (peak, peak_begin, peak_end) = activity.peak_within(window);
+        let active = activity.within(window);
+        let (peak, peak_begin, peak_end) = (active.peak, active.first, active.last);
+        let ticks = activity.within((submit, end)).ticks;
+        let spent = |ticks: &u64| Duration::from_nanos(self.span_of(*ticks));
+        let most = ticks.iter().rposition(|&time| time > 0).unwrap_or(0).max(peak);
+        let levels = ticks[..=most].iter().map(spent).collect();
 
         let between = |from: Option<u64>, to: Option<u64>| match (from, to) {
             (Some(from), Some(to)) => Duration::from_nanos(self.between(from, to)),
@@ -187,63 +217,9 @@ impl Trace {
             total,
             peak,
             width: self.width(),
+            levels,
             clamped,
         }
-    }
-}
-
-/// How many lanes were active, over time.
-#[derive(Debug)]
-struct Activity {
-    /// From when on, and how many.
-    steps: Vec<(u64, i64)>,
-}
-
-impl Activity {
-    /// At one instant the stops come before the starts, so that a hand-over from lane to lane does not
-    /// count as both.
-    fn of(lanes: &[Lane]) -> Activity {
-        let mut changes = Vec::new();
-        for lane in lanes {
-            let mut follower = Follower::new();
-            let mut was_active = false;
-            for event in &lane.events {
-                follower.step(event);
-                let is_active = follower.state() == State::Executing;
-                if is_active != was_active {
-                    changes.push((event.tsc, if is_active { 1 } else { -1 }));
-                    was_active = is_active;
-                }
-            }
-        }
-        changes.sort_unstable();
-        let mut active = 0;
-        for (_, change) in &mut changes {
-            active += *change;
-            *change = active;
-        }
-        Activity { steps: changes }
-    }
-
-    /// The most lanes active at once within `from..to`, and the first and last instant of that.
-    fn peak_within(&self, (from, to): (u64, u64)) -> (usize, Option<u64>, Option<u64>) {
-        let (mut peak, mut first, mut last) = (0, None, None);
-        // The step that holds at `from` is the last one that begins before or at it.
-        let start = self.steps.partition_point(|step| step.0 <= from).saturating_sub(1);
-        for (index, &(tsc, active)) in self.steps.iter().enumerate().skip(start) {
-            if tsc >= to {
-                break;
-            }
-            let begin = tsc.max(from);
-            let end = self.steps.get(index + 1).map_or(to, |next| next.0).min(to);
-            if begin < end && active > 0 && active >= peak {
-                if active > peak {
-                    (peak, first) = (active, Some(begin));
-                }
-                last = Some(end);
-            }
-        }
-        (usize::try_from(peak).unwrap_or(0), first, last)
     }
 }
 
@@ -252,7 +228,8 @@ impl fmt::Display for Phases {
         for (name, time) in self.parts().into_iter().chain([("total", self.total)]) {
             writeln!(f, "{name:<16} {:>12.1} us", time.as_nanos() as f64 / 1e3)?;
         }
-        write!(f, "peak {} of {}", self.peak, self.width)?;
+        write!(f, "{:.2} of {} on average, {} for", self.average(), self.width, self.peak)?;
+        write!(f, " {:.1} us", self.at_peak().as_nanos() as f64 / 1e3)?;
         if self.clamped > 0 {
             write!(f, ", {} boundaries clamped", self.clamped)?;
         }

@@ -5,6 +5,7 @@ use crate::trace::Trace;
 
 enum Change {
     To(u16),
+    More,
     Less,
 }
 
@@ -16,7 +17,11 @@ pub(crate) fn queues(trace: &Trace) -> Vec<Vec<(u64, u16)>> {
         let mut stolen = None;
         for event in &lane.events {
             match event.kind {
-                EventKind::Fork => changes.push((event.tsc, number, Change::To(event.aux))),
+                EventKind::Fork => {
+                    let length = event.length();
+                    let change = if length < 63 { Change::To(length.into()) } else { Change::More };
+                    changes.push((event.tsc, number, change));
+                }
                 EventKind::Steal => {
                     stolen = Some(event.key());
                     changes.push((event.tsc, usize::from(event.aux), Change::Less));
@@ -36,6 +41,7 @@ pub(crate) fn queues(trace: &Trace) -> Vec<Vec<(u64, u16)>> {
         let Some(queue) = queues.get_mut(lane) else { continue };
         let now = match (change, queue.last()) {
             (Change::To(length), _) => length,
+            (Change::More, last) => last.map_or(0, |last| last.1).saturating_add(1).max(63),
             (Change::Less, Some(last)) => last.1.saturating_sub(1),
             // What was there before the first fork that was recorded is not known.
             (Change::Less, None) => continue,
@@ -54,8 +60,16 @@ mod tests {
     #[test]
     fn forks_lengthen_a_queue_and_whoever_takes_them_shortens_it() {
         let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 9, nanos: 9 });
-        let event =
-            |tsc, kind, aux, task| Event { tsc, kind, flags: Subject::Fork as u8, aux, task };
+        let event = |tsc, kind, aux: u16, task| match kind {
+            Fork => Event {
+                tsc,
+                kind,
+                flags: Event::fork_flags(Subject::Fork, aux.into()),
+                aux: 0,
+                task,
+            },
+            _ => Event { tsc, kind, flags: Subject::Fork as u8, aux, task },
+        };
         trace.lanes.push(Lane::new(
             "",
             vec![event(1, Fork, 1, 1), event(2, Fork, 2, 2), event(5, Exec, 0, 2)],

@@ -12,7 +12,7 @@
 //! | the end of a region submitted here | [`State::Absent`]: a guest has left             |
 //! | `WORKER_DIE`, or nothing           | [`State::Absent`]                               |
 
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Subject};
 use crate::trace::Lane;
 
 /// What a lane is doing.
@@ -94,7 +94,7 @@ pub struct Segment {
 /// Follows a lane through its events.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    open: Vec<(EventKind, u32)>,
+    open: Vec<(EventKind, (Subject, u32))>,
     base: State,
 }
 
@@ -116,7 +116,7 @@ impl Follower {
     }
 
     pub(crate) fn task(&self) -> Option<u32> {
-        self.open.last().filter(|(kind, _)| *kind != EventKind::Park).map(|(_, task)| *task)
+        self.open.last().filter(|(kind, _)| *kind != EventKind::Park).map(|(_, key)| key.1)
     }
 
     /// How many intervals are open.
@@ -124,13 +124,24 @@ impl Follower {
         self.open.len()
     }
 
+    /// Where the interval of this kind and key began.
+    fn begun(&self, kind: EventKind, key: (Subject, u32)) -> Option<usize> {
+        let same = |open: &(EventKind, (Subject, u32))| {
+            open.0 == kind
+                && (open.1 == key || matches!(kind, EventKind::Park | EventKind::LockWait))
+        };
+        let last = self.open.len().checked_sub(1)?;
+        // Nearly always; where ends were lost, those within are looked through.
+        if same(&self.open[last]) { Some(last) } else { self.open.iter().rposition(same) }
+    }
+
     /// Takes the next event. How many intervals it has ended: more than one where the ends of inner ones
     /// were lost.
     pub(crate) fn step(&mut self, event: &Event) -> usize {
         use EventKind::*;
         match event.kind {
-            Exec | Join | Wait | Park | TouchBegin => {
-                self.open.push((event.kind, event.task));
+            Exec | Join | Wait | Park | TouchBegin | LockWait => {
+                self.open.push((event.kind, event.key()));
                 return 0;
             }
             WorkerSpawn | Search => self.base = State::Spinning,
@@ -138,9 +149,11 @@ impl Follower {
             Submit | Ask | Steal => self.base = State::Stealing,
             _ => {}
         }
+        let Some(begin) = event.kind.opened_by() else { return 0 };
+        // A region's submitter goes on: it was recorded as executing, not as waiting.
+        let resumes = event.kind == Waited && event.subject() == Subject::Region;
+        let depth = if resumes { None } else { self.begun(begin, event.key()) };
         // An end without its beginning, which was lost, ends nothing.
-        let begin = event.kind.opened_by();
-        let depth = self.open.iter().rposition(|open| Some(open.0) == begin);
         let Some(depth) = depth else {
             if matches!(event.kind, Waited | Joined | TouchEnd) && self.open.is_empty() {
                 self.base = State::Absent;

@@ -12,7 +12,7 @@ const SHOWN: usize = 12;
 
 impl Trace {
     /// What happened, as a table that fits 80 columns: regions and their phases, workers and their
-    /// time, steals, wakes, the longest chains, and what follows.
+    /// time, steals, wakes, and what follows.
     pub fn summary(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -42,6 +42,23 @@ impl Trace {
             wrap(out, &advice.to_string());
         }
         Ok(())
+    }
+
+    /// The worker whose tasks were done last of all in the longest region, and how much later than the others'.
+    fn last_to_finish(&self) -> Option<(String, Duration)> {
+        let region = self.phases().into_iter().max_by_key(|region| region.total)?;
+        let from = region.start.as_nanos() as u64;
+        let to = from + region.total.as_nanos() as u64;
+        let ends = self.lanes.iter().enumerate().filter_map(|(number, lane)| {
+            let done = lane.events.iter().filter(|e| {
+                e.kind == crate::EventKind::Executed && (from..=to).contains(&self.offset(e.tsc))
+            });
+            Some((done.map(|e| self.offset(e.tsc)).max()?, number))
+        });
+        let mut ends: Vec<(u64, usize)> = ends.collect();
+        ends.sort_unstable();
+        let (last, before) = (ends.last()?, ends.iter().rev().nth(1)?);
+        Some((self.lanes[last.1].name.clone(), Duration::from_nanos(last.0 - before.0)))
     }
 
     fn write_workers(&self, out: &mut String) -> std::fmt::Result {
@@ -106,16 +123,16 @@ impl Trace {
                 "  below 100 ns {a}, 1 us {b}, 10 us {c}, 100 us {d}, 1 ms {e}, above {f}"
             )?;
         }
-        if let Some(chain) = self.longest_chain().iter().max_by_key(|chain| chain.total) {
-            let text = format!(
-                "longest chain: {}, of which work {}, hand-off {} ({} steals, {} results)",
-                time(chain.total),
-                time(chain.work),
-                time(chain.handoff),
-                chain.steals,
-                chain.results
+        let last = self.last_to_finish();
+        if let Some((name, after)) = last {
+            wrap(
+                out,
+                &format!(
+                    "last to finish: {}, {} after the one before",
+                    short(&name, 30),
+                    time(after)
+                ),
             );
-            wrap(out, &text);
         }
         if wakes.clamped > 0 {
             wrap(
@@ -137,7 +154,7 @@ fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
     writeln!(
         out,
         "\n{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
-        "region [us]", "hand-off", "ramp-up", "full", "catch-up", "result", "total", "peak"
+        "region [us]", "hand-off", "ramp-up", "full", "catch-up", "result", "total", "busy"
     )?;
     let row = |out: &mut String, name: &str, region: &Phases, peak: &str| {
         let us = |time: Duration| micros(time);
@@ -165,7 +182,18 @@ fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
     shown.sort_by_key(|region| region.start);
     for region in &shown {
         let name = region.name.clone().unwrap_or_else(|| format!("#{}", region.task));
-        row(out, &name, region, &format!("{}/{}", region.peak, region.width))?;
+        row(out, &name, region, &format!("{:.2}/{}", region.average(), region.width))?;
+    }
+    if let Some(longest) = shown.iter().max_by_key(|region| region.total) {
+        let at_once = longest.levels.iter().enumerate().rev().filter(|(_, time)| !time.is_zero());
+        let most = at_once.clone().count().saturating_sub(5);
+        let mut parts: Vec<String> =
+            at_once.take(5).map(|(n, spent)| format!("{n} for {}", time(*spent))).collect();
+        if most > 0 {
+            parts.push(format!("and {most} other numbers"));
+        }
+        let name = longest.name.clone().unwrap_or_else(|| format!("#{}", longest.task));
+        wrap(out, &format!("busy at once in {}: {}", short(&name, 30), parts.join(", ")));
     }
     if regions.len() > shown.len() {
         writeln!(out, "  and {} shorter ones", regions.len() - shown.len())?;
@@ -232,7 +260,7 @@ fn number(count: u64) -> String {
 }
 
 /// A name in at most so many characters, of which none breaks the line.
-fn short(name: &str, most: usize) -> String {
+pub(crate) fn short(name: &str, most: usize) -> String {
     let clean = name.chars().map(|c| if c.is_control() { '?' } else { c });
     let name: String = clean.collect();
     if name.chars().count() <= most {
@@ -242,7 +270,7 @@ fn short(name: &str, most: usize) -> String {
 }
 
 /// A paragraph, its lines within 80 columns.
-fn wrap(out: &mut String, text: &str) {
+pub(crate) fn wrap(out: &mut String, text: &str) {
     let mut column = 0;
     for word in text.split_whitespace() {
         let width = word.chars().count();

@@ -58,12 +58,49 @@ pub struct Trace {
     pub threads: u32,
     /// The names of regions: a `SUBMIT` with `aux` n is of name n - 1.
     pub names: Vec<String>,
+    /// Places in the source, as `file:line:column`: an event with place n is of `places[n - 1]`.
+    pub places: Vec<String>,
+    /// What else is known of the recording, by name: `level` (`phase` or `tasks`), `event_ns` (what recording an event
+    /// costs), `processors`.
+    pub facts: Vec<(String, String)>,
 }
 
 impl Trace {
     /// A trace without lanes.
     pub fn new(start: ClockPair, end: ClockPair) -> Trace {
-        Trace { start, end, lanes: Vec::new(), threads: 0, names: Vec::new() }
+        Trace {
+            start,
+            end,
+            lanes: Vec::new(),
+            threads: 0,
+            names: Vec::new(),
+            places: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+
+    /// What is known of the recording by this name: see [`Trace::facts`].
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.as_str())
+    }
+
+    /// How much was recorded. If the trace does not say, it is told by whether there are forks in it.
+    pub fn level(&self) -> TraceLevel {
+        match self.fact("level") {
+            Some("tasks") => TraceLevel::Tasks,
+            Some(_) => TraceLevel::Phase,
+            None => {
+                let mut events = self.lanes.iter().flat_map(|lane| &lane.events);
+                let forks = events.any(|e| e.kind == crate::EventKind::Fork);
+                if forks { TraceLevel::Tasks } else { TraceLevel::Phase }
+            }
+        }
+    }
+
+    /// A place in the source by its number in events, without its column: `src/sort.rs:52`.
+    pub(crate) fn place(&self, number: u16) -> Option<&str> {
+        let place = self.places.get(usize::from(number).checked_sub(1)?)?;
+        Some(place.rsplit_once(':').map_or(place, |(line, _)| line))
     }
 
     /// How many threads could have worked at once: as many as the pool has, or as there are lanes if
@@ -91,6 +128,18 @@ impl Trace {
     /// The time between two stamps; zero if they are the wrong way round.
     pub(crate) fn between(&self, from: u64, to: u64) -> u64 {
         self.nanos(to).saturating_sub(self.nanos(from))
+    }
+
+    /// The nanoseconds of one tick.
+    pub(crate) fn tick(&self) -> f64 {
+        let ticks = self.end.tsc.saturating_sub(self.start.tsc);
+        let nanos = self.end.nanos.saturating_sub(self.start.nanos);
+        if ticks == 0 { 1.0 } else { nanos as f64 / ticks as f64 }
+    }
+
+    /// So many ticks in nanoseconds.
+    pub(crate) fn span_of(&self, ticks: u64) -> u64 {
+        self.between(self.start.tsc, self.start.tsc.saturating_add(ticks))
     }
 
     /// Nanoseconds from the start of the trace.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::event::EventKind;
-use crate::states::State;
-use crate::trace::Trace;
+use crate::scale::Processor;
+use crate::states::{Follower, State};
+use crate::trace::{Lane, Trace};
 
 /// How one lane spent the time of a trace, and what it did how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub struct Times {
     pub parked: Duration,
     /// Not in the pool.
     pub absent: Duration,
+    /// Of `busy`: without a processor, as far as it was recorded.
+    pub lost: Duration,
+    /// Asleep for locks, part of `waiting`.
+    pub locked: Duration,
     /// Tasks and forks that began to run.
     pub tasks: u64,
     /// Tasks and forks taken from others.
@@ -51,6 +56,7 @@ impl Trace {
             (since, state) = (from, segment.state);
         }
         spent[state as usize] += self.between(since, self.end.tsc);
+        let (lost, locked) = self.lost_and_locked(lane);
         let of = |state: State| Duration::from_nanos(spent[state as usize]);
         let count = |kind| lane.events.iter().filter(|e| e.kind == kind).count() as u64;
         Times {
@@ -61,11 +67,39 @@ impl Trace {
             waiting: of(State::Waiting) + of(State::Joining) + of(State::JoinWaiting),
             parked: of(State::Parked),
             absent: of(State::Absent),
+            lost,
+            locked,
             tasks: count(EventKind::Exec),
             steals: count(EventKind::Steal),
             parks: count(EventKind::Park),
             wakes: count(EventKind::Unpark),
         }
+    }
+
+    fn lost_and_locked(&self, lane: &Lane) -> (Duration, Duration) {
+        let known = |kind| lane.events.iter().any(|event| event.kind == kind);
+        if !known(EventKind::Cpu) && !known(EventKind::LockWait) {
+            return (Duration::ZERO, Duration::ZERO);
+        }
+        let mut processor = Processor::of(lane, self.tick());
+        let mut follower = Follower::new();
+        let (mut lost, mut locked, mut since, mut asleep) = (0.0, 0, 0, 0);
+        for event in &lane.events {
+            if follower.state() == State::Executing {
+                let time = self.between(since, event.tsc) as f64;
+                lost += time * (1.0 - processor.part(event.tsc));
+            }
+            follower.step(event);
+            since = event.tsc.max(since);
+            match event.kind {
+                EventKind::LockWait => asleep = event.tsc,
+                EventKind::LockHad if asleep > 0 => {
+                    locked += self.between(std::mem::take(&mut asleep), event.tsc);
+                }
+                _ => {}
+            }
+        }
+        (Duration::from_nanos(lost as u64), Duration::from_nanos(locked))
     }
 }
 
@@ -73,7 +107,7 @@ impl Trace {
 mod tests {
     use super::*;
     use crate::event::{Event, EventKind::*};
-    use crate::trace::{ClockPair, Lane};
+    use crate::trace::ClockPair;
 
     #[test]
     fn a_lane_s_times_add_up_to_the_trace_s() {

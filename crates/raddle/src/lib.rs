@@ -365,6 +365,20 @@ pub mod lock {
     #[doc(inline)]
     pub use raddle_lock::*;
 }
+/// Parallel loops, collections, scans and sorts on slices and ranges: the crate `raddle-par`.
+///
+/// ```
+/// use raddle::par;
+///
+/// let mut squares = par::map_collect(0..1_000_u64, |i| i * i % 1_000);
+/// par::for_each(&mut squares, |x| *x += 1);
+/// par::sort(&mut squares);
+/// assert_eq!(squares[0], 1);
+/// ```
+pub mod par {
+    #[doc(inline)]
+    pub use raddle_par::*;
+}
 /// The same futures on threads, on processes and on a cluster, chosen by a plan: the crate `raddle-remote`.
 #[cfg(feature = "remote")]
 pub mod remote {
@@ -393,10 +407,18 @@ pub mod trace {
     pub use raddle_trace::*;
 }
 
-/// Compiles and runs the examples of the README.
+/// Compiles and runs the examples of the README and of the book.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    pub struct Readme;
+    #[doc = include_str!("../../../book/src/tutorial.md")]
+    pub struct Tutorial;
+    #[doc = include_str!("../../../book/src/from-rayon.md")]
+    pub struct FromRayon;
+    #[doc = include_str!("../../../book/src/from-tokio.md")]
+    pub struct FromTokio;
+}
 
 /// A worker is not sent to another thread, nor shared with one: forks go where its thread is.
 ///

@@ -1,28 +1,27 @@
 //! `raddle` without arguments: what parallel work costs on this machine, on one page.
 
-mod machine;
+mod page;
 mod probe;
-
-use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
 use self::probe::{Effort, Forks, Futures, HALF, HandOffs, Locals, Locks};
 use crate::args::Common;
 use crate::error::Error;
+use crate::machine::{self, Watch};
 use crate::progress::Progress;
-use crate::report::{count, duration, print, print_json};
+use crate::report::{print, print_json};
 use crate::timing;
 
 pub(crate) fn run(quick: bool, common: &Common) -> Result<(), Error> {
     let threads = timing::threads(common.threads)?;
     let effort = if quick { Effort::QUICK } else { Effort::FULL };
-    let page = Page::measure(threads, effort)?;
-    if common.json { print_json(&page.json()) } else { print(&page.text()) }
+    let figures = Figures::measure(threads, effort)?;
+    if common.json { print_json(&figures.json()) } else { print(&page::text(&figures)) }
 }
 
-/// All that is measured.
-struct Page {
+/// All that is measured; times are in seconds.
+struct Figures {
     effort: Effort,
     cpu: String,
     threads: usize,
@@ -34,29 +33,45 @@ struct Page {
     locks: Locks,
     hand_offs: HandOffs,
     idle: Option<f64>,
+    /// How many processors other programs used meanwhile.
+    others: Option<f64>,
 }
 
-impl Page {
-    fn measure(threads: usize, effort: Effort) -> Result<Page, Error> {
-        let progress = Progress::line("measuring forks");
+/// From how much work on it pays to share it.
+struct Verdict {
+    /// Of a fork among others, with all threads at work: what it adds is earned by what the other threads take off.
+    fork: Option<f64>,
+    /// Of a call from outside, the pool at hand ..
+    call: Option<f64>,
+    /// .. and at rest.
+    call_after_quiet: Option<f64>,
+}
+
+impl Figures {
+    fn measure(threads: usize, effort: Effort) -> Result<Figures, Error> {
+        const STEPS: u64 = 8;
+        let progress = Progress::steps(STEPS);
+        let watch = Watch::start();
         let (one, all) = (timing::pool(1)?, timing::pool(threads)?);
+        progress.say("forks");
         let forks = probe::forks(&one, effort);
-        progress.say("measuring fib on one thread");
+        progress.say("fib on one thread");
         let fib_one = probe::fib_on(&one, effort);
-        progress.say("measuring fib on all threads");
+        progress.say("fib on all threads");
         let fib_all = probe::fib_on(&all, effort);
-        progress.say("measuring futures");
+        progress.say("futures");
         let futures = probe::futures(&all, effort);
-        progress.say("measuring inheritance");
+        progress.say("inheritance");
         let locals = probe::locals(&one, effort);
-        progress.say("measuring locks");
+        progress.say("locks");
         let locks = probe::locks(effort);
-        progress.say("measuring hand-offs");
+        progress.say("hand-offs");
         let hand_offs = probe::hand_offs(&all, effort);
-        progress.say("watching an idle pool");
+        progress.say("an idle pool");
         let idle = probe::idle(&all, effort);
-        let cpu = machine::cpu_model();
-        Ok(Page {
+        debug_assert!(progress.is_at(STEPS), "as many steps as were promised");
+        let (cpu, others) = (machine::cpu_model(), watch.others());
+        Ok(Figures {
             effort,
             cpu,
             threads,
@@ -68,78 +83,41 @@ impl Page {
             locks,
             hand_offs,
             idle,
+            others,
         })
     }
 
-    fn text(&self) -> String {
-        let Page { effort, forks, futures, locals, locks, hand_offs, .. } = self;
-        let threads = count(self.threads, "thread");
-        let mut page = Lines(String::new());
-        page.line(&format!("raddle {} on {threads}", env!("CARGO_PKG_VERSION")));
-        page.line(&self.cpu);
-        if cfg!(debug_assertions) {
-            page.line("Built without optimisation: the figures mean little. Use --release.");
+    /// Work of the time `w` on `n` threads takes `w / n` and what sharing adds. That is less than `w` from
+    /// `added * n / (n - 1)` on; of a fork each thread has its part of what is added too.
+    fn verdict(&self) -> Verdict {
+        let others = self.threads as f64 - 1.0;
+        let pays = |added: f64| (others > 0.0).then(|| added.max(0.0) / others);
+        let call = |time: f64| pays((time - self.join_floor()) * self.threads as f64);
+        Verdict {
+            fork: pays(self.forks.worker - self.forks.call),
+            call: call(self.hand_offs.hot),
+            call_after_quiet: call(self.hand_offs.quiet),
         }
-
-        page.head(&format!("Fork and join: fib({}) on one thread, time per fork", effort.fib));
-        page.floor("plain calls instead of forks", forks.call);
-        page.times("Worker::join", forks.worker, forks.call);
-        page.times("raddle::join, from anywhere", forks.ambient, forks.call);
-
-        page.head(&format!("All threads: fib({}), every call forks", effort.fib_all));
-        page.figure("1 thread", &duration(self.fib_one), "");
-        let speedup = format!("{:.2}x as fast, at best {}x", self.speedup(), self.threads);
-        page.figure(&threads, &duration(self.fib_all), &speedup);
-
-        page.head(&format!("Futures: {} that do nothing, time for each", effort.futures));
-        page.floor("closures boxed, then called", futures.boxed);
-        page.times("spawn all, then wait for all", futures.together, futures.boxed);
-        page.times("spawn and wait, one by one", futures.alone, futures.boxed);
-
-        page.head("Operations: time for each");
-        page.floor("two atomic read-modify-writes", 2.0 * locks.atomic);
-        page.times("promise, map, set, take", futures.mapped, 2.0 * locks.atomic);
-        page.figure("two small boxes, made and freed", &duration(futures.boxes), "");
-        page.figure("map on a future that is done", &duration(futures.ready), "");
-
-        page.head(&format!("Inheritance: fib({}) with a scope local bound, per fork", effort.fib));
-        page.floor("nothing bound", locals.fork);
-        page.times("one bound, and not read", locals.bound, locals.fork);
-        page.figure("reading it", &duration(locals.read), "");
-
-        page.head("Locks: taken and released, nobody else there");
-        page.floor("one atomic read-modify-write", locks.atomic);
-        page.times("raddle::lock::Mutex", locks.pair, locks.atomic);
-        page.times("std::sync::Mutex", locks.standard, locks.atomic);
-
-        page.head("Hand-off: work given to the pool from outside, median time");
-        page.figure("an empty region", &duration(hand_offs.empty), "floor 0");
-        let floor = self.join_floor();
-        page.floor("two halves of 20 us", floor);
-        page.above("join of both, again and again", hand_offs.hot, floor);
-        page.above("join of both, after 3 ms of quiet", hand_offs.quiet, floor);
-
-        page.head("Idle: processor time of a pool that has nothing to do");
-        let idle = self.idle.map_or("unknown".into(), |idle| format!("{:.2} %", idle * 100.0));
-        page.figure("of one processor", &idle, "floor 0");
-
-        page.line("");
-        page.line(
-            "Next: `raddle run kmeans --help`, then knn, quantize, sort or fib in its place.",
-        );
-        page.0
     }
 
     fn json(&self) -> Value {
-        let Page { effort, forks, futures, locals, locks, hand_offs, .. } = self;
+        let Figures { effort, forks, futures, locals, locks, hand_offs, .. } = self;
         let nanoseconds = |seconds: f64| seconds * 1e9;
+        let Verdict { fork, call, call_after_quiet } = self.verdict();
         json!({
+            "schema": "raddle-measure-1",
             "version": env!("CARGO_PKG_VERSION"),
             "optimised": !cfg!(debug_assertions),
             "cpu": self.cpu,
             "os": std::env::consts::OS,
             "arch": std::env::consts::ARCH,
             "threads": self.threads,
+            "processors_used_by_others": self.others,
+            "pays_from_ns": {
+                "fork": fork.map(nanoseconds),
+                "call": call.map(nanoseconds),
+                "call_after_quiet": call_after_quiet.map(nanoseconds),
+            },
             "fork_ns": {
                 "n": effort.fib,
                 "plain_call": nanoseconds(forks.call),
@@ -190,43 +168,5 @@ impl Page {
     /// How long two halves take if handing them off costs nothing.
     fn join_floor(&self) -> f64 {
         HALF.as_secs_f64() * if self.threads == 1 { 2.0 } else { 1.0 }
-    }
-}
-
-/// Lines of a page, of at most 80 columns.
-struct Lines(String);
-
-impl Lines {
-    fn line(&mut self, text: &str) {
-        _ = writeln!(self.0, "{}", text.trim_end());
-    }
-
-    fn head(&mut self, text: &str) {
-        self.line("");
-        self.line(text);
-    }
-
-    fn figure(&mut self, name: &str, value: &str, beside: &str) {
-        self.line(&format!("  {name:<34} {value:>9}   {beside}"));
-    }
-
-    /// What nothing can be faster than.
-    fn floor(&mut self, name: &str, floor: f64) {
-        self.figure(name, &duration(floor), "floor");
-    }
-
-    /// A figure as a multiple of its floor.
-    fn times(&mut self, name: &str, time: f64, floor: f64) {
-        self.figure(name, &duration(time), &format!("{:.1}x the floor", time / floor));
-    }
-
-    /// A figure as what it adds to its floor.
-    fn above(&mut self, name: &str, time: f64, floor: f64) {
-        let more = if time < floor {
-            "at the floor".into()
-        } else {
-            format!("floor + {}", duration(time - floor))
-        };
-        self.figure(name, &duration(time), &more);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use raddle::{Future, Pool, Promise, Worker, scope_local};
 
-use super::machine;
+use crate::machine;
 use crate::workload::fib;
 
 /// How much is measured: the more, the steadier the figures.

@@ -4,6 +4,7 @@ use raddle::Worker;
 
 use crate::args::{Common, FibArgs};
 use crate::error::Error;
+use crate::files::Files;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::timing;
@@ -14,7 +15,8 @@ const LARGEST: u32 = 90;
 
 pub(crate) fn run(args: &FibArgs, common: &Common) -> Result<(), Error> {
     common.refuse_plan("its forks are too small to be sent")?;
-    let setup = timing::Setup::new(common)?;
+    let files = Files::of(None);
+    let setup = timing::Setup::new(common, &files)?;
     let FibArgs { n, cutoff } = *args;
     if n > LARGEST {
         return Err(Error::usage(format!("--n must be at most {LARGEST}")));
@@ -25,7 +27,7 @@ pub(crate) fn run(args: &FibArgs, common: &Common) -> Result<(), Error> {
     let how =
         if cutoff < 2 { "every call forks".into() } else { format!("calls above {cutoff} fork") };
     let mut report = Report::new(format!("fib({n}), {how}"));
-    report.datum("workload", "fib");
+    super::begin(&mut report, "fib");
     report.datum("n", n);
     report.datum("cutoff", cutoff);
     report.fact("result", timed.value);

@@ -7,6 +7,7 @@ use raddle::Worker;
 use crate::args::{Common, KmeansArgs};
 use crate::cluster::{Clusters, Options, lloyd};
 use crate::error::Error;
+use crate::files::Files;
 use crate::made_up;
 use crate::progress::Progress;
 use crate::remote;
@@ -15,15 +16,16 @@ use crate::table::Table;
 use crate::timing;
 
 pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
-    let setup = timing::Setup::new(common)?;
+    let files = Files::of(args.input.path());
+    let setup = timing::Setup::new(common, &files)?;
     let options = args.lloyd.options(args.k, args.init, args.max_iter)?;
-    let points = match &args.input {
+    let points = match args.input.path() {
         Some(path) => Table::read(path, args.label)?.points,
         None => made_up::clusters(200_000, 16, 8).0,
     };
     let rows = count(points.len(), "row");
-    super::check_k(options.k, points.len(), args.input.as_deref(), &rows)?;
-    let output = super::output(args.output.as_ref(), common)?;
+    super::check_k(options.k, points.len(), args.input.path(), &rows)?;
+    let output = super::output(args.output.as_ref(), common, &files)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
     let steps = Some(options.max_iter as u64);
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
     let found = &timed.value;
 
     let columns = count(points.width(), "column");
-    let mut report = super::report("kmeans", args.input.as_deref(), &format!("{rows}, {columns}"));
+    let mut report = super::report("kmeans", args.input.path(), &format!("{rows}, {columns}"));
     report.datum("rows", points.len());
     report.datum("columns", points.width());
     tell(&mut report, found, options);

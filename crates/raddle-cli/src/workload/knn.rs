@@ -6,6 +6,7 @@ use raddle::Worker;
 
 use crate::args::{Common, KnnArgs};
 use crate::error::Error;
+use crate::files::Files;
 use crate::made_up;
 use crate::parallel::fold_chunks;
 use crate::points::{Panels, Points, distances};
@@ -20,12 +21,13 @@ use crate::timing;
 const CHUNK: usize = 16;
 
 pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
-    let setup = timing::Setup::new(common)?;
+    let files = Files::of(args.input.path());
+    let setup = timing::Setup::new(common, &files)?;
     if args.label == Label::None {
         return Err(Error::usage("--label none: knn guesses labels, so it needs a column of them"));
     }
     super::check_k(args.k, usize::MAX, None, "")?;
-    let Table { points, labels } = match &args.input {
+    let Table { points, labels } = match args.input.path() {
         Some(path) => Table::read(path, args.label)?,
         None => {
             let (points, labels) = made_up::clusters(10_000, 16, 8);
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
     };
     let total = points.len();
     let others = format!("{} besides each", count(total - 1, "row"));
-    super::check_k(args.k, total - 1, args.input.as_deref(), &others)?;
+    super::check_k(args.k, total - 1, args.input.path(), &others)?;
 
     let panels = Panels::new(&points);
     let work = |worker: &Worker, progress: &Progress| {
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
     let correct = timed.value.iter().zip(&labels).filter(|(guess, label)| guess == label).count();
 
     let what = format!("{}, {}", count(total, "row"), count(points.width(), "feature"));
-    let mut report = super::report("knn", args.input.as_deref(), &what);
+    let mut report = super::report("knn", args.input.path(), &what);
     report.fact("k", args.k);
     report.headline(&format!("correct {correct} of {total}"));
     report.datum("correct", correct);

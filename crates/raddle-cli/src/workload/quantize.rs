@@ -9,6 +9,7 @@ use raddle::Worker;
 use crate::args::{Common, QuantizeArgs};
 use crate::cluster::{Clusters, lloyd};
 use crate::error::Error;
+use crate::files::Files;
 use crate::points::Points;
 use crate::progress::Progress;
 use crate::remote;
@@ -16,17 +17,18 @@ use crate::report::count;
 use crate::{made_up, picture, timing};
 
 pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
-    let setup = timing::Setup::new(common)?;
+    let files = Files::of(args.input.path());
+    let setup = timing::Setup::new(common, &files)?;
     let options = args.lloyd.options(args.k, args.init, args.max_iter)?;
     check_name(args.output.as_deref())?;
-    let original = match &args.input {
+    let original = match args.input.path() {
         Some(path) => picture::read(path)?,
         None => made_up::picture(1024, 768),
     };
     let points = colours(&original);
     let pixels = count(points.len(), "pixel");
-    super::check_k(options.k, points.len(), args.input.as_deref(), &pixels)?;
-    let output = super::output(args.output.as_ref(), common)?;
+    super::check_k(options.k, points.len(), args.input.path(), &pixels)?;
+    let output = super::output(args.output.as_ref(), common, &files)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
     let steps = Some(options.max_iter as u64);
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
 
     let (width, height) = original.dimensions();
     let what = format!("{width} x {height} pixels");
-    let mut report = super::report("quantize", args.input.as_deref(), &what);
+    let mut report = super::report("quantize", args.input.path(), &what);
     report.datum("width", width);
     report.datum("height", height);
     super::kmeans::tell(&mut report, found, options);

@@ -6,11 +6,12 @@ use raddle::Worker;
 
 use crate::args::{Common, SortArgs};
 use crate::error::Error;
+use crate::files::Files;
+use crate::input;
 use crate::made_up;
 use crate::merge_sort::{sort, steps};
 use crate::progress::Progress;
 use crate::report::count;
-use crate::table::read_file;
 use crate::timing;
 
 /// A line without its end. Most comparisons are decided by its first bytes, kept at hand as a
@@ -32,12 +33,13 @@ impl<'a> Line<'a> {
 
 pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
     common.refuse_plan("its lines would be sent twice")?;
-    let setup = timing::Setup::new(common)?;
-    let text = match &args.input {
-        Some(path) => read_file(path)?,
+    let files = Files::of(args.input.path());
+    let setup = timing::Setup::new(common, &files)?;
+    let text = match args.input.path() {
+        Some(path) => input::read(path)?,
         None => made_up::lines(1_000_000, 40),
     };
-    let output = super::output(args.output.as_ref(), common)?;
+    let output = super::output(args.output.as_ref(), common, &files)?;
 
     let lines = lines(&text);
     let work = |worker: &Worker, progress: &Progress| {
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
     let sorted = &timed.value;
 
     let what = format!("{}, {}", count(lines.len(), "line"), count(text.len(), "byte"));
-    let mut report = super::report("sort", args.input.as_deref(), &what);
+    let mut report = super::report("sort", args.input.path(), &what);
     report.fact("lines", lines.len());
     report.fact("bytes", text.len());
     timed.tell(&mut report);

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use image::{ImageFormat, RgbImage};
 
-use crate::Room;
+use crate::{Ended, Room};
 
 #[test]
 fn tables() {
@@ -136,11 +136,27 @@ fn wishes_that_cannot_be_granted() {
     ] {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
     }
-    // These are explained at more length.
-    for line in ["run", "run nothing", "run kmeans --k two", "run fib --n -1", "--nothing"] {
-        let ended = room.raddle(line);
-        assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0), "{line}");
-        assert!(!ended.stderr.is_empty(), "{line}");
+    for (line, message) in [
+        ("run nothing", "unrecognized subcommand 'nothing' (see raddle --help)"),
+        (
+            "run kmeans --k two",
+            "invalid value 'two' for '--k <K>': invalid digit found in string (see raddle --help)",
+        ),
+        ("--nothing", "unexpected argument '--nothing' found (see raddle --help)"),
+        (
+            "run sort t.csv --input t.csv",
+            "the argument '[FILE]' cannot be used with '--input <FILE>'",
+        ),
+        ("run fib --runs 0", "--runs must be at least 1"),
+        ("--runs 2", "--runs is for `raddle run`"),
+        ("trace summary t.csv --runs 2", "--runs is for `raddle run`"),
+        ("man nothing", "no command `nothing`"),
+    ] {
+        let told = room.raddle(line).refused();
+        assert!(told.starts_with(message), "{line}: {told}");
+    }
+    for line in ["run", "trace", "run fib --n -1", "completions none"] {
+        assert!(room.start(line).output().map(Ended::from).unwrap().refused().len() > 20, "{line}");
     }
 }
 
@@ -148,6 +164,6 @@ fn wishes_that_cannot_be_granted() {
 fn file_names_cannot_break_the_line() {
     let room = Room::new("bad-names");
     let ended = room.start("run sort --input").arg("a\nb").output().unwrap().into();
-    let message = crate::Ended::refused(ended);
+    let message = Ended::refused(ended);
     assert!(message.starts_with("a\\nb: "), "{message}");
 }

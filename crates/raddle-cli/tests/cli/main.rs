@@ -1,13 +1,17 @@
 //! The program as its users meet it.
 
 mod bad_input;
+mod harm;
 mod measuring;
 mod output;
 mod plans;
+mod schema;
+mod shell;
 mod traces;
 mod workloads;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -40,9 +44,26 @@ impl Room {
         names
     }
 
-    /// Runs the program in here: paths on the command line are names of files of this room.
+    /// Runs the program in here: paths on the command line are names of files of this room. A workload runs once
+    /// unless the line says otherwise, as most tests are about what comes out.
     fn raddle(&self, line: &str) -> Ended {
-        self.start(line).stdin(Stdio::null()).output().unwrap().into()
+        let once = line.contains("run ") && !line.contains("--runs");
+        let line = if once { format!("{line} --runs 1") } else { line.to_owned() };
+        self.start(&line).stdin(Stdio::null()).output().unwrap().into()
+    }
+
+    /// The same with something on standard input.
+    fn fed(&self, line: &str, input: &[u8]) -> Ended {
+        let mut child = self
+            .start(line)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It reads everything before it writes anything: no deadlock.
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap().into()
     }
 
     fn start(&self, line: &str) -> Command {
@@ -59,11 +80,18 @@ impl Drop for Room {
 }
 
 /// A program that has run.
-#[derive(Debug)]
 struct Ended {
     code: Option<i32>,
     stdout: Vec<u8>,
     stderr: String,
+}
+
+impl std::fmt::Debug for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ended { code, stdout, stderr } = self;
+        let stdout = String::from_utf8_lossy(stdout);
+        write!(f, "exit code {code:?}\n-- standard output\n{stdout}\n-- standard error\n{stderr}")
+    }
 }
 
 impl From<Output> for Ended {

@@ -3,18 +3,39 @@
 use crate::Room;
 
 #[test]
-fn one_page_of_eighty_columns() {
+fn one_page_that_leaves_a_line_for_the_next_command() {
     let room = Room::new("page");
-    let page = room.raddle("--quick --threads 2").well();
-    assert!(page.lines().count() <= 50, "{page}");
-    // The second line is the name of the processor.
-    for (number, line) in page.lines().enumerate() {
-        assert!(number == 1 || line.chars().count() <= 80, "{line}");
+    for (threads, verdict) in [(1, "On one thread forks never pay"), (2, "Forks pay from ")] {
+        let page = room.raddle(&format!("--quick --threads {threads}")).well();
+        let lines: Vec<&str> = page.lines().collect();
+        assert!(lines.len() <= 23 && lines.iter().all(|line| line.chars().count() <= 80), "{page}");
+        // What it comes to comes first, then a bar for each figure.
+        assert!(lines[1].starts_with(verdict), "{page}");
+        assert!(lines[2].contains("Idle, a pool takes "), "{page}");
+        let bars = lines.iter().filter(|line| line.contains("  #")).count();
+        assert_eq!(bars, lines.len() - 5, "{page}");
+        for part in ["Worker::join", "raddle::join", "floor", "Lock", "Hand-off", "run kmeans"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
     }
-    for part in
-        ["Worker::join", "raddle::join", "2 threads", "floor", "Idle", "Locks", "raddle run kmeans"]
-    {
-        assert!(page.contains(part), "{part}: {page}");
+}
+
+/// On a terminal one sees how far it has come.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_steps_are_counted_on_a_terminal() {
+    let room = Room::new("steps");
+    let line = format!("{} --quick --threads 1", env!("CARGO_BIN_EXE_raddle"));
+    let script = std::process::Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(room.path(""))
+        .stdin(std::process::Stdio::null())
+        .output();
+    // The program that makes terminals is not everywhere.
+    let Ok(script) = script else { return };
+    let shown = String::from_utf8_lossy(&script.stdout);
+    for step in ["1/8", "8/8", "measuring forks", "measuring an idle pool"] {
+        assert!(shown.contains(step), "{step}: {shown}");
     }
 }
 

@@ -46,15 +46,6 @@ fn data_on_standard_output_is_nothing_but_data() {
 }
 
 #[test]
-fn a_file_may_be_sorted_onto_itself() {
-    let room = Room::new("itself");
-    room.file("in", "b\na\n");
-    room.raddle("run sort --input in --output in").well();
-    assert_eq!(fs::read(room.path("in")).unwrap(), b"a\nb\n");
-    assert_eq!(room.names(), ["in"]);
-}
-
-#[test]
 fn bad_input_leaves_an_old_output_alone() {
     let room = Room::new("old");
     room.file("out.csv", "old");
@@ -85,8 +76,29 @@ fn a_full_device_is_a_failure() {
     assert_eq!(ended.stderr, "raddle: standard output: no space left on device\n");
 
     room.file("in", "b\na\n");
-    let ended = room.raddle("run sort --input in --output /dev/full");
-    assert_eq!((ended.code, ended.stdout.len()), (Some(1), 0));
-    assert_eq!(ended.stderr, "raddle: /dev/full: cannot be written: no space left on device\n");
     room.raddle("run sort --input in --output /dev/null").well();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn results_are_printed_also_when_they_cannot_be_written() {
+    let room = Room::new("printed");
+    room.file("in", "b\na\n");
+    for option in ["output", "trace"] {
+        let line = format!("run sort in --{option} /dev/full");
+        let ended = room.raddle(&line);
+        assert_eq!(ended.code, Some(1));
+        let message = "/dev/full: cannot be written: no space left on device";
+        assert_eq!(ended.stderr, format!("raddle: {message}\n"));
+        let told = String::from_utf8(ended.stdout).unwrap();
+        assert!(told.contains("2 lines") && told.contains("speedup"), "{told}");
+
+        let ended = room.raddle(&format!("{line} --json"));
+        let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+        assert_eq!((ended.code, &json["lines"], &json[option]), (Some(1), &2.into(), &().into()));
+        assert_eq!(json["errors"], serde_json::json!([message]));
+    }
+    // One that can be written is, whatever became of the other.
+    assert_eq!(room.raddle("run sort in --trace /dev/full --output out").code, Some(1));
+    assert_eq!(fs::read(room.path("out")).unwrap(), b"a\nb\n");
 }

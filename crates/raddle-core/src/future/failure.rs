@@ -339,9 +339,16 @@ impl Drop for Failure {
 }
 
 /// A text as an error.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
+#[derive(Debug)]
 struct Message(Cow<'static, str>);
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Message {}
 
 fn unbox<T: Any>(value: Box<dyn Any + Send>) -> T {
     match value.downcast() {

@@ -136,6 +136,12 @@ impl<T> Future<T> {
         }
     }
 
+    /// Records that the result is wanted, until what it returns is dropped.
+    #[inline]
+    fn touch(&self) -> wait::Touch {
+        wait::Touch::begin(|| self.as_pending().map(|pending| pending.node))
+    }
+
     /// Its node, if there is one.
     pub(crate) fn as_pending(&self) -> Option<&Pending<T>> {
         match &self.0 {
@@ -183,6 +189,7 @@ impl<T> Future<T> {
     #[doc(alias = "await")]
     #[doc(alias = "Await.result")]
     pub fn wait(self) -> Result<T, Failure> {
+        let _touch = self.touch();
         match self.now() {
             Now::Done(result) => result,
             Now::Pending(pending) => pending.wait(),
@@ -206,6 +213,7 @@ impl<T> Future<T> {
     /// assert_eq!(result.unwrap(), 7);
     /// ```
     pub fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Future<T>> {
+        let _touch = self.touch();
         match self.now() {
             Now::Done(result) => Ok(result),
             Now::Pending(pending) => pending.wait_timeout(time).map_err(Future::from_pending),
@@ -240,6 +248,7 @@ impl<T> Future<T> {
     #[doc(alias = "wait_for_future")]
     #[track_caller]
     pub fn wait_ref(&self) {
+        let _touch = self.touch();
         match &self.0 {
             Repr::Never(never) => {
                 while !never.is_killed() {

@@ -91,7 +91,7 @@ where
     }
 }
 
-fn broadcast_in<F, R>(registry: &Registry, f: &F) -> Vec<R>
+pub(crate) fn broadcast_in<F, R>(registry: &Registry, f: &F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
@@ -169,7 +169,7 @@ where
 
 impl Registry {
     /// Has the thread of this very worker run a task.
-    fn send(&self, worker: usize, task: Task) {
+    pub(crate) fn send(&self, worker: usize, task: Task) {
         // ORD: P3 in `end`: before it can be found.
         self.count_outside();
         let memory = &self.memories[worker];

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use raddle_trace::TraceLevel;
-use thiserror::Error;
 
 use crate::fork_stack::Thief;
 use crate::pool::Pool;
@@ -18,14 +18,12 @@ use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::{Hooks, Outcome, TaskId};
 
 /// Why a pool could not be built. Nothing is left behind.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolBuildError {
     /// A pool needs a thread.
-    #[error("a pool needs at least one thread, and 0 were asked for")]
     NoThreads,
     /// More threads than a pool can have.
-    #[error("{asked} threads were asked for, and a pool has at most {most}")]
     TooManyThreads {
         /// How many were asked for.
         asked: usize,
@@ -33,7 +31,6 @@ pub enum PoolBuildError {
         most: usize,
     },
     /// The system gave only some of the threads.
-    #[error("only {started} of {asked} threads could be started: {source}")]
     Threads {
         /// How many were asked for.
         asked: usize,
@@ -43,21 +40,60 @@ pub enum PoolBuildError {
         source: io::Error,
     },
     /// The system gave no memory for the workers' fork stacks.
-    #[error("no memory for the fork stacks of {asked} threads: {source}")]
     Memory {
         /// How many threads were asked for.
         asked: usize,
         /// What the system said.
         source: io::Error,
     },
+    /// The file for the trace cannot be written.
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for PoolBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolBuildError::NoThreads => {
+                f.write_str("a pool needs at least one thread, and 0 were asked for")
+            }
+            PoolBuildError::TooManyThreads { asked, most } => {
+                write!(f, "{asked} threads were asked for, and a pool has at most {most}")
+            }
+            PoolBuildError::Threads { asked, started, source } => {
+                write!(f, "only {started} of {asked} threads could be started: {source}")
+            }
+            PoolBuildError::Memory { asked, source } => {
+                write!(f, "no memory for the fork stacks of {asked} threads: {source}")
+            }
+            PoolBuildError::Trace { path, source } => {
+                write!(f, "{}: cannot be written: {source}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PoolBuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PoolBuildError::NoThreads | PoolBuildError::TooManyThreads { .. } => None,
+            PoolBuildError::Threads { source, .. }
+            | PoolBuildError::Memory { source, .. }
+            | PoolBuildError::Trace { source, .. } => Some(source),
+        }
+    }
 }
 
 /// How many threads a pool may have: thieves sign with their index.
-const MOST_THREADS: usize = 4096;
+pub(crate) const MOST_THREADS: usize = 4096;
 /// How many spare threads there may be.
 const MOST_SPARES: usize = 4096;
 /// How many there may be unless the builder says otherwise: as the JDK's pools.
-const SPARES: usize = 256;
+pub(crate) const SPARES: usize = 256;
 const _: () = assert!(MOST_THREADS + 64 + MOST_SPARES + MOST_RESERVE <= Thief::MAX_WORKERS);
 
 /// What a thread of a pool does while it waits: see [`PoolBuilder::waits`].
@@ -283,6 +319,29 @@ impl PoolBuilder {
         self
     }
 
+    /// Records into this file while the pool runs, at the level that [`trace`](PoolBuilder::trace) says: nothing is lost
+    /// when a ring is full, and what a killed program leaves can be read. The file is whole when the pool has been
+    /// dropped; [`Pool::trace`] reads it back. One that exists is replaced.
+    ///
+    /// Costs a thread that writes some forty times a second, and now and then a worker's time, which the trace leaves out
+    /// of its tasks'.
+    ///
+    /// ```
+    /// use raddle::{Pool, trace::{Trace, TraceLevel}};
+    ///
+    /// let path = std::env::temp_dir().join(format!("raddle-doc-{}.trace", std::process::id()));
+    /// let pool = Pool::builder().threads(2).trace(TraceLevel::Tasks).trace_to(&path).build()?;
+    /// pool.run(|worker| worker.join(|_| 1, |_| 2));
+    /// drop(pool);
+    /// assert_eq!(Trace::load(&path)?.phases().len(), 1);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trace_to(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace.file = Some(path.into());
+        self
+    }
+
     /// Whether a full ring overwrites its oldest events (true, as by default) or refuses new ones. Either way
     /// traces say how many were lost.
     pub fn trace_overwrites(mut self, overwrites: bool) -> Self {
@@ -333,11 +392,16 @@ impl PoolBuilder {
             spares,
             hooks: self.hooks,
             thread_hooks: self.thread_hooks,
+            seats: None,
             trace: self.trace,
             policy: self.policy,
         };
-        let registry =
-            Registry::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;
+        let recorder = Registry::recorder_for(&config).map_err(|source| {
+            let path = config.trace.file.clone().unwrap_or_default();
+            PoolBuildError::Trace { path, source }
+        })?;
+        let registry = Registry::new(config, recorder)
+            .map_err(|source| PoolBuildError::Memory { asked, source })?;
         start_all(&registry, asked)?;
         Ok(Pool::from_shared(registry))
     }

@@ -12,13 +12,13 @@ use crate::latch::Latch;
 use crate::local::{self, Captured, Entered};
 use crate::pool::recorder::task_key;
 use crate::pool::wait::Goal;
-use crate::pool::{Pool, Worker, current_parker, wait_for};
+use crate::pool::{Registry, Worker, current_parker, wait_for};
 use crate::queue::Task;
 
-impl Pool {
+impl Registry {
     /// Has a worker call `f`, and blocks meanwhile.
     #[cold]
-    pub(super) fn run_queued<F, R>(&self, f: F) -> R
+    pub(crate) fn call<F, R>(&self, f: F) -> R
     where
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
@@ -32,14 +32,14 @@ impl Pool {
             result: None,
         };
         let task = NonNull::from(&mut call).cast::<TaskHeader>();
-        self.registry.note_here(EventKind::Submit, 0, task_key(task));
+        self.note_here(EventKind::Submit, 0, task_key(task));
         // ORD: a hint for later guests: before the call is queued.
-        self.registry.calls.fetch_add(1, Ordering::Relaxed);
-        self.registry.inject(task);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.inject(task);
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
         wait_for(latch, Goal::Future(latch, None));
-        self.registry.note_here(EventKind::Waited, 0, task_key(task));
+        self.note_here(EventKind::Waited, 0, task_key(task));
         match call.result.take() {
             Some(Ok(result)) => result,
             Some(Err(payload)) => panic::resume_unwind(payload),

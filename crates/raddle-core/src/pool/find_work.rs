@@ -14,8 +14,9 @@ use crate::future::walk;
 use crate::job::ForkHeader;
 use crate::latch;
 use crate::local::{self, Entered};
+use crate::pool::builder::Waits;
 use crate::pool::policy::POLL;
-use crate::pool::recorder::{NOTHING, fork_key, task_key};
+use crate::pool::recorder::{NOTHING, Place, fork_key, task_key};
 use crate::pool::registry::{Registry, Waker};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
@@ -65,6 +66,9 @@ impl WorkerMemory {
 
     /// Anything.
     pub(crate) fn find_any(&self, eager: bool) -> Option<Work> {
+        if self.registry().is_seated() {
+            return self.find_in_order(eager, None);
+        }
         let tick = self.owned.tick.get().wrapping_add(1);
         self.owned.tick.set(tick);
         if tick % FAIRNESS == 0 {
@@ -83,7 +87,7 @@ impl WorkerMemory {
         queued.or_else(|| self.steal(eager))
     }
 
-    fn newest(&self) -> Option<Work> {
+    pub(crate) fn newest(&self) -> Option<Work> {
         self.ring.pop_with_tag().map(|(task, tag)| Work::Task(task, tag))
     }
 
@@ -105,12 +109,16 @@ impl WorkerMemory {
         if claimed {
             return self.find_as_host(at).map(Found::Any);
         }
-        let mail = self.open_mail();
+        let ordered = self.registry().is_seated() && self.registry().config.waits == Waits::Host;
+        let mail = if ordered && self.ring.has_work() { None } else { self.open_mail() };
         if mail.is_some() || !self.has_room() {
             return mail.map(Found::Any);
         }
         let own = match goal {
             Goal::Fork { slot, .. } => self.leapfrog(&slot.thief),
+            Goal::Scope(_, tag, _) if ordered => {
+                self.ring.pop_tagged(tag).ok().map(|task| Work::Task(task, tag))
+            }
             Goal::Scope(_, tag, floor) => self.task_of(tag, floor),
             Goal::Future(..) => None,
         };
@@ -122,7 +130,28 @@ impl WorkerMemory {
 
     /// What a waiting thread may run that takes on anything: the rest of its own stack as well.
     pub(crate) fn find_as_host(&self, at: &Worker) -> Option<Work> {
+        if self.registry().is_seated() {
+            return self.find_in_order(true, Some(at));
+        }
         self.find_any(true).or_else(|| self.own_fork(at))
+    }
+
+    /// Anything, where programs rely on an order: its own, the newest first; mail; what others have; what came from outside,
+    /// the oldest first, and one at a time.
+    fn find_in_order(&self, eager: bool, at: Option<&Worker>) -> Option<Work> {
+        self.find_local(at).or_else(|| {
+            self.owned.purse.turn_to(NOBODY);
+            let outside = || self.registry().injector.take::<1>()?.into_iter().next();
+            self.steal(eager).or_else(|| outside().map(untagged))
+        })
+    }
+
+    /// As `find_in_order`, of what nobody else need give.
+    pub(crate) fn find_local(&self, at: Option<&Worker>) -> Option<Work> {
+        let oldest_first = self.registry().config.seats.as_ref().is_some_and(|s| s.oldest_first);
+        let oldest = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
+        let own = if oldest_first { oldest() } else { self.newest() };
+        own.or_else(|| self.own_fork(at?)).or_else(|| self.open_mail())
     }
 
     /// The oldest of this worker's own forks: the rest of the stack on which it waits.
@@ -398,12 +427,18 @@ impl WorkerMemory {
     pub(crate) fn run_task(&self, task: Task, at: &Worker) {
         let before = self.owned.context.replace(0);
         let key = task_key(task);
-        self.lane.note(EventKind::Exec, 0, key);
         // SAFETY: a queued task is alive until its queue's share of it is used, which is here.
         let vtable = unsafe { task.as_ref() }.vtable;
+        // SAFETY: as above. What others have run or killed does not run here.
+        let recorded = self.lane.is_on() && !unsafe { (vtable.is_void)(task) };
+        if recorded {
+            self.lane.note(EventKind::Exec, 0, key);
+        }
         // SAFETY: as above; it frees itself.
         unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
-        self.lane.note(EventKind::Executed, 0, key);
+        if recorded {
+            self.lane.note(EventKind::Executed, 0, key);
+        }
         self.owned.context.set(before);
         self.settle();
     }
@@ -412,13 +447,14 @@ impl WorkerMemory {
 
     /// Queues a task that this worker spawned, and sees that somebody comes for it.
     #[inline]
-    pub(crate) fn queue(&self, task: Task, tag: Tag) {
+    pub(crate) fn queue(&self, task: Task, tag: Tag, place: Option<Place>) {
         // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
         self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.ring.push(task, tag);
         if self.lane.has_tasks() {
-            self.lane.note(EventKind::Fork, 1, task_key(task));
+            // Before a thief has it.
+            self.lane.note_fork(self.ring.len() + 1, place, task_key(task));
         }
+        self.ring.push(task, tag);
         self.announce();
     }
 

@@ -7,7 +7,7 @@ use raddle_trace::EventKind;
 use crate::fork_stack::{Popped, Slot};
 use crate::latch;
 use crate::local;
-use crate::pool::recorder::fork_key;
+use crate::pool::recorder::{self, Place, fork_key};
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -16,25 +16,51 @@ impl WorkerMemory {
     /// After a push that asked for attention.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pushed(&self, slot: &Slot) {
+    pub(crate) fn pushed(&self, slot: &Slot, place: Place) {
         let (followed, recorded) = (self.fork.is_followed(), self.lane.has_tasks());
         if followed {
             self.load(slot);
         }
         if recorded {
             let length = self.fork.len_below(slot) + 1;
-            self.lane.note(EventKind::Fork, length, fork_key(self, slot));
+            self.lane.note_fork(length, Some(place), fork_key(self, slot));
         }
         if (followed || recorded) && !self.fork.must_settle(slot) {
             return;
         }
         self.fork.publish(slot);
+        self.tell();
+    }
+
+    /// Forks have been made public: sees that somebody comes for them.
+    fn tell(&self) {
         fence(Ordering::SeqCst); // S3, W1
         if self.registry().places.counts().need_wake() {
             self.registry().wake_one(Waker::Busy);
         } else {
             self.wake_victim();
         }
+    }
+
+    /// Whether somebody would take a fork: a thread without work, or whoever waits for the fork that runs here.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.registry().places.counts().interested() || self.victim_waits()
+    }
+
+    /// Somebody would take a fork. If there is one, sees that it is to be had; if not, the next push is public. True: that.
+    #[inline(never)]
+    pub(crate) fn offer(&self, head: &Slot) -> bool {
+        if !self.fork.has_work() {
+            // A hint to this very thread.
+            self.fork.request();
+            return true;
+        }
+        if self.fork.is_asked() && !self.fork.has_public() {
+            self.fork.answer(head);
+            self.tell();
+        }
+        false
     }
 
     /// If the fork that runs here was stolen from somebody who sleeps until it is done: what it forks is
@@ -48,6 +74,7 @@ impl WorkerMemory {
     }
 
     /// The stolen fork that runs here, innermost, and whose it is.
+    #[inline]
     fn served(&self) -> Option<(&Slot, usize)> {
         // SAFETY: on this thread's stack, beneath this frame.
         let serving = unsafe { self.owned.serving.get().as_ref() }?;
@@ -94,6 +121,7 @@ impl WorkerMemory {
     }
 
     /// Whether the fork that runs here was stolen from somebody who waits for it: a hint.
+    #[inline]
     fn victim_waits(&self) -> bool {
         self.served().is_some_and(|(slot, _)| slot.is_awaited())
     }
@@ -115,10 +143,13 @@ impl WorkerMemory {
     }
 
     /// Frees the slot of a fork whose thief is done.
-    pub(crate) fn joined(&self, worker: &Worker) {
+    pub(crate) fn joined(&self, worker: &Worker, place: Option<Place>) {
         self.fork.reset(worker.slot());
         self.unload(worker.slot());
-        self.lane.note(EventKind::Joined, 0, fork_key(self, worker.slot()));
+        if self.lane.is_on() {
+            let place = place.map_or(0, recorder::number_of);
+            self.lane.note(EventKind::Joined, place, fork_key(self, worker.slot()));
+        }
         self.stay_attentive();
     }
 

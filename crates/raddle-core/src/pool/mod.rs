@@ -9,6 +9,7 @@
 //! | `relief`     | what is done for a pool that stands still                            |
 //! | `crew`       | its workers, as `places` asks for them                               |
 //! | `search`     | the life of a thread: search, work, sleep                            |
+//! | `seat`       | pools whose threads come from elsewhere, and that have no guests      |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
 //! | `find_work`  | where work is found, and how it is run                               |
@@ -37,12 +38,14 @@ pub(crate) mod recorder;
 mod registry;
 mod relief;
 mod search;
+pub(crate) mod seat;
 mod stats;
 pub(crate) mod wait;
 mod worker;
 mod worker_memory;
 
 use raddle_sync::thread;
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use raddle_sync::parker::{self, Parker};
@@ -50,10 +53,12 @@ use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::block::blocking;
 pub(crate) use self::block::init as init_blocking;
+pub(crate) use self::broadcast::broadcast_in;
 pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
 pub(crate) use self::gate::{PoolRef, Suspended};
+use self::recorder::Place;
 pub(crate) use self::registry::Registry;
 pub use self::stats::PoolStats;
 use self::wait::Goal;
@@ -97,6 +102,9 @@ pub struct Pool {
     registry: Arc<Registry>,
 }
 
+/// The global pool, once it is built.
+static GLOBAL: OnceLock<Pool> = OnceLock::new();
+
 impl Pool {
     /// The pool that `join`, `scope` and `spawn` use outside of pools, built on first use.
     ///
@@ -107,7 +115,6 @@ impl Pool {
     ///
     /// If it cannot be built.
     pub fn global() -> &'static Pool {
-        static GLOBAL: OnceLock<Pool> = OnceLock::new();
         GLOBAL.get_or_init(|| match Pool::builder().build() {
             Ok(pool) => pool,
             Err(error) => panic!("raddle's global pool: {error}"),
@@ -130,6 +137,19 @@ impl Pool {
 
     fn from_shared(registry: Arc<Registry>) -> Pool {
         Pool { registry }
+    }
+
+    /// The global pool: the one that `build` gives unless there is one.
+    pub(crate) fn global_or(build: impl FnOnce() -> Arc<Registry>) -> &'static Pool {
+        GLOBAL.get_or_init(|| Pool::from_shared(build()))
+    }
+
+    pub(crate) fn global_if_built() -> Option<&'static Pool> {
+        GLOBAL.get()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// The pool's memory, without its end.
@@ -169,7 +189,17 @@ impl Pool {
     /// assert_eq!((vowels, length), (3, 13));
     /// ```
     #[doc(alias = "install")]
+    #[track_caller]
     pub fn run<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Worker) -> R + Send,
+        R: Send,
+    {
+        self.run_at(Location::caller(), f)
+    }
+
+    /// As `run`, called from `place`.
+    pub(crate) fn run_at<F, R>(&self, place: Place, f: F) -> R
     where
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
@@ -182,13 +212,14 @@ impl Pool {
             let _restore = unsafe { Restore::after(context) };
             return f(worker);
         }
-        match self.registry.gate.home().enter() {
+        match self.registry.gate.home().enter(place) {
             Some(guest) => f(guest.worker()),
-            None => self.run_queued(f),
+            None => self.registry.call(f),
         }
     }
 
     /// As [`join`](crate::join()), in this pool.
+    #[track_caller]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -196,25 +227,29 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        self.run(|worker| worker.join(|_| a(), |_| b()))
+        let place = Location::caller();
+        self.run_at(place, |worker| worker.join_at(place, |_| a(), |_| b()))
     }
 
     /// As [`scope`](crate::scope()), in this pool.
+    #[track_caller]
     pub fn scope<'scope, F, R>(&self, f: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R + Send,
         R: Send,
     {
-        self.run(|_| crate::scope(f))
+        let place = Location::caller();
+        self.run_at(place, |_| crate::scope::scope_at(place, f))
     }
 
     /// Runs `f` on this pool and returns the future of its result: see [`spawn`](crate::spawn()).
+    #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> Future<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn::spawn_in(&self.registry, f)
+        spawn::spawn_in(&self.registry, Location::caller(), f)
     }
 
     /// Kills every future of this pool that is not done, as by
@@ -317,10 +352,10 @@ fn default_threads() -> usize {
 
 /// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
 #[inline]
-pub(crate) fn queue(registry: &Registry, task: Task) {
+pub(crate) fn queue(registry: &Registry, task: Task, place: Option<Place>) {
     match here(registry) {
-        Some(memory) => memory.queue(task, NOBODY),
-        None => queue_last(registry, task),
+        Some(memory) => memory.queue(task, NOBODY, place),
+        None => queue_last(registry, task, place),
     }
 }
 
@@ -336,9 +371,10 @@ pub(crate) fn task_position() -> usize {
 }
 
 /// Queues a task that is to come after all that is queued.
-pub(crate) fn queue_last(registry: &Registry, task: Task) {
+pub(crate) fn queue_last(registry: &Registry, task: Task, place: Option<Place>) {
     if registry.memories[0].lane.has_tasks() {
-        registry.note_here(EventKind::Fork, 0, recorder::task_key(task));
+        let (place, key) = (place.map_or(0, recorder::number_of), recorder::task_key(task));
+        registry.note_here(EventKind::Fork, place, key);
     }
     registry.inject(task);
 }

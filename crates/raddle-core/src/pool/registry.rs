@@ -26,6 +26,7 @@ use crate::pool::gate::GateHandle;
 use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
 use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::relief::Relief;
+use crate::pool::seat::SeatHooks;
 use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
@@ -46,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) spares: usize,
     pub(crate) hooks: Hooks,
     pub(crate) thread_hooks: ThreadHooks,
+    /// The threads come from elsewhere.
+    pub(crate) seats: Option<SeatHooks>,
     pub(crate) trace: Settings,
     pub(crate) policy: Policy,
 }
@@ -118,14 +121,24 @@ const ONE_VISIT: usize = 1 << 32;
 const ID_BLOCK: u64 = 1 << 12;
 
 impl Registry {
-    pub(crate) fn new(config: Config) -> io::Result<Arc<Registry>> {
+    /// How many worker memories a pool may come to have, and where its relief begins.
+    fn workers_for(config: &Config) -> (usize, usize) {
+        let crew_end = config.threads + GateHandle::guests_for(config.threads) + config.spares;
+        (crew_end + Relief::most(config.spares), crew_end)
+    }
+
+    /// What records a pool.
+    pub(crate) fn recorder_for(config: &Config) -> io::Result<Recorder> {
+        Recorder::new(config.trace.clone(), Registry::workers_for(config).0, config.threads)
+    }
+
+    pub(crate) fn new(config: Config, recorder: Recorder) -> io::Result<Arc<Registry>> {
         local::on_activation(super::heed_followers);
         #[cfg(feature = "tracing")]
         local::tracing::listen();
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
-        let crew_end = threads + guests + config.spares;
-        let workers = crew_end + Relief::most(config.spares);
+        let (workers, crew_end) = Registry::workers_for(&config);
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
@@ -137,7 +150,7 @@ impl Registry {
             guest_processor: AtomicUsize::new(usize::MAX),
             queued_outside: AtomicUsize::new(0),
             gate: GateHandle::new(guests),
-            recorder: Recorder::new(config.trace, workers),
+            recorder,
             stats: Stats::default(),
             memories: WorkerMemories::new(workers),
             handles: Mutex::default(),
@@ -158,7 +171,12 @@ impl Registry {
             registry.memories.make(index, &*registry)?;
         }
         (0..threads).for_each(|number| registry.numbers.set(number));
-        let crew = (0..threads).chain(threads + guests..crew_end);
+        // A thread that comes from elsewhere brings its place along when it comes.
+        let awaited = if registry.is_seated() { threads } else { 0 };
+        (0..awaited).for_each(|_| {
+            registry.places.take();
+        });
+        let crew = (awaited..threads).chain(threads + guests..crew_end);
         crew.for_each(|worker| registry.places.vacant.set(worker));
         registry.gate.open(&registry);
         if registry.config.trace.level != TraceLevel::Off {
@@ -314,6 +332,9 @@ impl Registry {
 
     /// The number of the place that a worker holds: a free one, its own if it can be.
     pub(crate) fn number_of(&self, memory: &WorkerMemory) -> Option<usize> {
+        if self.is_seated() && self.config.waits == Waits::Host {
+            return Some(memory.index);
+        }
         if memory.owned.number.get().is_none() {
             let own = memory.index;
             let own = (own < self.threads() && self.numbers.take(own)).then_some(own);

@@ -16,7 +16,7 @@ use crate::pool::registry::{Registry, Waker};
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
-const STILL: Duration = Duration::from_millis(10);
+pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
 const RESERVE: usize = 3;
 pub(crate) const MOST_RESERVE: usize = 1024;
@@ -50,6 +50,12 @@ impl Relief {
         // ORD: a count; one too many does no harm.
         let _ =
             self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    }
+
+    /// What a host has taken on is over, so no harm was done: the next may be asked at once.
+    pub(crate) fn renew(&self) {
+        // ORD: a hint, before the host gives its place back, which has a fence.
+        self.credit.fetch_max(1, Ordering::Relaxed);
     }
 }
 

@@ -35,10 +35,16 @@ impl WorkerMemory {
         Worker::occupy(self);
         let current = self.base().enter();
         self.lane.note(EventKind::WorkerSpawn, self.index, NOTHING);
-        let hooks = &self.registry().config.thread_hooks;
-        hooks.start();
+        let config = &self.registry().config;
+        match &config.seats {
+            Some(seats) => seats.start(self),
+            None => config.thread_hooks.start(),
+        }
         self.work();
-        hooks.exit();
+        match &config.seats {
+            Some(seats) => seats.exit(self),
+            None => config.thread_hooks.exit(),
+        }
         self.lane.note(EventKind::WorkerDie, self.index, NOTHING);
         drop(current);
         Worker::vacate(self);
@@ -88,7 +94,7 @@ impl WorkerMemory {
         }
     }
 
-    fn set_room(&self) {
+    pub(super) fn set_room(&self) {
         self.owned.room.set((stack::remaining() / 4).min(MOST_ROOM));
     }
 

@@ -29,7 +29,7 @@
 use raddle_sync::time::Instant;
 
 use raddle_sync::atomic::{Ordering, fence};
-use raddle_sync::{strand, thread};
+use raddle_sync::{stack, strand, thread};
 use raddle_trace::{EventKind, Subject};
 
 use crate::fork_stack::{Slot, Thief};
@@ -38,9 +38,13 @@ use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
 use crate::pool::find_work::{Found, Work};
 use crate::pool::recorder::{NOTHING, fork_key};
+use crate::pool::relief::STILL;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag};
+
+/// With less stack than this a wait takes on nothing.
+const LAST_ROOM: usize = 64 << 10;
 
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +151,10 @@ impl WorkerMemory {
                         self.purse().turn_to(NOBODY);
                     }
                     Found::Own(work) => self.run_on_top(work, at),
-                    Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
+                    Found::Any(work) => {
+                        self.hidden(|| self.run_on_top(work, at));
+                        self.registry().relief.renew();
+                    }
                 }
                 since = None;
                 continue;
@@ -164,6 +171,11 @@ impl WorkerMemory {
             }
             searching = self.sleep_apart(goal, at);
             since = None;
+            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal)) {
+                if let Some(work) = self.find_as_host(at) {
+                    self.hidden(|| self.run_on_top(work, at));
+                }
+            }
         }
         if searching {
             self.hand_on();
@@ -192,6 +204,11 @@ impl WorkerMemory {
             Goal::Future(_, Some(deadline)) => {
                 let left = deadline.saturating_duration_since(Instant::now());
                 self.parker().park_timeout(left);
+            }
+            _ if self.is_cramped(goal) => {
+                let settled = self.registry().settled();
+                let woken = self.parker().park_timeout(STILL);
+                self.owned.stuck.set(!woken && settled == self.registry().settled());
             }
             _ => self.parker().park(),
         }
@@ -226,6 +243,17 @@ impl WorkerMemory {
         fork.has_work_above(thief.floor)
     }
 
+    /// Whether the wait would take on anything if the stack had room. Nobody else may be there to do it, so after a
+    /// while in which no task has ended it does so all the same.
+    fn is_cramped(&self, goal: Goal<'_>) -> bool {
+        let hosts = self.registry().config.waits == Waits::Host && !goal.is_alone();
+        hosts && !self.has_room() && stack::remaining() > LAST_ROOM
+    }
+
+    fn must_overreach(&self, goal: Goal<'_>) -> bool {
+        self.owned.stuck.take() && self.is_cramped(goal) && !goal.is_reached()
+    }
+
     /// Whether a wait takes on anything of itself.
     pub(crate) fn is_host(&self, goal: Goal<'_>) -> bool {
         !goal.is_alone() && self.may_host()
@@ -237,13 +265,22 @@ impl WorkerMemory {
 
     /// Where a wait would take on anything, does so for once. False: nothing was to be had.
     pub(crate) fn host_once(&self) -> bool {
-        if !self.may_host() {
-            return false;
-        }
+        self.may_host() && self.take_on(|at| self.find_as_host(at))
+    }
+
+    /// Runs what `find` finds, on top of this thread's stack. False: nothing.
+    pub(crate) fn take_on(&self, find: impl FnOnce(&Worker) -> Option<Work>) -> bool {
         walk::flush();
         let Some(at) = Worker::current() else { return false };
-        let Some(work) = self.find_as_host(at) else { return false };
+        let Some(work) = find(at) else { return false };
         self.hidden(|| self.run_on_top(work, at));
         true
+    }
+
+    /// Runs what has been queued here since the ring ended at this position, the newest first.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn run_above(&self, position: usize) {
+        while self.ring.reaches(position) && self.take_on(|_| self.newest()) {}
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct Owned {
     pub(crate) purse: Purse,
     /// The worker blocks in a wait of the pool's own, which records that itself.
     pub(crate) apart: Cell<bool>,
+    /// While it waited without room for more on its stack, no task of the pool has ended.
+    pub(crate) stuck: Cell<bool>,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
     /// Tasks that were run out of turn, and whose entries may still lie in the ring.
@@ -198,6 +200,7 @@ impl OwnedMemory {
                 hosts: Cell::new(false),
                 purse: Purse::new(),
                 apart: Cell::new(false),
+                stuck: Cell::new(false),
                 room: Cell::new(0),
                 husks: Cell::new(0),
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),

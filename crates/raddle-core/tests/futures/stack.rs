@@ -288,9 +288,16 @@ fn a_million_futures_each_in_the_value_of_the_next_dropped() {
 /// As above, by failures.
 #[test]
 fn a_million_futures_each_in_the_failure_of_the_next_dropped() {
-    #[derive(Debug, thiserror::Error)]
-    #[error("nested")]
+    #[derive(Debug)]
     struct Nest(Option<Future<()>>);
+
+    impl std::fmt::Display for Nest {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("nested")
+        }
+    }
+
+    impl std::error::Error for Nest {}
 
     on_small_stack(|| {
         let nested = (0..MILLION).fold(Nest(None), |error, _| {

@@ -20,18 +20,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod crc;
 mod read;
 mod write;
 
 use std::fmt;
 use std::io;
 
-pub use write::Writer;
+pub use write::{Ring, Writer};
 
 /// What a file begins with.
 pub const MAGIC: [u8; 8] = *b"RADDLETR";
 /// The version that this program writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The most bytes in the payload of a chunk.
 pub const MOST_PAYLOAD: u32 = 1 << 22;
 /// The most lanes and the most names: both are numbered by 16 bits in events.
@@ -44,15 +45,14 @@ pub(crate) mod chunk {
     pub(crate) const LANE: u32 = 3;
     pub(crate) const EVENTS: u32 = 4;
     pub(crate) const END: u32 = 5;
+    pub(crate) const PLACE: u32 = 6;
+    pub(crate) const FACT: u32 = 7;
     pub(crate) const HEADER: usize = 12;
 
     /// The checksum of a chunk: of its kind, its length and its payload.
     pub(crate) fn checksum(kind: u32, payload: &[u8]) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&kind.to_le_bytes());
-        hasher.update(&(payload.len() as u32).to_le_bytes());
-        hasher.update(payload);
-        hasher.finalize()
+        let length = payload.len() as u32;
+        super::crc::crc32(&[&kind.to_le_bytes(), &length.to_le_bytes(), payload])
     }
 }
 
@@ -63,6 +63,8 @@ pub struct Damage {
     pub offset: u64,
     /// What is wrong there.
     pub what: String,
+    /// Nothing is wrong but that the file is not whole: its writer was cut off, or still writes.
+    pub cut: bool,
 }
 
 impl fmt::Display for Damage {

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use super::{Damage, LoadError, MAGIC, MOST_LANES, MOST_PAYLOAD, VERSION, chunk};
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::trace::{ClockPair, Lane, Trace};
 
 impl Trace {
@@ -55,10 +55,11 @@ impl Trace {
                 Err(Stop::Damage(damage)) => break Some(damage),
             }
         };
+        reader.cut_short = damage.is_some();
         if let (None, Some(damage)) = (reader.clock, &damage) {
             return Err(LoadError::Damaged(damage.clone()));
         }
-        Ok((reader.trace, damage))
+        Ok((reader.finish(), damage))
     }
 }
 
@@ -77,9 +78,24 @@ struct Reader<R> {
     trace: Trace,
     /// How many lanes there are to be, once that was said.
     clock: Option<u32>,
-    /// Of each lane: the number of the next event.
-    next: Vec<u64>,
+    /// Of each lane's two buffers.
+    next: Vec<[Buffer; 2]>,
     events: u64,
+    version: u32,
+    cut_short: bool,
+}
+
+/// What was read so far of one buffer of a lane.
+#[derive(Default)]
+struct Buffer {
+    /// The number of the next event.
+    next: u64,
+    events: Vec<Event>,
+    /// The number of the first event that there is.
+    first: u64,
+    /// Lost before the first event or between two.
+    overwritten: u64,
+    refused: u64,
 }
 
 impl<R: Read> Reader<R> {
@@ -93,9 +109,12 @@ impl<R: Read> Reader<R> {
             clock: None,
             next: Vec::new(),
             events: 0,
+            version: VERSION,
+            cut_short: false,
         };
         let header = reader.bytes(12)?;
-        let foreign = |offset, what: String| Err(LoadError::Foreign(Damage { offset, what }));
+        let foreign =
+            |offset, what: String| Err(LoadError::Foreign(Damage { offset, what, cut: false }));
         if header.is_empty() {
             return foreign(0, "the file is empty".into());
         }
@@ -106,11 +125,12 @@ impl<R: Read> Reader<R> {
         let Some(&version) = header.get(8..).and_then(<[u8]>::first_chunk) else {
             return foreign(header.len() as u64, "the file ends within its header".into());
         };
-        match u32::from_le_bytes(version) {
-            VERSION => Ok(reader),
+        reader.version = u32::from_le_bytes(version);
+        match reader.version {
+            1..=VERSION => Ok(reader),
             version => foreign(
                 8,
-                format!("format version {version}, and this program reads version {VERSION}"),
+                format!("format version {version}, and this program reads versions 1 to {VERSION}"),
             ),
         }
     }
@@ -124,7 +144,12 @@ impl<R: Read> Reader<R> {
     }
 
     fn damage(&self, what: impl Into<String>) -> Stop {
-        Stop::Damage(Damage { offset: self.at, what: what.into() })
+        Stop::Damage(Damage { offset: self.at, what: what.into(), cut: false })
+    }
+
+    /// The file ends too early.
+    fn cut(&self, what: impl Into<String>) -> Stop {
+        Stop::Damage(Damage { offset: self.at, what: what.into(), cut: true })
     }
 
     /// Reads one chunk. False: it was the last.
@@ -132,7 +157,7 @@ impl<R: Read> Reader<R> {
         self.at = self.offset;
         let header = self.bytes(chunk::HEADER as u32).map_err(Stop::Io)?;
         let Ok(header) = <[u8; chunk::HEADER]>::try_from(&header[..]) else {
-            return Err(self.damage(if header.is_empty() {
+            return Err(self.cut(if header.is_empty() {
                 "the file ends here, without a chunk that says so: its writer was cut off"
             } else {
                 "the file ends within a chunk's header"
@@ -148,7 +173,11 @@ impl<R: Read> Reader<R> {
         let payload = self.bytes(length).map_err(Stop::Io)?;
         if payload.len() < length as usize {
             let got = payload.len();
-            return Err(self.damage(format!("the file ends {got} bytes into a chunk of {length}")));
+            // The events that are whole are whole without the rest, though no checksum says so.
+            if let Some(whole) = got.checked_sub(24).filter(|_| kind == chunk::EVENTS) {
+                self.read_events(&payload[..24 + whole / Event::SIZE * Event::SIZE])?;
+            }
+            return Err(self.cut(format!("the file ends {got} bytes into a chunk of {length}")));
         }
         if chunk::checksum(kind, &payload) != checksum {
             return Err(self.damage("a chunk's checksum is wrong"));
@@ -161,6 +190,20 @@ impl<R: Read> Reader<R> {
                 }
                 let name = self.text(&payload)?;
                 self.trace.names.push(name);
+            }
+            chunk::PLACE => {
+                if self.trace.places.len() + 1 >= MOST_LANES as usize {
+                    return Err(self.damage("more than 65535 places"));
+                }
+                let place = self.text(&payload)?;
+                self.trace.places.push(place);
+            }
+            chunk::FACT => {
+                let text = self.text(&payload)?;
+                let Some((name, value)) = text.split_once('=') else {
+                    return Err(self.damage("a fact without a value"));
+                };
+                self.trace.facts.push((name.into(), value.into()));
             }
             chunk::LANE => self.read_lane(&payload)?,
             chunk::EVENTS => self.read_events(&payload)?,
@@ -197,7 +240,7 @@ impl<R: Read> Reader<R> {
         }
         let name = self.text(name)?;
         self.trace.lanes.push(Lane::new(name, Vec::new()));
-        self.next.push(0);
+        self.next.push(<[Buffer; 2]>::default());
         Ok(())
     }
 
@@ -207,41 +250,71 @@ impl<R: Read> Reader<R> {
             return Err(self.damage(format!("{} bytes are no number of events", payload.len())));
         };
         let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|byte| head[8 * i + byte]));
-        let (lane, first, discarded) = (word(0) as u32 as usize, word(1), word(2));
+        let (lane, ring, first, refused) =
+            (word(0) as u32 as usize, (word(0) >> 32) as usize, word(1), word(2));
         if lane >= self.trace.lanes.len() {
             return Err(self.damage(format!("events of lane {lane}, which was not named")));
         }
+        if ring > 1 {
+            return Err(self.damage(format!("events of buffer {ring}: there are two")));
+        }
         let count = (rest.len() / Event::SIZE) as u64;
-        let expected = self.next[lane];
+        let expected = self.next[lane][ring].next;
         let end = first.checked_add(count).filter(|_| first >= expected);
-        let Some(end) = end.filter(|end| end.checked_add(discarded).is_some()) else {
+        let Some(end) = end.filter(|end| end.checked_add(refused).is_some()) else {
             return Err(self.damage(format!(
                 "events of lane {lane} from number {first} on, where {expected} was to come"
             )));
         };
-        let mut events = Vec::with_capacity(rest.len() / Event::SIZE);
-        for (i, bytes) in rest.chunks_exact(Event::SIZE).enumerate() {
-            let Some(bytes) = bytes.first_chunk() else { continue };
-            match Event::from_bytes(bytes) {
-                Ok(event) => events.push(event),
-                Err(error) => {
-                    let offset = self.at + (chunk::HEADER + 24 + i * Event::SIZE) as u64;
-                    return Err(Stop::Damage(Damage { offset, what: error.to_string() }));
-                }
-            }
-        }
-        let target = &mut self.trace.lanes[lane];
+        let target = &mut self.next[lane][ring];
         let lost = first - expected;
         if target.events.is_empty() {
             target.first = first;
+        } else if lost > 0 {
+            let count = u32::try_from(lost).unwrap_or(u32::MAX);
+            let tsc = target.events.last().map_or(0, |event| event.tsc);
+            target.events.push(Event::new(tsc, EventKind::Drop, count));
         }
-        // Those lost in between come on top of those overwritten before; those refused are counted anew.
-        let overwritten = self.next[lane].saturating_sub(target.events.len() as u64) + lost;
-        target.events.append(&mut events);
-        target.dropped = overwritten + discarded;
-        self.next[lane] = end;
+        for (i, bytes) in rest.chunks_exact(Event::SIZE).enumerate() {
+            let Some(bytes) = bytes.first_chunk() else { continue };
+            match Event::from_bytes(bytes) {
+                Ok(mut event) => {
+                    if self.version == 1 && event.kind == EventKind::Fork {
+                        // It was the queue's length.
+                        event.flags = Event::fork_flags(event.subject(), event.aux.into());
+                        event.aux = 0;
+                    }
+                    target.events.push(event);
+                }
+                Err(error) => {
+                    let offset = self.at + (chunk::HEADER + 24 + i * Event::SIZE) as u64;
+                    let what = error.to_string();
+                    return Err(Stop::Damage(Damage { offset, what, cut: false }));
+                }
+            }
+        }
+        target.overwritten += lost;
+        target.refused = refused;
+        target.next = end;
         self.events += count;
         Ok(())
+    }
+
+    /// What was read so far, the events of each lane in one list.
+    fn finish(mut self) -> Trace {
+        for (lane, buffers) in self.trace.lanes.iter_mut().zip(self.next) {
+            let [structure, forks] = buffers;
+            lane.first = structure.first + forks.first;
+            lane.dropped = [&structure, &forks].map(|b| b.overwritten + b.refused).iter().sum();
+            lane.events = merge(forks.events, structure.events);
+        }
+        // A file that is cut short has the clock of its last piece.
+        let last = self.trace.lanes.iter().filter_map(|lane| lane.events.last());
+        let last = last.map(|event| event.tsc).max().unwrap_or(0);
+        if self.cut_short && last > self.trace.end.tsc {
+            self.trace.end = ClockPair { tsc: last, nanos: self.trace.nanos(last) };
+        }
+        self.trace
     }
 
     fn read_end(&mut self, payload: &[u8]) -> Result<(), Stop> {
@@ -265,4 +338,25 @@ impl<R: Read> Reader<R> {
     fn text(&self, bytes: &[u8]) -> Result<String, Stop> {
         String::from_utf8(bytes.to_vec()).map_err(|_| self.damage("a name that is not UTF-8"))
     }
+}
+
+/// Both lists in one, in the order of time, in the memory of the first; each keeps its own order.
+pub(crate) fn merge(mut into: Vec<Event>, from: Vec<Event>) -> Vec<Event> {
+    if into.is_empty() {
+        return from;
+    }
+    let (mut old, mut new) = (into.len(), from.len());
+    into.extend_from_slice(&from);
+    // From the end on, so that nothing is overwritten that is still to be moved.
+    while new > 0 {
+        let at = old + new - 1;
+        if old > 0 && into[old - 1].tsc > from[new - 1].tsc {
+            into[at] = into[old - 1];
+            old -= 1;
+        } else {
+            into[at] = from[new - 1];
+            new -= 1;
+        }
+    }
+    into
 }

@@ -13,6 +13,8 @@ fn trace() -> Trace {
     );
     trace.threads = 2;
     trace.names = vec!["sort".into(), "größer".into()];
+    trace.places = vec!["src/sort.rs:52:9".into()];
+    trace.facts = vec![("level".into(), "tasks".into())];
     let events = |count: u32| {
         let kind = |i: u32| EventKind::ALL[i as usize % EventKind::ALL.len()];
         (0..count).map(|i| Event { aux: 2, ..Event::new(u64::from(i) * 3, kind(i), i) }).collect()
@@ -59,6 +61,8 @@ fn pieces_make_up_the_whole_and_gaps_are_counted() {
     let mut expected = whole;
     expected.lanes[0].events.drain(5_000..5_010);
     expected.lanes[0].dropped = 10;
+    let gap = Event::new(expected.lanes[0].events[4_999].tsc, EventKind::Drop, 10);
+    expected.lanes[0].events.insert(5_000, gap);
     assert_eq!(read, expected);
 }
 
@@ -89,6 +93,59 @@ fn wherever_it_is_cut_the_error_says_where_and_the_rest_is_saved() {
 }
 
 #[test]
+fn what_is_whole_of_a_piece_that_is_cut_is_kept() {
+    let mut small = trace();
+    small.lanes.truncate(1);
+    small.lanes[0].events.truncate(100);
+    let file = bytes(&small);
+    // The end is 20 bytes; before it lies the only chunk of events.
+    let (saved, damage) = Trace::read_damaged(&file[..file.len() - 20 - 16 * 40 - 3]).unwrap();
+    assert_eq!(saved.lanes[0].events, small.lanes[0].events[..59]);
+    assert!(damage.unwrap().cut);
+    let mut flipped = file.clone();
+    flipped[file.len() - 30] ^= 1;
+    assert!(!Trace::read_damaged(&flipped[..]).unwrap().1.unwrap().cut, "that is damage");
+}
+
+#[test]
+fn two_buffers_of_a_lane_become_one_list() {
+    let mut trace = trace();
+    trace.lanes.truncate(1);
+    let events = std::mem::take(&mut trace.lanes[0].events);
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    writer.describe(&trace).unwrap();
+    let ring = |odd: bool| {
+        let of = events.iter().enumerate().filter(move |(at, _)| (at % 7 == 3) == odd);
+        of.map(|(_, event)| event.to_bytes()).collect::<Vec<_>>()
+    };
+    // In pieces that overlap in time.
+    let (structure, forks) = (ring(true), ring(false));
+    for (ring, events, first) in [
+        (Ring::Forks, &forks[..4000], 0),
+        (Ring::Structure, &structure[..], 0),
+        (Ring::Forks, &forks[4000..], 4000),
+    ] {
+        writer.events(0, ring, first, 0, events.iter().copied()).unwrap();
+    }
+    let read = Trace::read(&writer.finish().unwrap()[..]).unwrap();
+    assert!(read.lanes[0].events == events);
+    assert_eq!(read.drops(), 0);
+}
+
+#[test]
+fn version_1_has_the_queue_s_length_where_places_are_now() {
+    let mut trace = trace();
+    trace.lanes.truncate(1);
+    let fork = Event { aux: 5, ..Event::new(3, EventKind::Fork, 1) };
+    trace.lanes[0].events = vec![fork];
+    (trace.places, trace.facts) = (Vec::new(), Vec::new());
+    let mut file = bytes(&trace);
+    file[8] = 1;
+    let read = Trace::read(&file[..]).unwrap().lanes[0].events[0];
+    assert_eq!((read.length(), read.aux), (5, 0));
+}
+
+#[test]
 fn every_flipped_byte_is_noticed() {
     let mut small = trace();
     small.lanes[0].events.truncate(20);
@@ -109,7 +166,7 @@ fn foreign_files_are_told_apart() {
         (b"\x89PNG\r\n\x1a\n", "byte 0: not a trace: it does not begin with RADDLETR"),
         (b"RADISH\0\0\0\0\0\0\0\0\0", "byte 3: not a trace: it does not begin with RADDLETR"),
         (b"RADDLE", "byte 6: the file ends within its header"),
-        (b"RADDLETR\x09\0\0\0", "byte 8: format version 9, and this program reads version 1"),
+        (b"RADDLETR\x09\0\0\0", "byte 8: format version 9, and this program reads versions 1 to 2"),
     ] {
         assert_eq!(Trace::read(content).unwrap_err().to_string(), told);
     }
@@ -152,7 +209,7 @@ proptest! {
     /// read can be analysed and shown.
     #[test]
     fn nonsense_never_panics(
-        chunks in prop::collection::vec((0_u32..7, prop::collection::vec(any::<u8>(), 0..120)), 0..8),
+        chunks in prop::collection::vec((0_u32..9, prop::collection::vec(any::<u8>(), 0..120)), 0..8),
         lanes in 0_u32..4,
     ) {
         let mut file = MAGIC.to_vec();
@@ -169,7 +226,7 @@ proptest! {
                 payload[..24].fill(0);
                 payload[0] %= 4;
                 for at in (24 + 8..payload.len()).step_by(16) {
-                    payload[at] = payload[at] % 23 + 1;
+                    payload[at] = payload[at] % 31 + 1;
                 }
             }
             file.extend(chunk(kind, &payload));
@@ -183,6 +240,7 @@ proptest! {
                 prop_assert!(line.chars().count() <= 80, "{}", line);
             }
             trace.html();
+            _ = trace.scale(&[]).map(|scale| scale.text());
             prop_assert!(serde_json::from_str::<serde_json::Value>(&trace.chrome_json()).is_ok());
         }
     }

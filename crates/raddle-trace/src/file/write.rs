@@ -34,9 +34,20 @@ const BATCH: usize = 4096;
 pub struct Writer<W: Write> {
     to: W,
     names: usize,
+    places: usize,
+    facts: usize,
     /// Of each lane that has been named: the number of the next event.
     lanes: Vec<u64>,
     written: u64,
+}
+
+/// Which of a lane's two buffers events come from: they are numbered apart, and each is in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// All events, or those for which [`Event::is_structural`] holds.
+    Structure = 0,
+    /// Forks and tasks.
+    Forks = 1,
 }
 
 impl<W: Write> Writer<W> {
@@ -48,20 +59,21 @@ impl<W: Write> Writer<W> {
     pub fn new(mut to: W) -> io::Result<Writer<W>> {
         to.write_all(&MAGIC)?;
         to.write_all(&VERSION.to_le_bytes())?;
-        Ok(Writer { to, names: 0, lanes: Vec::new(), written: 0 })
+        Ok(Writer { to, names: 0, places: 0, facts: 0, lanes: Vec::new(), written: 0 })
     }
 
-    /// Adds what `trace` has that the traces before had not, and flushes.
+    /// Adds the clock, names, places, facts and lanes of `trace`, and none of its events; does not flush.
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or has more lanes than events can name.
-    pub fn append(&mut self, trace: &Trace) -> io::Result<()> {
-        if trace.lanes.len() > MOST_LANES as usize || trace.names.len() >= MOST_LANES as usize {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "more than 65536 lanes or names",
-            ));
+    /// As for [`append`](Writer::append).
+    pub fn describe(&mut self, trace: &Trace) -> io::Result<()> {
+        if trace.lanes.len() > MOST_LANES as usize
+            || trace.names.len() >= MOST_LANES as usize
+            || trace.places.len() >= MOST_LANES as usize
+        {
+            let what = "more than 65536 lanes, names or places";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let clock = [trace.start.tsc, trace.start.nanos, trace.end.tsc, trace.end.nanos];
         let mut payload: Vec<u8> = clock.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -72,6 +84,74 @@ impl<W: Write> Writer<W> {
             self.chunk(chunk::NAME, clipped(name).as_bytes())?;
         }
         self.names = self.names.max(trace.names.len());
+        for place in trace.places.iter().skip(self.places) {
+            self.chunk(chunk::PLACE, clipped(place).as_bytes())?;
+        }
+        self.places = self.places.max(trace.places.len());
+        for (name, value) in trace.facts.iter().skip(self.facts) {
+            let text = format!("{}={}", clipped(name), clipped(value));
+            self.chunk(chunk::FACT, text.as_bytes())?;
+        }
+        self.facts = self.facts.max(trace.facts.len());
+        for (number, lane) in trace.lanes.iter().enumerate().skip(self.lanes.len()) {
+            let mut payload = (number as u32).to_le_bytes().to_vec();
+            payload.extend(clipped(&lane.name).as_bytes());
+            self.chunk(chunk::LANE, &payload)?;
+            self.lanes.push(0);
+        }
+        Ok(())
+    }
+
+    /// Adds events of one buffer of a lane that was described, the first of them number `first` there; `refused` have
+    /// been lost so far because the buffer was full. Does not flush.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn events(
+        &mut self,
+        lane: usize,
+        ring: Ring,
+        mut first: u64,
+        refused: u64,
+        events: impl ExactSizeIterator<Item = [u8; Event::SIZE]>,
+    ) -> io::Result<()> {
+        let mut left = events.len();
+        let mut events = events;
+        loop {
+            let batch = left.min(BATCH);
+            let mut payload = Vec::with_capacity(24 + batch * Event::SIZE);
+            payload.extend((lane as u32).to_le_bytes());
+            payload.extend((ring as u32).to_le_bytes());
+            payload.extend(first.to_le_bytes());
+            payload.extend(refused.to_le_bytes());
+            payload.extend(events.by_ref().take(batch).flatten());
+            self.chunk(chunk::EVENTS, &payload)?;
+            first += batch as u64;
+            self.written += batch as u64;
+            left -= batch;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Has all that was written arrive.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+
+    /// Adds what `trace` has that the traces before had not, and flushes.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or has more lanes than events can name.
+    pub fn append(&mut self, trace: &Trace) -> io::Result<()> {
+        self.describe(trace)?;
         for (number, lane) in trace.lanes.iter().enumerate() {
             self.lane(number, lane)?;
         }
@@ -79,33 +159,17 @@ impl<W: Write> Writer<W> {
     }
 
     fn lane(&mut self, number: usize, lane: &Lane) -> io::Result<()> {
-        if number == self.lanes.len() {
-            let mut payload = (number as u32).to_le_bytes().to_vec();
-            payload.extend(clipped(&lane.name).as_bytes());
-            self.chunk(chunk::LANE, &payload)?;
-            self.lanes.push(0);
-        }
         let known = usize::try_from(self.lanes[number].saturating_sub(lane.first));
         let known = known.unwrap_or(usize::MAX).min(lane.events.len());
-        let (mut first, discarded) =
-            (lane.first + known as u64, lane.dropped.saturating_sub(lane.first));
+        let first = lane.first + known as u64;
         let new = &lane.events[known..];
         // A lane without new events may have lost some all the same.
-        let batches =
-            new.chunks(BATCH).map(Some).chain((new.is_empty() && lane.dropped > 0).then_some(None));
-        for events in batches {
-            let events = events.unwrap_or_default();
-            let mut payload = Vec::with_capacity(24 + events.len() * Event::SIZE);
-            payload.extend((number as u32).to_le_bytes());
-            payload.extend(0_u32.to_le_bytes());
-            payload.extend(first.to_le_bytes());
-            payload.extend(discarded.to_le_bytes());
-            payload.extend(events.iter().flat_map(|event| event.to_bytes()));
-            self.chunk(chunk::EVENTS, &payload)?;
-            first += events.len() as u64;
-            self.written += events.len() as u64;
+        if !new.is_empty() || lane.dropped > 0 {
+            let refused = lane.dropped.saturating_sub(lane.first);
+            let bytes = new.iter().map(|event| event.to_bytes());
+            self.events(number, Ring::Structure, first, refused, bytes)?;
         }
-        self.lanes[number] = first;
+        self.lanes[number] = first + new.len() as u64;
         Ok(())
     }
 

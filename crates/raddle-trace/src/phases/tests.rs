@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::event::EventKind::*;
-use crate::trace::ClockPair;
+use crate::event::{Event, EventKind};
+use crate::trace::{ClockPair, Lane};
 
 fn trace(lanes: &[&[(u64, EventKind, u32)]]) -> Trace {
     let mut trace =
@@ -46,7 +47,7 @@ fn a_region_of_the_wake_up_study() {
     assert_eq!(only(&trace), ([60, 240, 20, 15, 10, 0, 345], 3, 0));
     let text = trace.phases()[0].to_string();
     assert!(text.contains("ramp-up                   0.2 us\n"), "{text}");
-    assert!(text.ends_with("peak 3 of 4"), "{text}");
+    assert!(text.ends_with("1.26 of 4 on average, 3 for 0.0 us"), "{text}");
 }
 
 #[test]
@@ -138,4 +139,45 @@ fn numbers_that_come_back_are_other_regions() {
     assert_eq!(phases.iter().map(|p| p.start.as_nanos()).collect::<Vec<_>>(), [10, 110]);
     assert_eq!(numbers(&phases[0]), ([2, 0, 6, 0, 2, 0, 10], 1, 0));
     assert_eq!(numbers(&phases[1]), ([3, 0, 8, 0, 4, 0, 15], 1, 0));
+}
+
+#[test]
+fn peaks_are_counted_for_as_long_as_they_last_and_not_from_the_first_to_the_last() {
+    // Two at once for 10 at the beginning and for 10 at the end of 1000.
+    let trace = trace(&[
+        &[(0, Submit, 1), (0, Exec, 1), (1000, Executed, 1), (1000, Waited, 1)],
+        &[(0, Exec, 2), (10, Executed, 2), (990, Exec, 3), (1000, Executed, 3)],
+    ]);
+    let region = &trace.phases()[0];
+    assert_eq!(region.full_parallelism.as_nanos(), 1000, "the study's phase reaches over dips");
+    assert_eq!(region.at_peak().as_nanos(), 20);
+    assert_eq!(region.levels.iter().map(|l| l.as_nanos()).collect::<Vec<_>>(), [0, 980, 20]);
+    assert!((region.average() - 1.02).abs() < 1e-9);
+}
+
+#[test]
+fn fifty_thousand_nested_regions_take_no_more_than_their_number() {
+    const DEPTH: u32 = 50_000;
+    let region = |tsc: u64, kind, task| Event {
+        flags: crate::Subject::Region as u8,
+        ..Event::new(tsc, kind, task)
+    };
+    let mut events = vec![Event::new(0, Wait, 9), Event::new(0, Exec, 9)];
+    for task in 0..DEPTH {
+        let tsc = u64::from(task) * 2;
+        events.extend([region(tsc, Submit, task), region(tsc, Exec, task)]);
+    }
+    for task in (0..DEPTH).rev() {
+        let tsc = u64::from(4 * DEPTH - task);
+        events.extend([region(tsc, Executed, task), region(tsc, Waited, task)]);
+    }
+    let mut trace = trace(&[]);
+    trace.end = ClockPair { tsc: 4 * u64::from(DEPTH), nanos: 4 * u64::from(DEPTH) };
+    trace.lanes.push(Lane::new("raddle-0", events));
+    let start = std::time::Instant::now();
+    assert_eq!(trace.phases().len(), DEPTH as usize);
+    assert!(trace.summary().contains("50000 regions"));
+    assert!(trace.scale(&[]).is_ok());
+    // It was 44 s; a debug build on a busy machine is slow.
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }

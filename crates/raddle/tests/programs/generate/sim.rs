@@ -233,13 +233,15 @@ impl Sim {
         let gained = running.gained | scope.map_or(0, |scope| scope.locks);
         (running.failed, running.gained, running.ends) = (false, 0, None);
         let left = std::mem::take(&mut running.left);
+        let owned = running.owns.len();
+        running.owns.extend(left);
+        // What children have left is settled, or broken, once all of them are over.
+        self.absorb(strand, gained);
         if failed {
+            let left = self.running[strand].owns.split_off(owned);
             let promises = self.drop_all(left);
             self.say(strand, Statement::Broken { promises });
-        } else {
-            self.running[strand].owns.extend(left);
         }
-        self.absorb(strand, gained);
         self.ready.push(strand);
     }
 

@@ -1,0 +1,5 @@
+//! Cargo wants a build script of packages that have `links`.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+}

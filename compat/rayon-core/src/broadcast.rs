@@ -1,0 +1,110 @@
+//! The same closure on each thread.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use raddle_core::compat::{Team, here};
+
+use crate::global;
+
+/// Calls `op` once on each thread of the pool that this thread works in, else of the global one, and returns the results
+/// by the threads' indices.
+///
+/// Each thread does so when it has done what it has queued itself, and before it steals; also while it waits in a
+/// [`join`](crate::join()) or a [`scope`](crate::scope()).
+///
+/// # Panics
+///
+/// If `op` does, after all calls are over.
+///
+/// ```
+/// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+/// assert_eq!(pool.broadcast(|thread| thread.index() * 10), [0, 10, 20]);
+/// ```
+pub fn broadcast<OP, R>(op: OP) -> Vec<R>
+where
+    OP: Fn(BroadcastContext<'_>) -> R + Sync,
+    R: Send,
+{
+    match here() {
+        Some(here) => here.broadcast(|thread| op(BroadcastContext::of(thread))),
+        None => broadcast_in(global::team(), op),
+    }
+}
+
+pub(crate) fn broadcast_in<OP, R>(team: &Team, op: OP) -> Vec<R>
+where
+    OP: Fn(BroadcastContext<'_>) -> R + Sync,
+    R: Send,
+{
+    team.broadcast(|thread| op(BroadcastContext::of(thread)))
+}
+
+/// As [`broadcast`], but nobody waits for it. A panic goes to the pool's
+/// [panic handler](crate::ThreadPoolBuilder::panic_handler); without one the process aborts.
+pub fn spawn_broadcast<OP>(op: OP)
+where
+    OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+{
+    match here() {
+        Some(here) => each(here.num_threads(), op, |index, call| here.spawn_at(index, call)),
+        None => spawn_broadcast_in(global::team(), op),
+    }
+}
+
+pub(crate) fn spawn_broadcast_in<OP>(team: &Team, op: OP)
+where
+    OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+{
+    each(team.num_threads(), op, |index, call| team.spawn_at(index, call));
+}
+
+/// Has `spawn_at` spawn a call of `op` for each of the threads.
+fn each<OP>(threads: usize, op: OP, spawn_at: impl Fn(usize, Box<dyn FnOnce() + Send>))
+where
+    OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+{
+    let op = Arc::new(op);
+    for index in 0..threads {
+        let op = Arc::clone(&op);
+        spawn_at(index, Box::new(move || op(BroadcastContext::new(index, threads))));
+    }
+}
+
+/// Which thread a broadcast closure runs on.
+pub struct BroadcastContext<'a> {
+    index: usize,
+    threads: usize,
+    /// Of one call: neither `Send` nor `Sync`.
+    _call: PhantomData<&'a mut dyn Fn()>,
+}
+
+impl BroadcastContext<'_> {
+    pub(crate) fn new(index: usize, threads: usize) -> Self {
+        BroadcastContext { index, threads, _call: PhantomData }
+    }
+
+    fn of(thread: raddle_core::BroadcastContext) -> Self {
+        BroadcastContext::new(thread.index(), thread.num_threads())
+    }
+
+    /// The index of the thread: below [`num_threads`](BroadcastContext::num_threads).
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many threads the closure runs on.
+    pub fn num_threads(&self) -> usize {
+        self.threads
+    }
+}
+
+impl fmt::Debug for BroadcastContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroadcastContext")
+            .field("index", &self.index)
+            .field("num_threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}

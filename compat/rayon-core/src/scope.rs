@@ -1,0 +1,205 @@
+//! Tasks that borrow.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use raddle_core::Snapshot;
+use raddle_core::compat::{self, Team, here};
+
+use crate::broadcast::BroadcastContext;
+use crate::fifo::Fifo;
+use crate::global;
+
+/// Where tasks are spawned that may borrow: see [`scope`].
+#[repr(transparent)]
+pub struct Scope<'scope>(raddle_core::Scope<'scope>);
+
+/// As [`Scope`], of tasks that run first in, first out: see [`scope_fifo`].
+pub struct ScopeFifo<'scope> {
+    /// Of the call that opened the scope, which is not over while anybody has a reference to this.
+    scope: NonNull<raddle_core::Scope<'scope>>,
+    /// One for each thread of the pool.
+    fifos: Arc<[Fifo<Entry<'scope>>]>,
+}
+
+type Entry<'scope> = Box<dyn FnOnce(&ScopeFifo<'scope>) + Send + 'scope>;
+
+// SAFETY: a reference to a `Sync` value, and queues of what is `Send`, under locks.
+unsafe impl Send for ScopeFifo<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for ScopeFifo<'_> {}
+
+/// Calls `op` with a scope on a thread of the pool that this thread works in, else of the global one, and returns when `op`
+/// and all that was spawned in the scope are over.
+///
+/// # Panics
+///
+/// If `op` or a task does, after all are over.
+///
+/// ```
+/// let mut parts = [0; 4];
+/// rayon_core::scope(|s| {
+///     for (i, part) in parts.iter_mut().enumerate() {
+///         s.spawn(move |_| *part = i * i);
+///     }
+/// });
+/// assert_eq!(parts, [0, 1, 4, 9]);
+/// ```
+pub fn scope<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R + Send,
+    R: Send,
+{
+    global::in_pool(|_| in_place_scope(op))
+}
+
+/// As [`scope`], with [`ScopeFifo::spawn_fifo`]: of what a thread has spawned in the scope it runs the oldest first.
+///
+/// # Panics
+///
+/// As [`scope`].
+pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    global::in_pool(|_| in_place_scope_fifo(op))
+}
+
+/// As [`scope`], with `op` called on this thread, also outside of pools.
+///
+/// # Panics
+///
+/// As [`scope`].
+pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R,
+{
+    match here() {
+        Some(here) => here.scope(|scope| op(Scope::of(scope))),
+        None => scope_in(global::team(), op),
+    }
+}
+
+/// As [`scope_fifo`], with `op` called on this thread, also outside of pools.
+///
+/// # Panics
+///
+/// As [`scope`].
+pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R,
+{
+    match here() {
+        Some(here) => here.scope(|scope| op(&ScopeFifo::new(scope))),
+        None => scope_fifo_in(global::team(), op),
+    }
+}
+
+pub(crate) fn scope_in<'scope, R>(team: &Team, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    team.scope(|scope| op(Scope::of(scope)))
+}
+
+pub(crate) fn scope_fifo_in<'scope, R>(team: &Team, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
+    team.scope(|scope| op(&ScopeFifo::new(scope)))
+}
+
+impl<'scope> Scope<'scope> {
+    fn of<'a>(scope: &'a raddle_core::Scope<'scope>) -> &'a Scope<'scope> {
+        let scope: *const raddle_core::Scope<'scope> = scope;
+        // SAFETY: transparent.
+        unsafe { &*scope.cast() }
+    }
+
+    /// Spawns a task, which may spawn further ones through the scope it is given. What a thread has spawned last it runs
+    /// first, unless others have taken it.
+    pub fn spawn<BODY>(&self, body: BODY)
+    where
+        BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        self.0.spawn(move |scope| body(Scope::of(scope)));
+    }
+
+    /// Has each thread of the pool call `body` once, as [`broadcast`](crate::broadcast()) does.
+    pub fn spawn_broadcast<BODY>(&self, body: BODY)
+    where
+        BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
+    {
+        let body = Arc::new(body);
+        let threads = compat::scope_threads(&self.0);
+        for index in 0..threads {
+            let body = Arc::clone(&body);
+            compat::scope_spawn_at(&self.0, index, move |scope| {
+                body(Scope::of(scope), BroadcastContext::new(index, threads));
+            });
+        }
+    }
+}
+
+impl<'scope> ScopeFifo<'scope> {
+    fn new(scope: &raddle_core::Scope<'scope>) -> ScopeFifo<'scope> {
+        let threads = compat::scope_threads(scope);
+        ScopeFifo::with(scope, (0..threads).map(|_| Fifo::default()).collect())
+    }
+
+    fn with(
+        scope: &raddle_core::Scope<'scope>,
+        fifos: Arc<[Fifo<Entry<'scope>>]>,
+    ) -> ScopeFifo<'scope> {
+        ScopeFifo { scope: NonNull::from(scope), fifos }
+    }
+
+    fn scope(&self) -> &raddle_core::Scope<'scope> {
+        // SAFETY: only what runs within the scope has a reference to this: see the field.
+        unsafe { self.scope.as_ref() }
+    }
+
+    /// Spawns a task. Of what a thread has spawned so, it runs the oldest first.
+    pub fn spawn_fifo<BODY>(&self, body: BODY)
+    where
+        BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
+    {
+        let (scope, fifos) = (self.scope(), Arc::clone(&self.fifos));
+        let Some(index) = compat::scope_index(scope) else {
+            // What comes from outside is in order anyway.
+            scope.spawn(move |scope| body(&ScopeFifo::with(scope, fifos)));
+            return;
+        };
+        // It may run by the token of another, but not in its context.
+        let context = Snapshot::capture();
+        fifos[index].push(Box::new(move |scope| context.run(|| body(scope))));
+        scope.spawn(move |scope| {
+            let entry = fifos[index].pop();
+            entry(&ScopeFifo::with(scope, fifos));
+        });
+    }
+
+    /// As [`Scope::spawn_broadcast`].
+    pub fn spawn_broadcast<BODY>(&self, body: BODY)
+    where
+        BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
+    {
+        let body = Arc::new(body);
+        let threads = self.fifos.len();
+        for index in 0..threads {
+            let (body, fifos) = (Arc::clone(&body), Arc::clone(&self.fifos));
+            compat::scope_spawn_at(self.scope(), index, move |scope| {
+                let context = BroadcastContext::new(index, threads);
+                body(&ScopeFifo::with(scope, fifos), context);
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Scope").field(&self.0).finish()
+    }
+}
+
+impl fmt::Debug for ScopeFifo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopeFifo").field("scope", self.scope()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,66 @@
+//! Tasks that nobody waits for.
+
+use std::sync::Arc;
+
+use raddle_core::Snapshot;
+use raddle_core::compat::{Here, Team, here};
+
+use crate::fifo::Fifo;
+use crate::global;
+
+/// Runs `func` some time, in the pool that this thread works in, else in the global one. Nobody waits for it.
+///
+/// What a thread has spawned last it runs first, unless others have taken it.
+///
+/// A panic of `func` goes to the pool's [panic handler](crate::ThreadPoolBuilder::panic_handler); without one the process
+/// aborts.
+///
+/// ```
+/// let (send, receive) = std::sync::mpsc::channel();
+/// rayon_core::spawn(move || send.send(7).unwrap());
+/// assert_eq!(receive.recv(), Ok(7));
+/// ```
+pub fn spawn<F>(func: F)
+where
+    F: FnOnce() + Send + 'static,
+{
+    match here() {
+        Some(here) => here.spawn(func),
+        None => global::team().spawn(func),
+    }
+}
+
+/// As [`spawn`], but of what a thread has spawned so, it runs the oldest first.
+pub fn spawn_fifo<F>(func: F)
+where
+    F: FnOnce() + Send + 'static,
+{
+    match here() {
+        Some(here) => spawn_fifo_here(here, func),
+        // What comes from outside is in order anyway.
+        None => global::team().spawn(func),
+    }
+}
+
+type Entry = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    /// This thread's.
+    static FIFO: Arc<Fifo<Entry>> = Arc::default();
+}
+
+pub(crate) fn spawn_fifo_here(here: Here<'_>, func: impl FnOnce() + Send + 'static) {
+    // It may run by the token of another, but not in its context.
+    let context = Snapshot::capture();
+    let fifo = FIFO.with(Arc::clone);
+    fifo.push(Box::new(move || context.run(func)));
+    here.spawn(move || fifo.pop()());
+}
+
+/// As [`spawn_fifo`], in this pool.
+pub(crate) fn spawn_fifo_in(team: &Team, func: impl FnOnce() + Send + 'static) {
+    match here().filter(|here| here.is_of(team)) {
+        Some(here) => spawn_fifo_here(here, func),
+        None => team.spawn(func),
+    }
+}

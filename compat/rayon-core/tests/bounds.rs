@@ -1,0 +1,54 @@
+//! What is sent and shared, and what may be moved into what.
+
+use rayon_core::*;
+
+fn send_sync<T: Send + Sync>() {}
+fn send<T: Send>() {}
+fn debug<T: std::fmt::Debug>() {}
+
+#[test]
+#[allow(deprecated)]
+fn types_are_as_those_of_the_original() {
+    send_sync::<ThreadPool>();
+    send_sync::<Scope<'static>>();
+    send_sync::<ScopeFifo<'static>>();
+    send_sync::<ThreadPoolBuildError>();
+    send::<ThreadBuilder>();
+    debug::<ThreadPool>();
+    debug::<Scope<'static>>();
+    debug::<ScopeFifo<'static>>();
+    debug::<ThreadPoolBuildError>();
+    debug::<ThreadBuilder>();
+    debug::<ThreadPoolBuilder>();
+    debug::<Configuration>();
+    debug::<FnContext>();
+    debug::<BroadcastContext<'static>>();
+    debug::<Yield>();
+}
+
+#[test]
+fn names_and_spawn_handlers_need_not_be_send() {
+    let count = std::rc::Rc::new(std::cell::Cell::new(0));
+    let named = std::rc::Rc::clone(&count);
+    let pool = ThreadPoolBuilder::default()
+        .num_threads(2)
+        .thread_name(move |index| {
+            named.set(named.get() + 1);
+            index.to_string()
+        })
+        .spawn_handler(|thread| {
+            count.set(count.get() + 10);
+            std::thread::spawn(|| thread.run());
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    assert_eq!(pool.current_num_threads(), 2);
+    assert_eq!(count.get(), 22);
+}
+
+#[test]
+fn a_builder_shows_what_it_was_given() {
+    let text = format!("{:?}", ThreadPoolBuilder::new().num_threads(3).start_handler(|_| ()));
+    assert!(text.contains("num_threads: 3") && text.contains("<closure>"), "{text}");
+}

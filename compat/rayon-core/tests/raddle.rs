@@ -1,0 +1,120 @@
+//! What rayon's programs get from raddle besides: its context, its futures and its traces.
+
+use std::cell::Cell;
+use std::process::Command;
+
+use raddle_core::{FailureKind, Future, Snapshot, scope_local};
+
+scope_local! { static USER: &'static str; }
+
+/// As a parallel iterator: forks down to single items.
+fn each(numbers: std::ops::Range<usize>, leaf: &(dyn Fn(usize) + Sync)) {
+    if numbers.len() == 1 {
+        return leaf(numbers.start);
+    }
+    let middle = numbers.start + numbers.len() / 2;
+    rayon_core::join(|| each(numbers.start..middle, leaf), || each(middle..numbers.end, leaf));
+}
+
+#[test]
+fn scope_locals_follow_joins_scopes_spawns_and_broadcasts() {
+    let (send, receive) = std::sync::mpsc::channel();
+    let check = || assert_eq!(USER.get(), Some("anna"));
+    USER.bind("anna").run(|| {
+        // From outside, so by way of the queue.
+        each(0..1000, &|_| check());
+        rayon_core::scope(|s| (0..100).for_each(|_| s.spawn(|_| check())));
+        rayon_core::scope_fifo(|s| (0..100).for_each(|_| s.spawn_fifo(|_| check())));
+        rayon_core::broadcast(|_| check());
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        pool.install(|| {
+            check();
+            USER.bind("berta").run(|| {
+                let send = send.clone();
+                rayon_core::spawn_fifo(move || send.send(USER.get()).unwrap());
+            });
+            let send = send.clone();
+            rayon_core::spawn(move || send.send(USER.get()).unwrap());
+        });
+    });
+    drop(send);
+    let mut seen: Vec<_> = receive.iter().flatten().collect();
+    seen.sort_unstable();
+    assert_eq!(seen, ["anna", "berta"]);
+    rayon_core::scope(|s| s.spawn(|_| assert_eq!(USER.get(), None)));
+    Snapshot::capture().run(|| each(0..10, &|_| assert_eq!(USER.get(), None)));
+}
+
+#[test]
+fn raddle_s_futures_run_in_the_same_pool() {
+    thread_local! { static OURS: Cell<bool> = const { Cell::new(false) }; }
+    rayon_core::broadcast(|_| OURS.set(true));
+    assert!(raddle_core::spawn(|| OURS.get()).wait().unwrap());
+    each(0..100, &|i| {
+        let future = raddle_core::spawn(move || (OURS.get(), 2 * i)).map(|both| both);
+        assert_eq!(future.wait().unwrap(), (true, 2 * i));
+    });
+    let threads = rayon_core::current_num_threads();
+    assert_eq!(raddle_core::Pool::global().num_threads(), threads);
+    let index = raddle_core::join(rayon_core::current_thread_index, || ()).0;
+    assert!(index.is_some_and(|index| index < threads));
+}
+
+#[test]
+fn time_limits_reach_into_parallel_code() {
+    let looks = raddle_core::spawn(|| {
+        let late = || raddle_core::interrupted();
+        while !rayon_core::join(late, late).0 {
+            std::thread::yield_now();
+        }
+    });
+    let waited = looks.interrupt_after(std::time::Duration::from_millis(20)).wait();
+    // It may see the interrupt and return before its future fails.
+    assert!(waited.is_ok() || waited.unwrap_err().kind() != FailureKind::Panicked);
+    let never = Future::<()>::never().within(std::time::Duration::from_millis(1));
+    assert!(rayon_core::join(|| never.wait().is_err(), || ()).0);
+}
+
+#[test]
+fn a_program_is_recorded_without_a_change() {
+    const CHILD: &str = "RADDLE_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        pool.install(|| each(0..100, &|_| std::thread::yield_now()));
+        rayon_core::join(|| each(0..100, &|_| std::thread::yield_now()), || ());
+        std::process::exit(0);
+    }
+    let folder = std::env::temp_dir().join(format!("raddle-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("program.trace");
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_program_is_recorded_without_a_change", "--nocapture"])
+        .env(CHILD, "1")
+        .env("RADDLE_TRACE", &file)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    for file in [file.clone(), folder.join("program.trace.2")] {
+        let trace = raddle_trace::Trace::load(&file).unwrap();
+        assert!(trace.lanes.iter().any(|lane| !lane.events.is_empty()), "{}", file.display());
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told() {
+    const CHILD: &str = "RADDLE_TEST_CHILD_UNWRITABLE";
+    if std::env::var_os(CHILD).is_some() {
+        rayon_core::join(|| (), || ());
+        std::process::exit(0);
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_file_that_cannot_be_written_is_told", "--nocapture"])
+        .env(CHILD, "1")
+        .env("RADDLE_TRACE", "/nowhere/at/all")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("RADDLE_TRACE: /nowhere/at/all"), "{said}");
+}

@@ -1,0 +1,135 @@
+//! No file that a run reads, and none that it has written, is ever overwritten, whatever it is called.
+
+use std::fs;
+
+use crate::{Ended, Room, digits};
+
+const LINES: &str = "b\na\n";
+
+/// A room with an input under several names.
+fn room(name: &str) -> Room {
+    let room = Room::new(name);
+    room.file("in", LINES);
+    fs::create_dir(room.path("sub")).unwrap();
+    fs::hard_link(room.path("in"), room.path("hard")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("in", room.path("soft")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("new", room.path("dangling")).unwrap();
+    room
+}
+
+fn aliases() -> Vec<&'static str> {
+    let mut names = vec!["in", "./in", "sub/../in", "hard"];
+    if cfg!(unix) {
+        names.push("soft");
+    }
+    names
+}
+
+#[test]
+fn the_input_is_not_overwritten() {
+    let room = room("harm-input");
+    for name in aliases() {
+        for (line, role) in [
+            ("run sort in --output", "the input"),
+            ("run sort in --trace", "the input"),
+            ("run sort in --trace out --output", "the input"),
+        ] {
+            let told = room.raddle(&format!("{line} {name}")).refused();
+            assert_eq!(told, format!("{name}: would overwrite {role}"), "{line}");
+            assert_eq!(fs::read_to_string(room.path("in")).unwrap(), LINES);
+        }
+    }
+    assert!(!room.path("out").exists());
+}
+
+#[test]
+fn tables_and_pictures_neither() {
+    let room = Room::new("harm-tables");
+    room.file("t.csv", digits());
+    image::RgbImage::new(4, 4).save(room.path("p.png")).unwrap();
+    let picture = fs::read(room.path("p.png")).unwrap();
+    for line in [
+        "run kmeans t.csv --output t.csv",
+        "run kmeans --input t.csv --trace ./t.csv",
+        "run knn t.csv --trace t.csv",
+        "run quantize p.png --k 1 --output p.png",
+        "run quantize p.png --k 1 --trace p.png",
+    ] {
+        let told = room.raddle(line).refused();
+        assert!(told.ends_with("would overwrite the input"), "{told}");
+    }
+    assert_eq!(fs::read_to_string(room.path("t.csv")).unwrap(), digits());
+    assert_eq!(fs::read(room.path("p.png")).unwrap(), picture);
+}
+
+#[test]
+fn outputs_do_not_overwrite_each_other() {
+    let room = room("harm-outputs");
+    let mut pairs = vec![("new", "new"), ("new", "sub/../new"), ("hard", "in")];
+    if cfg!(unix) {
+        pairs.push(("soft", "in"));
+    }
+    for (trace, output) in pairs {
+        let line = format!("run sort --trace {trace} --output {output}");
+        let told = room.raddle(&line).refused();
+        assert_eq!(told, format!("{output}: would overwrite the trace"));
+        assert!(!room.path("new").exists());
+    }
+    assert_eq!(fs::read_to_string(room.path("in")).unwrap(), LINES);
+}
+
+/// Neither name is there at the start, and one is a link to the other.
+#[cfg(unix)]
+#[test]
+fn a_link_to_what_is_not_there_yet_is_followed() {
+    let room = room("harm-dangling");
+    let told = room.raddle("run sort in --trace new --output dangling").refused();
+    assert_eq!(told, "dangling: would overwrite the trace");
+    room.raddle("run sort in --output dangling").well();
+    assert_eq!(fs::read_to_string(room.path("new")).unwrap(), "a\nb\n");
+    assert!(fs::symlink_metadata(room.path("dangling")).unwrap().is_symlink());
+}
+
+#[test]
+fn a_trace_is_not_overwritten_by_its_picture() {
+    let room = Room::new("harm-trace");
+    room.raddle("run fib --n 10 --trace t").well();
+    let trace = fs::read(room.path("t")).unwrap();
+    fs::hard_link(room.path("t"), room.path("hard")).unwrap();
+    for line in ["trace html t -o t", "trace chrome t -o ./t", "trace html hard -o t"] {
+        let told = room.raddle(line).refused();
+        assert!(told.ends_with("would overwrite the input"), "{line}: {told}");
+        assert_eq!(fs::read(room.path("t")).unwrap(), trace);
+    }
+}
+
+/// What the shell has redirected is a file too.
+#[cfg(unix)]
+#[test]
+fn redirected_files_are_not_replaced() {
+    let room = room("harm-redirected");
+    let open = |name: &str| fs::File::open(room.path(name)).unwrap();
+    let ended: Ended =
+        room.start("run sort - --output hard").stdin(open("in")).output().unwrap().into();
+    assert_eq!(ended.refused(), "hard: would overwrite standard input");
+    assert_eq!(fs::read_to_string(room.path("in")).unwrap(), LINES);
+
+    let report = fs::File::create(room.path("report")).unwrap();
+    let ended: Ended =
+        room.start("run sort in --trace report").stdout(report).output().unwrap().into();
+    assert_eq!(ended.refused(), "report: would overwrite standard output");
+}
+
+/// Everything at once, under names of their own: all is written, nothing is lost.
+#[test]
+fn different_files_are_all_written() {
+    let room = room("harm-none");
+    fs::write(room.path("old"), "old").unwrap();
+    room.raddle("run sort in --trace t --output old").well();
+    assert_eq!(fs::read_to_string(room.path("old")).unwrap(), "a\nb\n");
+    assert_eq!(fs::read_to_string(room.path("in")).unwrap(), LINES);
+    room.raddle("trace summary t").well();
+    assert!(room.names().iter().all(|name| !name.ends_with(".tmp")), "{:?}", room.names());
+}

@@ -1,0 +1,73 @@
+//! Forks as rayon's programs know them: closures that learn whether they were stolen, and one order for forks and tasks.
+
+use std::mem::forget;
+use std::panic::{self, AssertUnwindSafe};
+
+use crate::join::{Hint, Restore};
+use crate::panics::discard;
+use crate::pool::{Waits, Worker};
+
+/// Runs both closures, perhaps in parallel, and returns both results; outside of pools what `outside` makes of them.
+///
+/// Each closure is told whether it runs elsewhere than its caller would expect: both if the whole join was `injected` into
+/// the pool, the second one if it was stolen. What `a` spawns runs before `b`, unless somebody has taken it; by
+/// [`Waits::Substitute`] whenever.
+///
+/// # Panics
+///
+/// If `a` or `b` does, after both are over.
+#[inline]
+pub fn join<A, B, RA, RB>(
+    injected: bool,
+    a: A,
+    b: B,
+    outside: impl FnOnce(A, B) -> (RA, RB),
+) -> (RA, RB)
+where
+    A: FnOnce(bool) -> RA + Send,
+    B: FnOnce(bool) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let Some(worker) = Worker::current() else { return outside(a, b) };
+    let hint = Hint::here();
+    let restore = Restore(hint);
+    let home = std::ptr::from_ref(worker).addr();
+    let (ra, rb) = worker.join(
+        move |next| {
+            next.set_current();
+            let position = next.memory().ring.position();
+            // Caught, so that what runs until `b` is over is not within a panic: as that of `b`.
+            let ra = panic::catch_unwind(AssertUnwindSafe(|| a(injected)));
+            if next.memory().ring.position() != position {
+                finish_spawned(next, position);
+            }
+            hint.set();
+            ra
+        },
+        // In place it is given the worker that forked it.
+        move |at| {
+            let migrated = injected || std::ptr::from_ref(at).addr() != home;
+            panic::catch_unwind(AssertUnwindSafe(|| b(migrated)))
+        },
+    );
+    forget(restore);
+    match (ra, rb) {
+        (Ok(ra), Ok(rb)) => (ra, rb),
+        (Err(payload), other) => {
+            discard(other);
+            panic::resume_unwind(payload)
+        }
+        (Ok(_), Err(payload)) => panic::resume_unwind(payload),
+    }
+}
+
+/// Runs what a first half has spawned, the newest first.
+#[cold]
+#[inline(never)]
+fn finish_spawned(worker: &Worker, position: usize) {
+    let memory = worker.memory();
+    if memory.registry().config.waits == Waits::Host {
+        memory.run_above(position);
+    }
+}

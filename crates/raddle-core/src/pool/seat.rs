@@ -1,0 +1,214 @@
+//! Seats: pools whose threads come from elsewhere, for schedulers of other libraries (`compat`).
+//!
+//! Such a pool starts no thread for its places. Whoever has a *seat* brings a thread when it likes, and that thread is the
+//! worker of that index until the pool ends. There are no guests: what comes from outside is queued, and run by one of the
+//! pool's threads. And what a thread looks for has an order that programs may rely on: see `find_work`.
+//!
+//! # Invariants
+//!
+//! - **B1** A seat is taken once, so no memory has two threads. A place counts as held until its thread is there: so nobody
+//!   wakes a thread that has not come.
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use raddle_sync::atomic::{Ordering, fence};
+
+use crate::panics::discard;
+use crate::pool::builder::{MOST_THREADS, SPARES, ThreadHooks, Waits};
+use crate::pool::policy::Policy;
+use crate::pool::recorder::Settings;
+use crate::pool::registry::{Config, Registry};
+use crate::pool::worker::Worker;
+use crate::pool::worker_memory::{Hold, WorkerMemory};
+use crate::spawn::Hooks;
+
+pub(crate) const MOST_SEATS: usize = MOST_THREADS;
+
+type ThreadHook = Box<dyn Fn(usize) + Send + Sync>;
+type PanicHook = Box<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
+
+/// What is called in threads that come from elsewhere.
+#[derive(Default)]
+pub(crate) struct SeatHooks {
+    start: Option<ThreadHook>,
+    exit: Option<ThreadHook>,
+    /// Gets what nobody else waits for.
+    panic: Option<PanicHook>,
+    /// Of its own tasks a thread takes the oldest first.
+    pub(crate) oldest_first: bool,
+    /// How many threads have come.
+    arrived: Mutex<usize>,
+    came: Condvar,
+}
+
+impl fmt::Debug for SeatHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SeatHooks").finish_non_exhaustive()
+    }
+}
+
+impl SeatHooks {
+    pub(crate) fn new(
+        start: Option<ThreadHook>,
+        exit: Option<ThreadHook>,
+        panic: Option<PanicHook>,
+    ) -> SeatHooks {
+        SeatHooks { start, exit, panic, ..SeatHooks::default() }
+    }
+
+    /// The thread has come. From the end of the hook on it counts as a searcher.
+    pub(crate) fn start(&self, memory: &WorkerMemory) {
+        let own = memory.index < memory.registry().threads();
+        if own {
+            self.arrive();
+        }
+        self.call(self.start.as_ref(), memory);
+        if own {
+            let searches = memory.registry().places.try_search(usize::MAX);
+            debug_assert!(searches);
+        }
+    }
+
+    pub(crate) fn exit(&self, memory: &WorkerMemory) {
+        self.call(self.exit.as_ref(), memory);
+    }
+
+    fn call(&self, hook: Option<&ThreadHook>, memory: &WorkerMemory) {
+        if let Some(hook) = hook {
+            let number = memory.registry().number_of(memory).unwrap_or(memory.index);
+            self.guard(|| hook(number));
+        }
+    }
+
+    /// Calls `f`, whose panic goes to the hook. Without one, or if it panics too, the process ends.
+    pub(crate) fn guard(&self, f: impl FnOnce()) {
+        let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) else { return };
+        let Some(hook) = &self.panic else {
+            abort(
+                "a panic in a spawned task or a thread's handler, and the pool has no panic handler",
+            );
+        };
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| hook(payload))) {
+            discard(payload);
+            abort("a panic in a pool's panic handler");
+        }
+    }
+
+    fn arrive(&self) {
+        *self.arrived.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        self.came.notify_all();
+    }
+}
+
+/// Nobody is there to take a panic.
+pub(crate) fn abort(why: &str) -> ! {
+    eprintln!("raddle: {why}; aborting");
+    std::process::abort();
+}
+
+/// What such a pool is to be.
+pub(crate) struct SeatConfig {
+    pub(crate) threads: usize,
+    pub(crate) waits: Waits,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) trace: Settings,
+    pub(crate) oldest_first: bool,
+    pub(crate) hooks: SeatHooks,
+}
+
+impl Registry {
+    /// A pool without threads.
+    pub(crate) fn seated(config: SeatConfig) -> io::Result<Arc<Registry>> {
+        let seats = SeatHooks { oldest_first: config.oldest_first, ..config.hooks };
+        raddle_sync::fence::init();
+        raddle_sync::fork::init();
+        crate::pool::block::init();
+        let config = Config {
+            threads: config.threads,
+            names: (0..config.threads).map(|index| format!("rayon-{index}")).collect(),
+            spare_names: vec!["rayon-spare".into()],
+            stack_size: config.stack_size,
+            keep_alive: Duration::MAX,
+            spin_for: None,
+            waits: config.waits,
+            spares: if config.waits == Waits::Substitute { SPARES } else { 0 },
+            hooks: Hooks::default(),
+            thread_hooks: ThreadHooks::default(),
+            seats: Some(seats),
+            trace: config.trace,
+            // Nobody comes as a guest, so to nap is of no use.
+            policy: Policy { drowsy: Duration::ZERO, ..Policy::default() },
+        };
+        let recorder = Registry::recorder_for(&config)?;
+        Registry::new(config, recorder)
+    }
+
+    /// Whether the threads come from elsewhere.
+    #[inline]
+    pub(crate) fn is_seated(&self) -> bool {
+        self.config.seats.is_some()
+    }
+
+    /// The calling thread is the worker of this index until the pool ends: once for each index (B1).
+    ///
+    /// # Panics
+    ///
+    /// If the thread works in a pool already.
+    pub(crate) fn take_seat(&self, index: usize) {
+        assert!(Worker::here().is_none(), "this thread works in a pool already");
+        self.memories[index].main();
+    }
+
+    /// The calling thread is this worker for good, though it only works while it waits (B1).
+    pub(crate) fn take_seat_for_good(self: &Arc<Self>, index: usize) {
+        let memory = &self.memories[index];
+        memory.sit_down();
+        // It remains a worker when the pool has ended.
+        std::mem::forget(memory.base().enter());
+        std::mem::forget(Arc::clone(self));
+        if let Some(seats) = &self.config.seats {
+            seats.arrive();
+        }
+    }
+
+    /// Blocks until each thread has come.
+    pub(crate) fn await_threads(&self) {
+        let Some(seats) = &self.config.seats else { return };
+        let mut arrived = seats.arrived.lock().unwrap_or_else(|e| e.into_inner());
+        while *arrived < self.threads() {
+            arrived = seats.came.wait(arrived).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+
+    /// The pool's handle is gone: its threads go when nothing is left to do. Waits for none of them.
+    pub(crate) fn let_go(&self) {
+        self.gate.close();
+        // ORD: ordered by the fence, as in `terminate`.
+        self.terminating.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.end_if_done();
+    }
+
+    /// Calls `f`, on a worker of this pool, for nobody that waits: see [`SeatHooks::guard`].
+    pub(crate) fn guard(&self, f: impl FnOnce()) {
+        match &self.config.seats {
+            Some(seats) => seats.guard(f),
+            None => SeatHooks::default().guard(f),
+        }
+    }
+}
+
+impl WorkerMemory {
+    /// The thread is this worker, and holds a place.
+    fn sit_down(&self) {
+        self.owned.hold.set(Hold::Place);
+        self.fork.request();
+        self.set_room();
+        Worker::occupy(self);
+    }
+}

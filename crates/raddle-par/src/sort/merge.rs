@@ -1,0 +1,197 @@
+//! Two sorted runs become one.
+//!
+//! - **G1** A [`Merge`] owns the elements of its runs, and as many places behind `to`, in other memory. When it is dropped,
+//!   each of the elements has been copied to one of the places. It writes nothing else.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use crate::drive::Work;
+
+/// From here on two parts of a block are merged in turn: so neither waits for its own comparisons.
+const IN_TURN: usize = 64;
+
+/// A merge in progress (G1).
+pub(super) struct Merge<'a, T, F> {
+    left: Run<T>,
+    right: Run<T>,
+    to: *mut T,
+    compare: &'a F,
+    memory: PhantomData<&'a mut T>,
+}
+
+/// Elements in a row.
+struct Run<T> {
+    first: *const T,
+    len: usize,
+}
+
+// SAFETY: G1: it is the only user of that memory.
+unsafe impl<T: Send, F: Sync> Send for Merge<'_, T, F> {}
+
+/// Copies what lies in `from`.
+///
+/// # Safety
+///
+/// The copies take the place of the originals.
+pub(super) unsafe fn copy<T>(from: &[MaybeUninit<T>], to: &mut [MaybeUninit<T>]) {
+    assert_eq!(from.len(), to.len());
+    // SAFETY: of that length, and `to` is borrowed mutably, so apart.
+    unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), from.len()) };
+}
+
+impl<T> Run<T> {
+    /// Takes away the first elements.
+    fn take(&mut self, count: usize) -> Run<T> {
+        assert!(count <= self.len);
+        let front = Run { first: self.first, len: count };
+        // SAFETY: at most one past its elements.
+        self.first = unsafe { self.first.add(count) };
+        self.len -= count;
+        front
+    }
+}
+
+impl<'a, T, F: Fn(&T, &T) -> Ordering> Merge<'a, T, F> {
+    /// Merges what lies before and behind `middle`.
+    ///
+    /// # Safety
+    ///
+    /// All of `from` is filled, and is not used again unless nothing in `to` is.
+    pub(super) unsafe fn new(
+        from: &'a mut [MaybeUninit<T>],
+        middle: usize,
+        to: &'a mut [MaybeUninit<T>],
+        compare: &'a F,
+    ) -> Self {
+        assert!(from.len() == to.len() && middle <= from.len());
+        let mut right = Run { first: from.as_ptr().cast(), len: from.len() };
+        let left = right.take(middle);
+        Merge { left, right, to: to.as_mut_ptr().cast(), compare, memory: PhantomData }
+    }
+
+    fn len(&self) -> usize {
+        self.left.len + self.right.len
+    }
+
+    /// Cuts off what comes first: so many elements.
+    fn cut(&mut self, count: usize) -> Self {
+        // How many of them are of the left run: so many that the next one there comes after the last of the others.
+        let mut low = count.saturating_sub(self.right.len);
+        let mut high = count.min(self.left.len);
+        while low < high {
+            let middle = low.midpoint(high);
+            // SAFETY: below `high`, so within the left run.
+            let left = unsafe { self.left.first.add(middle) };
+            // SAFETY: at least `low`, so at most the right run's length are others, and more than none.
+            let right = unsafe { self.right.first.add(count - middle - 1) };
+            if self.is_right_first(left, right) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let to = self.to;
+        // SAFETY: within its places, or one past them.
+        self.to = unsafe { self.to.add(count) };
+        let (left, right) = (self.left.take(low), self.right.take(count - low));
+        Merge { left, right, to, compare: self.compare, memory: PhantomData }
+    }
+
+    #[inline(always)]
+    fn is_right_first(&self, left: *const T, right: *const T) -> bool {
+        // SAFETY: the caller's, of the left run (G1).
+        let left = unsafe { &*left };
+        // SAFETY: likewise, of the right one.
+        let right = unsafe { &*right };
+        (self.compare)(right, left).is_lt()
+    }
+
+    /// Moves one element. Both runs must have one.
+    #[inline(always)]
+    fn step(&mut self) {
+        let right_first = self.is_right_first(self.left.first, self.right.first);
+        let from = if right_first { self.right.first } else { self.left.first };
+        // SAFETY: G1: an element of its runs, and a place that is left.
+        unsafe { ptr::copy_nonoverlapping(from, self.to, 1) };
+        let (left, right) = (usize::from(!right_first), usize::from(right_first));
+        // SAFETY: at most one past the run, as are those below.
+        self.left.first = unsafe { self.left.first.add(left) };
+        // SAFETY: as above.
+        self.right.first = unsafe { self.right.first.add(right) };
+        // SAFETY: as above, of the places.
+        self.to = unsafe { self.to.add(1) };
+        self.left.len -= left;
+        self.right.len -= right;
+    }
+
+    /// How many steps are certain to find an element in both runs.
+    fn sure(&self) -> usize {
+        self.left.len.min(self.right.len)
+    }
+
+    /// Moves all there are.
+    fn complete(mut self) {
+        while self.sure() > 0 {
+            for _ in 0..self.sure() {
+                self.step();
+            }
+        }
+        // The rest of one run: see `drop`.
+    }
+
+    /// As `complete`, two halves in turn.
+    fn complete_in_turn(mut self) {
+        let mut front = self.cut(self.len() / 2);
+        loop {
+            let sure = front.sure().min(self.sure());
+            if sure == 0 {
+                break;
+            }
+            for _ in 0..sure {
+                front.step();
+                self.step();
+            }
+        }
+        front.complete();
+        self.complete();
+    }
+}
+
+impl<T, F> Drop for Merge<'_, T, F> {
+    fn drop(&mut self) {
+        for run in [&self.left, &self.right] {
+            // SAFETY: G1: as many places are left as elements.
+            unsafe { ptr::copy_nonoverlapping(run.first, self.to, run.len) };
+            // SAFETY: within its places, or one past them.
+            self.to = unsafe { self.to.add(run.len) };
+        }
+    }
+}
+
+impl<T: Send, F: Fn(&T, &T) -> Ordering + Sync> Work for Merge<'_, T, F> {
+    type Output = ();
+
+    const LEAST: usize = 4_096;
+    const FIRST: usize = 512;
+    const MOST: usize = 4_096;
+
+    fn left(&self) -> usize {
+        self.len()
+    }
+
+    fn advance(&mut self, count: usize) {
+        let block = self.cut(count);
+        if count < IN_TURN { block.complete() } else { block.complete_in_turn() }
+    }
+
+    fn halve(mut self) -> (Self, Self) {
+        (self.cut(self.len() / 2), self)
+    }
+
+    fn finish(self) {}
+
+    fn combine((): (), (): ()) {}
+}

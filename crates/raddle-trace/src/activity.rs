@@ -1,0 +1,199 @@
+//! How many lanes ran something, over time.
+
+use crate::states::{Follower, State};
+use crate::trace::Lane;
+
+/// Steps in one block: a question costs a look at two blocks, however long it reaches.
+const BLOCK: usize = 1024;
+
+/// How many lanes were active, over time.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// From when on, and how many.
+    pub(crate) steps: Vec<(u64, u32)>,
+    /// For each block of steps, and each number of lanes: for how many ticks so many were active before it.
+    before: Vec<u64>,
+    /// How many numbers there are.
+    levels: usize,
+}
+
+/// What was active between two moments.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Within {
+    /// For how many ticks each number of lanes was active.
+    pub(crate) ticks: Vec<u64>,
+    /// The most lanes active at once.
+    pub(crate) peak: usize,
+    /// The first and the last instant of that, if there is one.
+    pub(crate) first: Option<u64>,
+    pub(crate) last: Option<u64>,
+}
+
+impl Activity {
+    /// At one instant the stops come before the starts, so that a hand-over from lane to lane does not
+    /// count as both.
+    pub(crate) fn of(lanes: &[Lane]) -> Activity {
+        let mut changes = Vec::new();
+        for lane in lanes {
+            let mut follower = Follower::new();
+            let mut was_active = false;
+            for event in &lane.events {
+                follower.step(event);
+                let is_active = follower.state() == State::Executing;
+                if is_active != was_active {
+                    changes.push((event.tsc, is_active));
+                    was_active = is_active;
+                }
+            }
+        }
+        changes.sort_unstable();
+        let mut active = 0_u32;
+        let mut steps: Vec<(u64, u32)> = Vec::with_capacity(changes.len());
+        for (tsc, starts) in changes {
+            active = if starts { active + 1 } else { active.saturating_sub(1) };
+            match steps.last_mut() {
+                Some(last) if last.0 == tsc => last.1 = active,
+                _ => steps.push((tsc, active)),
+            }
+        }
+        let levels = steps.iter().map(|step| step.1 as usize + 1).max().unwrap_or(1);
+        let mut before = vec![0; levels];
+        let mut sum = before.clone();
+        for (block, of) in steps.chunks(BLOCK).enumerate() {
+            for (index, &(tsc, active)) in of.iter().enumerate() {
+                let next = steps.get(block * BLOCK + index + 1).map_or(tsc, |next| next.0);
+                sum[active as usize] += next - tsc;
+            }
+            before.extend_from_slice(&sum);
+        }
+        Activity { steps, before, levels }
+    }
+
+    /// For how many ticks each number of lanes was active before `tsc`.
+    fn ticks_before(&self, tsc: u64) -> Vec<u64> {
+        let at = self.steps.partition_point(|step| step.0 <= tsc);
+        let block = at / BLOCK;
+        let mut ticks = self.before[block * self.levels..(block + 1) * self.levels].to_vec();
+        for index in block * BLOCK..at {
+            let (from, active) = self.steps[index];
+            let to = self.steps.get(index + 1).map_or(tsc, |next| next.0.min(tsc));
+            ticks[active as usize] += to.saturating_sub(from);
+        }
+        // The last step of all lasts on, and no block says so.
+        if at == self.steps.len() && at % BLOCK == 0 {
+            let last = at.checked_sub(1).map(|last| self.steps[last]);
+            if let Some((from, active)) = last {
+                ticks[active as usize] += tsc - from;
+            }
+        }
+        ticks
+    }
+
+    /// What was active from one moment to another.
+    pub(crate) fn within(&self, (from, to): (u64, u64)) -> Within {
+        let to = to.max(from);
+        let begun = self.ticks_before(from);
+        let mut ticks: Vec<u64> =
+            self.ticks_before(to).iter().zip(&begun).map(|(to, from)| to - from).collect();
+        // Before the first step nothing is active.
+        let known: u64 = ticks.iter().sum();
+        ticks[0] += (to - from).saturating_sub(known);
+        let peak = ticks.iter().rposition(|&time| time > 0).unwrap_or(0);
+        if peak == 0 {
+            return Within { ticks, peak, first: None, last: None };
+        }
+        let start = self.steps.partition_point(|step| step.0 <= from).saturating_sub(1);
+        let end = self.steps.partition_point(|step| step.0 < to);
+        let until = |index: usize| self.steps.get(index + 1).map_or(to, |next| next.0).min(to);
+        let holds = |index: usize| {
+            let (tsc, active) = self.steps[index];
+            active as usize == peak && tsc.max(from) < until(index)
+        };
+        let first = self.find(start, end, peak, &holds).map(|i| self.steps[i].0.max(from));
+        let last = self.find_last(start, end, peak, &holds).map(until);
+        Within { ticks, peak, first, last }
+    }
+
+    /// Whether so many are ever active in a whole block.
+    fn has(&self, block: usize, level: usize) -> bool {
+        let at = |block: usize| self.before.get(block * self.levels + level);
+        at(block + 1) > at(block)
+    }
+
+    fn find(
+        &self,
+        start: usize,
+        end: usize,
+        level: usize,
+        holds: &impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut at = start;
+        while at < end {
+            if at % BLOCK == 0 && at + BLOCK <= end && !self.has(at / BLOCK, level) {
+                at += BLOCK;
+            } else if holds(at) {
+                return Some(at);
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+
+    fn find_last(
+        &self,
+        start: usize,
+        end: usize,
+        level: usize,
+        holds: &impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut at = end;
+        while at > start {
+            if at % BLOCK == 0 && at >= start + BLOCK && !self.has(at / BLOCK - 1, level) {
+                at -= BLOCK;
+            } else if holds(at - 1) {
+                return Some(at - 1);
+            } else {
+                at -= 1;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, EventKind::*};
+
+    #[test]
+    fn blocks_are_of_no_consequence() {
+        // Three lanes that come and go at odd times, for more than two blocks of steps.
+        let lane = |every: u64, long: u64| {
+            let of =
+                |i| [Event::new(i * every, Exec, 1), Event::new(i * every + long, Executed, 1)];
+            Lane::new("", (1..1500).flat_map(of).collect())
+        };
+        let lanes = [lane(100, 30), lane(100, 61), lane(70_000, 150)];
+        let activity = Activity::of(&lanes);
+        assert!(activity.steps.len() > 2 * BLOCK);
+        for (from, to) in
+            [(0, 50), (0, 1_000_000), (90, 140_100), (70_000, 70_100), (4_321, 99_999)]
+        {
+            let mut ticks = vec![0; activity.levels];
+            let (mut first, mut last, mut peak) = (None, None, 0);
+            for tick in from..to {
+                let at = activity.steps.partition_point(|step| step.0 <= tick);
+                let active = at.checked_sub(1).map_or(0, |at| activity.steps[at].1 as usize);
+                ticks[active] += 1;
+                if active > 0 && active >= peak {
+                    if active > peak {
+                        (peak, first) = (active, Some(tick));
+                    }
+                    last = Some(tick + 1);
+                }
+            }
+            assert_eq!(activity.within((from, to)), Within { ticks, peak, first, last });
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a run computes, as a graph: pieces of work, and which must be over before which begins.
+//!
+//! Nodes are numbered in an order in which every edge runs from a lower number to a higher one. A node with a second
+//! successor is where something was forked; one with several predecessors, where something was waited for.
+
+use super::label::Label;
+
+/// Nobody, of nodes and forks.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A piece of work that one thread did without forking or waiting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    /// How long it took on a processor, in nanoseconds.
+    pub(crate) work: f32,
+    /// How long it takes at least, however many processors there are: less than the work if this stands for a tree of
+    /// small forks.
+    pub(crate) span: f32,
+    pub(crate) label: Label,
+    /// The region that it belongs to, or `NONE`.
+    pub(crate) region: u32,
+    /// The innermost fork that it is part of, or `NONE`.
+    pub(crate) fork: u32,
+}
+
+/// One `join`: from the node that forks to the one that has both results.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fork {
+    /// The fork that it is part of, or `NONE`.
+    pub(crate) parent: u32,
+    pub(crate) from: u32,
+    /// The node after both halves, or `NONE` if the recording ends before.
+    pub(crate) join: u32,
+    /// Nothing in it waits for, or is waited for by, anything outside of it.
+    pub(crate) pure: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum EdgeKind {
+    /// The same thread goes on.
+    Next,
+    /// Another may take it: that costs a hand-off.
+    Child,
+    /// A result is waited for.
+    Result,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    /// From, to; in the order of `to` once `finish` has been called.
+    pub(crate) edges: Vec<(u32, u32, EdgeKind)>,
+    pub(crate) forks: Vec<Fork>,
+}
+
+/// The longest way through a graph to each of its nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Longest {
+    /// When each node can begin at the earliest, and end.
+    pub(crate) begin: Vec<f64>,
+    pub(crate) end: Vec<f64>,
+    /// The predecessor that the beginning hangs on.
+    pub(crate) after: Vec<u32>,
+}
+
+impl Graph {
+    pub(crate) fn add(&mut self, label: Label, region: u32, fork: u32) -> u32 {
+        self.nodes.push(Node { work: 0.0, span: 0.0, label, region, fork });
+        (self.nodes.len() - 1) as u32
+    }
+
+    pub(crate) fn edge(&mut self, from: u32, to: u32, kind: EdgeKind) {
+        if from != NONE && from < to {
+            self.edges.push((from, to, kind));
+        }
+    }
+
+    /// All edges in the order in which longest ways are found.
+    pub(crate) fn finish(&mut self) {
+        self.edges.sort_unstable_by_key(|edge| (edge.1, edge.0));
+    }
+
+    pub(crate) fn work(&self) -> f64 {
+        self.nodes.iter().map(|node| f64::from(node.work)).sum()
+    }
+
+    /// Longest ways, each hand-off taking `burden` nanoseconds, and the work of a node counted `factor` times.
+    pub(crate) fn longest(&self, burden: f64, factor: impl Fn(&Node) -> f64) -> Longest {
+        let count = self.nodes.len();
+        let mut ways =
+            Longest { begin: vec![0.0; count], end: vec![0.0; count], after: vec![NONE; count] };
+        let mut edges = self.edges.iter().peekable();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let (mut begin, mut after) = (0.0, NONE);
+            while let Some(&&(from, _, kind)) =
+                edges.peek().filter(|edge| edge.1 as usize == number)
+            {
+                edges.next();
+                let cost = if kind == EdgeKind::Child { burden } else { 0.0 };
+                let ready = ways.end[from as usize] + cost;
+                if ready > begin || after == NONE {
+                    (begin, after) = (ready, from);
+                }
+            }
+            ways.begin[number] = begin;
+            ways.end[number] = begin + f64::from(node.span) * factor(node);
+            ways.after[number] = after;
+        }
+        ways
+    }
+
+    /// The graph with every fork whose work is below `grain` made one node.
+    pub(crate) fn coarse(&self, grain: f64, ways: &Longest) -> Graph {
+        let mut work = vec![0.0_f64; self.forks.len()];
+        for node in self.nodes.iter().filter(|node| node.fork != NONE) {
+            work[node.fork as usize] += f64::from(node.work);
+        }
+        let mut pure: Vec<bool> =
+            self.forks.iter().map(|fork| fork.pure && fork.join != NONE).collect();
+        for number in (0..self.forks.len()).rev() {
+            let parent = self.forks[number].parent;
+            if parent != NONE {
+                work[parent as usize] += work[number];
+                pure[parent as usize] &= pure[number];
+            }
+        }
+        // The outermost fork that each one vanishes in. A fork comes after the one that it is part of.
+        let mut within = vec![NONE; self.forks.len()];
+        for (number, fork) in self.forks.iter().enumerate() {
+            let outer = if fork.parent == NONE { NONE } else { within[fork.parent as usize] };
+            within[number] = match outer {
+                NONE if pure[number] && work[number] < grain => number as u32,
+                outer => outer,
+            };
+        }
+        let mut coarse = Graph::default();
+        let mut place = vec![NONE; self.nodes.len()];
+        let mut stands = vec![NONE; self.forks.len()];
+        for (number, node) in self.nodes.iter().enumerate() {
+            let outer = if node.fork == NONE { NONE } else { within[node.fork as usize] };
+            if outer == NONE {
+                place[number] = coarse.nodes.len() as u32;
+                coarse.nodes.push(Node { fork: NONE, ..*node });
+                continue;
+            }
+            // The first node of a fork that vanishes stands for all of it.
+            let fork = &self.forks[outer as usize];
+            if stands[outer as usize] == NONE {
+                stands[outer as usize] = coarse.nodes.len() as u32;
+                let span = ways.begin[fork.join as usize] - ways.end[fork.from as usize];
+                let work = work[outer as usize] as f32;
+                let span = (span.max(0.0) as f32).min(work);
+                coarse.nodes.push(Node { work, span, fork: NONE, ..*node });
+            }
+            place[number] = stands[outer as usize];
+        }
+        for &(from, to, kind) in &self.edges {
+            let (from, to) = (place[from as usize], place[to as usize]);
+            if from != to {
+                coarse.edges.push((from, to, kind));
+            }
+        }
+        coarse.edges.sort_unstable_by_key(|edge| (edge.1, edge.0, edge.2 != EdgeKind::Next));
+        coarse.edges.dedup_by_key(|edge| (edge.1, edge.0));
+        coarse
+    }
+}

@@ -1,0 +1,439 @@
+//! Work, span, and what more processors would give.
+//!
+//! *Work* is the processor time of all tasks together: what one thread needs. *Span* is the longest way through what must
+//! follow each other: what is needed however many processors there are. No schedule is faster than the greater of the
+//! span and the work divided by the processors, and a greedy one takes at most their sum (Brent, 1974). Between the two
+//! lies what a simulation of the recorded graph says. The *burdened* span counts in each hand-off on the way, as Cilkscale
+//! does (Leiserson and others, 2021).
+//!
+//! | file | |
+//! |---|---|
+//! | `build.rs` | from events to a graph |
+//! | `graph.rs` | the graph, its longest ways, and a coarser one |
+//! | `processor.rs` | how much of the time a thread had a processor |
+//! | `simulate.rs` | the graph run by any number of workers |
+//! | `label.rs` | places in the source |
+//! | `costs.rs` | what recording costs, and hand-offs |
+//! | `report.rs`, `plot.rs` | as text |
+
+mod build;
+mod costs;
+mod graph;
+mod label;
+mod plot;
+mod processor;
+mod report;
+mod simulate;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use self::build::{Built, build};
+use self::graph::{Graph, Longest, NONE, Node};
+use self::label::Label;
+pub use self::label::WhatIf;
+pub(crate) use self::label::short;
+pub(crate) use self::processor::Processor;
+pub use self::simulate::Costs;
+use self::simulate::Plan;
+use crate::trace::{Trace, TraceLevel};
+
+/// Below this part of the time with a processor a recording tells more of the machine than of the program.
+const LEAST_PROCESSOR: f64 = 0.75;
+/// A part of the tasks that may have come from nowhere: those that were going on when recording began.
+const MOST_ORPHANS: f64 = 0.01;
+/// So many nodes are simulated at most, roughly: what is finer counts as one piece.
+const MOST_NODES: f64 = 200_000.0;
+/// How many places are told, at most.
+const PLACES: usize = 8;
+
+/// What a recorded run would do on other numbers of processors: see [`Trace::scale`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Scale {
+    /// Processor time of all tasks together.
+    pub work: Duration,
+    /// The longest way through them.
+    pub span: Duration,
+    /// The same with a hand-off for each task on the way.
+    pub burdened: Duration,
+    /// What hand-offs were taken to cost.
+    pub costs: Costs,
+    /// What is expected on 1, 2, 4 .. 1,024 processors.
+    pub points: Vec<Point>,
+    /// What was measured: this recording itself.
+    pub measured: Vec<Measured>,
+    /// The places that the span hangs on, the weightiest first.
+    pub places: Vec<Place>,
+    /// The regions handed over from outside, and marked ones within, in the order of their beginnings.
+    pub regions: Vec<RegionScale>,
+    /// What was supposed to be faster or slower than recorded.
+    pub supposed: Vec<WhatIf>,
+    /// What else is to be known of these figures.
+    pub notes: Vec<String>,
+}
+
+/// What is expected on a number of processors. Speed-ups are over one processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// How many processors.
+    pub processors: usize,
+    /// The speed-up that the simulation gives.
+    pub speedup: f64,
+    /// What a greedy schedule reaches at least, or the simulation with its hand-offs if that is less.
+    pub least: f64,
+    /// What none can exceed.
+    pub most: f64,
+}
+
+/// What was measured on a number of threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// How many threads.
+    pub processors: usize,
+    /// Work over elapsed time.
+    pub speedup: f64,
+}
+
+/// A place in the source, and what it has to do with the span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// What it is called: `sort.rs:52`, `before sort.rs:52`, `after sort.rs:52`, `region clone`.
+    pub name: String,
+    /// How much of the span is spent there.
+    pub on_span: Duration,
+    /// How much of the work.
+    pub work: Duration,
+    /// The most that would be gained without it, over one processor that does without it as well.
+    pub without: f64,
+}
+
+/// One region's work and span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionScale {
+    /// Its name or number.
+    pub name: String,
+    /// Processor time of all its tasks.
+    pub work: Duration,
+    /// The longest way through them.
+    pub span: Duration,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why a recording tells nothing about other numbers of processors.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Forks that nobody stole are not in it.
+    Level,
+    /// So many events were lost.
+    Lost(u64),
+    /// Nothing ran in it.
+    Empty,
+    /// So many tasks began in it, of so many, without having been forked in it.
+    Orphans(u64, u64),
+    /// The part of the tasks' time in which their threads had a processor.
+    Preempted(f64),
+    /// Nothing has this name; these are some that there are.
+    Unknown(String, Vec<String>),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Level => f.write_str(
+                "recorded at level phase, without the forks that nobody stole: record with --trace-level tasks \
+                 (TraceLevel::Tasks)",
+            ),
+            Refusal::Lost(count) => write!(
+                f,
+                "{count} events were lost, and work and span need all: record into a file while the pool runs (--trace, \
+                 PoolBuilder::trace_to), or with more room (--trace-room, PoolBuilder::trace_capacity)"
+            ),
+            Refusal::Empty => f.write_str("no task ran while this was recorded"),
+            Refusal::Orphans(count, of) => write!(
+                f,
+                "{count} of {of} tasks were forked before the recording began: switch it on before the work"
+            ),
+            Refusal::Preempted(part) => write!(
+                f,
+                "tasks had a processor for only {:.0} % of their time: something else used the machine, or tasks sleep; \
+                 record on a quiet machine, or with --threads 1",
+                part * 100.0
+            ),
+            Refusal::Unknown(name, known) => {
+                write!(f, "nothing is called '{name}'; there are: {}", known.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Scale {
+    /// The most that any number of processors can give: work over span.
+    pub fn bound(&self) -> f64 {
+        ratio(self.work.as_secs_f64(), self.span.as_secs_f64())
+    }
+
+    /// The speed-up that is expected on so many processors, if it was asked for.
+    pub fn predicted(&self, processors: usize) -> Option<f64> {
+        self.points.iter().find(|point| point.processors == processors).map(|point| point.speedup)
+    }
+}
+
+fn ratio(of: f64, to: f64) -> f64 {
+    if to > 0.0 { of / to } else { 1.0 }
+}
+
+fn nanos(nanos: f64) -> Duration {
+    Duration::from_nanos(nanos.max(0.0).round() as u64)
+}
+
+impl Trace {
+    /// Work and span of what was recorded, and what it would take on 1 to 1,024 processors, from a recording at level
+    /// [`Tasks`](TraceLevel::Tasks) that has lost nothing. One thread's is as good as many threads', and less disturbed.
+    ///
+    /// What `supposed` names counts as so much faster or slower.
+    ///
+    /// Costs a pass over all events with three nodes for each fork, and a simulation of up to some 200,000 of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] if the recording does not carry it.
+    ///
+    /// ```
+    /// use raddle_trace::{ClockPair, Event, EventKind::*, Lane, Subject, Trace};
+    ///
+    /// // One thread: 100 us alone, then a fork of two halves of 300 us each. A tick is a microsecond.
+    /// let fork = |tsc, kind| Event { flags: Subject::Fork as u8, ..Event::new(tsc, kind, 7) };
+    /// let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 800, nanos: 800_000 });
+    /// trace.lanes.push(Lane::new("worker 0", vec![
+    ///     Event::new(0, Submit, 1), Event::new(0, Exec, 1),
+    ///     fork(100, Fork), fork(400, Exec), fork(700, Executed),
+    ///     Event::new(700, Executed, 1),
+    /// ]));
+    /// let scale = trace.scale(&[])?;
+    /// assert_eq!((scale.work.as_micros(), scale.span.as_micros()), (700, 400));
+    /// assert!(scale.bound() < 1.76 && scale.predicted(2).unwrap() > 1.5);
+    /// # Ok::<(), raddle_trace::Refusal>(())
+    /// ```
+    pub fn scale(&self, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
+        let built = self.graph()?;
+        self.scale_of(built, supposed)
+    }
+
+    /// The graph, if the recording carries it.
+    fn graph(&self) -> Result<Built, Refusal> {
+        if self.drops() > 0 {
+            return Err(Refusal::Lost(self.drops()));
+        }
+        let mut steals = self.lanes.iter().flat_map(|lane| &lane.events);
+        let stolen = steals.any(|e| e.kind == crate::EventKind::Steal);
+        if self.level() != TraceLevel::Tasks && (stolen || self.fact("level").is_some()) {
+            return Err(Refusal::Level);
+        }
+        let built = build(self, costs::of_an_event(self), None);
+        let tasks = built.graph.nodes.len() as u64;
+        if built.graph.work() <= 0.0 {
+            return Err(Refusal::Empty);
+        }
+        if built.orphans as f64 > tasks as f64 * MOST_ORPHANS {
+            return Err(Refusal::Orphans(built.orphans, tasks));
+        }
+        let had = 1.0 - ratio(built.lost, built.wall);
+        if built.wall > 0.0 && had < LEAST_PROCESSOR {
+            return Err(Refusal::Preempted(had));
+        }
+        Ok(built)
+    }
+
+    fn scale_of(&self, mut built: Built, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
+        let elapsed: u64 = built
+            .regions
+            .iter()
+            .filter(|region| region.parent == NONE)
+            .map(|region| self.between(region.from, region.to))
+            .sum();
+        let speedup = ratio(built.graph.work(), elapsed as f64);
+        let measured = vec![Measured { processors: self.width(), speedup }];
+        self.suppose(&mut built, supposed)?;
+        let graph = &built.graph;
+        let costs = costs::of_hand_offs(self);
+        let work = graph.work();
+        let ways = graph.longest(0.0, |_| 1.0);
+        let span = ways.end.iter().copied().fold(0.0, f64::max);
+        let burdened = graph.coarse(2.0 * costs.steal, &ways).longest(costs.steal, |_| 1.0);
+        let burdened = burdened.end.iter().copied().fold(span, f64::max);
+        let grain = (work / MOST_NODES).max(2.0 * costs.steal);
+        let plan = Plan::new(&graph.coarse(grain, &ways), |_| 1.0);
+        let points = (0..=10).map(|power| {
+            let processors = 1_usize << power;
+            let time = plan.run(processors, costs);
+            let most = (processors as f64).min(ratio(work, span));
+            let speedup = ratio(work, time).min(most);
+            // Hand-offs and wakes are in the simulation, and not in Brent's bound.
+            let least = ratio(work, work / processors as f64 + span).min(speedup);
+            Point { processors, speedup, least, most }
+        });
+        let mut notes = Vec::new();
+        if built.lost > built.wall * (1.0 - processor_noted()) {
+            let part = 100.0 * ratio(built.lost, built.wall);
+            notes.push(format!(
+                "for {part:.0} % of the tasks' time their threads had no processor; that is not counted"
+            ));
+        }
+        if built.locks > 0.01 * work {
+            notes.push(format!(
+                "{} of waiting for locks are counted neither as work nor as span: with more processors there will be more",
+                crate::summary::time(nanos(built.locks))
+            ));
+        }
+        Ok(Scale {
+            work: nanos(work),
+            span: nanos(span),
+            burdened: nanos(burdened),
+            costs,
+            points: points.collect(),
+            measured,
+            places: self.places_of(graph, &ways, work),
+            regions: self.regions_of(&built, &ways),
+            supposed: supposed.to_vec(),
+            notes,
+        })
+    }
+
+    /// Changes the work of what is named.
+    fn suppose(&self, built: &mut Built, supposed: &[WhatIf]) -> Result<(), Refusal> {
+        for what in supposed {
+            let mut about: HashMap<(Label, u32), bool> = HashMap::new();
+            let mut any = false;
+            for node in &mut built.graph.nodes {
+                let is = *about.entry((node.label, node.region)).or_insert_with(|| {
+                    let mut region = node.region;
+                    loop {
+                        let of = built.regions.get(region as usize);
+                        let name =
+                            of.and_then(|of| self.names.get(usize::from(of.name).checked_sub(1)?));
+                        if what.is_about(node.label, name.map(String::as_str), self) {
+                            return true;
+                        }
+                        match of {
+                            Some(of) if of.parent != NONE => region = of.parent,
+                            _ => return false,
+                        }
+                    }
+                });
+                if is {
+                    any |= node.work > 0.0;
+                    node.work *= what.factor as f32;
+                    node.span *= what.factor as f32;
+                }
+            }
+            if !any {
+                let mut known: Vec<(f32, String)> = Vec::new();
+                let mut sums: HashMap<Label, f32> = HashMap::new();
+                for node in &built.graph.nodes {
+                    *sums.entry(node.label).or_default() += node.work;
+                }
+                known.extend(sums.into_iter().map(|(label, work)| (work, label.text(self))));
+                known.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+                let known = known.into_iter().take(PLACES).map(|known| known.1).collect();
+                return Err(Refusal::Unknown(what.name.clone(), known));
+            }
+        }
+        Ok(())
+    }
+
+    fn places_of(&self, graph: &Graph, ways: &Longest, work: f64) -> Vec<Place> {
+        let mut on_span: HashMap<Label, f64> = HashMap::new();
+        for node in critical(ways) {
+            let node = &graph.nodes[node as usize];
+            *on_span.entry(node.label).or_default() += f64::from(node.span);
+        }
+        let mut order: Vec<(Label, f64)> = on_span.into_iter().filter(|on| on.1 > 0.0).collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        order.truncate(PLACES);
+        let place = |(label, on_span): (Label, f64)| {
+            let is = |node: &Node| node.label == label;
+            let there: f64 =
+                graph.nodes.iter().filter(|node| is(node)).map(|node| f64::from(node.work)).sum();
+            let rest = graph.longest(0.0, |node| if is(node) { 0.0 } else { 1.0 });
+            let rest = rest.end.iter().copied().fold(0.0, f64::max);
+            let without = ratio(work - there, rest);
+            Place { name: label.text(self), on_span: nanos(on_span), work: nanos(there), without }
+        };
+        order.into_iter().map(place).collect()
+    }
+
+    fn regions_of(&self, built: &Built, ways: &Longest) -> Vec<RegionScale> {
+        let mut work = vec![0.0_f64; built.regions.len()];
+        for node in built.graph.nodes.iter().filter(|node| node.region != NONE) {
+            work[node.region as usize] += f64::from(node.work);
+        }
+        for number in (0..built.regions.len()).rev() {
+            if let Some(parent) = work.get(built.regions[number].parent as usize) {
+                work[built.regions[number].parent as usize] = parent + work[number];
+            }
+        }
+        let shown = built.regions.iter().zip(work);
+        let shown = shown.filter(|(region, _)| region.parent == NONE || region.name != 0);
+        let name = |region: &build::Region| {
+            let name = self.names.get(usize::from(region.name).wrapping_sub(1));
+            name.cloned().unwrap_or_else(|| format!("#{}", region.task))
+        };
+        shown
+            .map(|(region, work)| RegionScale {
+                name: name(region),
+                work: nanos(work),
+                span: nanos(ways.end[region.last as usize] - ways.begin[region.first as usize]),
+                took: Duration::from_nanos(self.between(region.from, region.to)),
+            })
+            .collect()
+    }
+
+    /// When and where what the span hangs on was done: lane, from, to, in the order of time; nothing if the recording does
+    /// not carry it. For pictures.
+    pub(crate) fn critical_stretches(&self) -> Vec<(usize, u64, u64)> {
+        let Ok(built) = self.graph() else { return Vec::new() };
+        let ways = built.graph.longest(0.0, |_| 1.0);
+        let mut is_on = vec![false; built.graph.nodes.len()];
+        critical(&ways).for_each(|node| is_on[node as usize] = true);
+        drop(built);
+        let mut stretches: Vec<(usize, u64, u64)> = Vec::new();
+        let mut watch = |node: u32, lane: usize, from: u64, to: u64| {
+            if !is_on[node as usize] || to <= from {
+                return;
+            }
+            match stretches.last_mut() {
+                Some(last) if last.0 == lane && last.2 == from => last.2 = to,
+                _ => stretches.push((lane, from, to)),
+            }
+        };
+        build(self, 0.0, Some(&mut watch));
+        stretches
+    }
+}
+
+/// Parts of the time with a processor that are worth a word.
+const fn processor_noted() -> f64 {
+    0.95
+}
+
+/// The nodes on the longest way of all, from the last one back.
+fn critical(ways: &Longest) -> impl Iterator<Item = u32> + '_ {
+    let mut last = NONE;
+    for (node, &end) in ways.end.iter().enumerate() {
+        if last == NONE || end >= ways.end[last as usize] {
+            last = node as u32;
+        }
+    }
+    std::iter::successors((last != NONE).then_some(last), |&node| {
+        let before = ways.after[node as usize];
+        (before != NONE).then_some(before)
+    })
+}

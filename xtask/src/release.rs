@@ -1,0 +1,137 @@
+//! What has to hold before a version is given out: packages, licences, promises kept, old compilers, other systems.
+
+use crate::sanitize::works;
+use crate::steps::{Outcome, cargo, outcome, root, target_dir};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The oldest Rust that the crates are built with: `rust-version` of the workspace.
+fn oldest() -> Option<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).ok()?;
+    let line = manifest.lines().find(|line| line.starts_with("rust-version"))?;
+    let version = line.split('"').nth(1)?;
+    // rustup's names have three parts.
+    Some(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.into() })
+}
+
+/// Other systems, and what is built there: where there are no threads, what needs none.
+const TARGETS: &[(&str, &[&str])] = &[
+    ("aarch64-unknown-linux-gnu", LIBRARIES),
+    ("x86_64-pc-windows-gnu", LIBRARIES),
+    ("aarch64-apple-darwin", LIBRARIES),
+    ("wasm32-unknown-unknown", &["raddle-trace"]),
+];
+const LIBRARIES: &[&str] = &["raddle", "raddle-core", "raddle-lock", "raddle-sync", "raddle-trace"];
+
+/// Every crate as it would be published, built from its package.
+pub(crate) fn publish() -> Outcome {
+    outcome(packages().arg("--target-dir").arg(target_dir("publish")))
+}
+
+/// The same without building them: files, metadata and dependencies.
+pub(crate) fn publish_quick() -> Outcome {
+    outcome(packages().args(["--no-verify", "--quiet"]))
+}
+
+/// They need each other, so they are packed together: cargo finds those that are not published yet.
+fn packages() -> Command {
+    let mut command = cargo();
+    command.args(["publish", "--dry-run", "--workspace", "--allow-dirty"]);
+    command
+}
+
+/// Licences, sources and duplicates of all dependencies; advisories where there is a network.
+pub(crate) fn deny() -> Outcome {
+    let Some(tool) = tool("cargo-deny") else {
+        return Outcome::ToolMissing("cargo-deny (cargo xtask tools)");
+    };
+    let check = |what: &[&str]| {
+        outcome(
+            Command::new(&tool).args(["--all-features", "check"]).args(what).current_dir(root()),
+        )
+    };
+    check(&["licenses", "bans", "sources"])
+}
+
+/// Whether what the last version promised is still there.
+pub(crate) fn semver() -> Outcome {
+    let Some(tool) = tool("cargo-semver-checks") else {
+        return Outcome::ToolMissing("cargo-semver-checks (cargo xtask tools)");
+    };
+    let tagged = Command::new("git")
+        .args(["describe", "--tags", "--abbrev=0", "--match", "v*"])
+        .current_dir(root())
+        .output();
+    let tag = tagged.ok().filter(|output| output.status.success());
+    let Some(tag) = tag.and_then(|output| String::from_utf8(output.stdout).ok()) else {
+        println!("there is no version yet to compare with: no tag v*");
+        return Outcome::Passed;
+    };
+    let mut command = Command::new(tool);
+    command.args(["semver-checks", "check-release", "--baseline-rev", tag.trim()]);
+    outcome(command.args(LIBRARIES.iter().flat_map(|name| ["-p", name])).current_dir(root()))
+}
+
+/// The crates with the oldest Rust that they promise to work with.
+pub(crate) fn msrv() -> Outcome {
+    let Some(oldest) = oldest() else {
+        eprintln!("xtask: Cargo.toml has no rust-version");
+        return Outcome::Failed;
+    };
+    if !works(Command::new("rustup").args(["run", &oldest, "rustc", "--version"])) {
+        return Outcome::ToolMissing(
+            "the oldest Rust (rustup toolchain install 1.85.0 --profile minimal)",
+        );
+    }
+    let mut command = Command::new("rustup");
+    command.current_dir(root()).args(["run", &oldest, "cargo", "check", "-p", "raddle-cli"]);
+    command.args(LIBRARIES.iter().flat_map(|name| ["-p", name]));
+    outcome(command.arg("--target-dir").arg(target_dir("msrv")))
+}
+
+/// The libraries for other systems, as far as a compiler can tell.
+pub(crate) fn targets() -> Outcome {
+    let mut all = Outcome::Passed;
+    for (target, packages) in TARGETS {
+        let libraries = Command::new("rustc")
+            .args(["--print", "target-libdir", "--target", target])
+            .output()
+            .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+        if !libraries.is_ok_and(|directory| directory.is_dir()) {
+            println!("{target}: NOT CHECKED (rustup target add {target})");
+            continue;
+        }
+        let mut command = cargo();
+        command.args(["check", "--target", target]).arg("--target-dir").arg(target_dir("targets"));
+        command.args(packages.iter().flat_map(|name| ["-p", name]));
+        let checked = outcome(&mut command);
+        println!("{target}: {}: {checked}", packages.join(", "));
+        if checked != Outcome::Passed {
+            all = checked;
+        }
+    }
+    all
+}
+
+/// Installs what the checks need besides Rust, into `target/tools`: mdBook, cargo-deny, cargo-semver-checks.
+pub(crate) fn tools() -> Outcome {
+    for name in ["mdbook", "cargo-deny", "cargo-semver-checks"] {
+        if tool(name).is_some() {
+            continue;
+        }
+        let mut install = cargo();
+        install.args(["install", "--locked", name, "--root"]).arg(target_dir("tools"));
+        if outcome(&mut install) != Outcome::Passed {
+            return Outcome::Failed;
+        }
+    }
+    Outcome::Passed
+}
+
+/// A program of `target/tools`, or else of the system.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    [target_dir("tools").join("bin").join(file), Path::new(name).to_owned()]
+        .into_iter()
+        .find(|program| works(Command::new(program).arg("--version")))
+}
