@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use raddle::trace::WhatIf;
 
+use raddle::remote::Plan;
+
 use crate::cluster::{Init, Options};
 use crate::error::Error;
 use crate::input::Input;
@@ -50,9 +52,23 @@ pub(crate) struct Common {
     /// Events that each thread has room for before they are written to the file [default: 65536]
     #[arg(long, global = true, value_name = "EVENTS", display_order = 104)]
     pub(crate) trace_room: Option<usize>,
+    /// Where a run's tasks go: threads:N, processes:N, ray:auto, ..
+    #[arg(long, global = true, value_name = "PLAN", display_order = 105)]
+    pub(crate) plan: Option<Plan>,
+    /// How often a task of --plan is tried again whose worker has died
+    #[arg(long, global = true, value_name = "N", requires = "plan", display_order = 106)]
+    pub(crate) retries: Option<u32>,
 }
 
 impl Common {
+    /// All is done in this process, and whoever wants it elsewhere is told why.
+    pub(crate) fn refuse_plan(&self, why: &str) -> Result<(), Error> {
+        match &self.plan {
+            None => Ok(()),
+            Some(_) => Err(Error::usage(format!("--plan is for kmeans, knn and quantize: {why}"))),
+        }
+    }
+
     /// Nothing is run here, and whoever wants it to be recorded or repeated is told why.
     pub(crate) fn refuse_run(&self, why: &str) -> Result<(), Error> {
         let records =
@@ -78,6 +94,8 @@ pub(crate) enum Command {
     /// Show what was recorded
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Say what each plan would do here: workers, and whether they can be had
+    Plan(PlanArgs),
     /// Print what makes a shell complete command lines of raddle
     ///
     /// For example: raddle completions bash > ~/.local/share/bash-completion/completions/raddle
@@ -92,6 +110,13 @@ pub(crate) enum Command {
         /// The command [default: raddle itself]
         command: Vec<String>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Which plans [default: sequential, threads, processes and ray:auto]
+    #[arg(value_name = "PLAN")]
+    pub(crate) plans: Vec<Plan>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Timed<T> {
     pub(crate) value: T,
     threads: usize,
+    /// Where else than on threads of this process.
+    plan: Option<String>,
     /// The seconds of each run.
     all: Vec<f64>,
     one: Vec<f64>,
@@ -68,10 +70,16 @@ impl<T> Timed<T> {
         let (one, all) = (Spread::of(&self.one), Spread::of(&self.all));
         let speedup = one.median / all.median;
         report.told("seconds_one_thread", one.median, one.to_string());
-        let threads = count(self.threads, "thread");
+        let threads = match &self.plan {
+            None => count(self.threads, "thread"),
+            Some(plan) => plan.clone(),
+        };
         report.told("seconds", all.median, format!("{all} on {threads}"));
         report.told("speedup", speedup, format!("{speedup:.2}x{}", self.range()));
         report.datum("threads", self.threads);
+        if let Some(plan) = &self.plan {
+            report.datum("plan", plan.as_str());
+        }
         report.datum("runs", self.all.len());
         report.datum("seconds_one_thread_of_each_run", self.one.clone());
         report.datum("seconds_of_each_run", self.all.clone());
@@ -251,7 +259,40 @@ pub(crate) fn compare<T: Send>(
     let phases = trace.as_ref().and_then(longest);
     let recorded = setup.recording.zip(trace);
     let value = value.expect("there is at least one run");
-    Ok(Timed { value, threads, all, one, others, phases, recorded })
+    Ok(Timed { value, threads, plan: None, all, one, others, phases, recorded })
+}
+
+/// Does the work on one thread here, then elsewhere, and insists that the results are the same.
+pub(crate) fn compare_far<T: Send>(
+    plan: String,
+    workers: usize,
+    steps: Option<u64>,
+    work: impl Fn(&Worker, &Progress) -> T + Sync,
+    far: impl FnOnce(&Worker) -> Result<T, Error> + Send,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Timed<T>, Error> {
+    let pool = pool(1)?;
+    let watch = Watch::start();
+    let start = Instant::now();
+    let here = pool.run(|worker| {
+        let what = count(1, "thread");
+        let progress = match steps {
+            Some(steps) => Progress::bar(&what, steps),
+            None => Progress::line(&what),
+        };
+        work(worker, &progress)
+    });
+    let one = vec![start.elapsed().as_secs_f64()];
+    let others = watch.others();
+    let start = Instant::now();
+    let value = pool.run(far)?;
+    let all = vec![start.elapsed().as_secs_f64()];
+    if !same(&here, &value) {
+        let message = format!("internal error: {plan} and 1 thread disagree");
+        return Err(Error::failure(message));
+    }
+    let (phases, recorded) = (None, None);
+    Ok(Timed { value, threads: workers, plan: Some(plan), all, one, others, phases, recorded })
 }
 
 #[cfg(test)]
