@@ -267,7 +267,9 @@
 //! # Where the time went: `trace`
 //!
 //! A pool that is built with [`PoolBuilder::trace`], or told so later by [`Pool::set_trace`], records what its
-//! workers do; [`Pool::trace`] is a copy of that. [`trace`] says what can be made of it: the five phases of
+//! workers do; [`Pool::trace`] is a copy of that, and [`PoolBuilder::trace_to`] writes it to a file meanwhile. At level
+//! [`Tasks`](trace::TraceLevel::Tasks) [`scale`](trace::Trace::scale) says what bounds a program and what more processors would
+//! give, with the places in the source. [`trace`] says what can be made of it: the five phases of
 //! every region, a table, a page for a browser, JSON for Perfetto, a file.
 //!
 //! ```

@@ -8,7 +8,7 @@
   const hex = d => "#" + [d[0], d[1], d[2]].map(n => n.toString(16).padStart(2, "0")).join("");
   const colours = new Set(DATA.states.slice(1).map(s => s[1]));
   const row = i => {
-    const y = Math.round((TOP + i * LANE + BAR / 2) * scale);
+    const y = Math.round((top0() + i * LANE + BAR / 2) * scale);
     const data = context.getImageData(LEFT * scale, y, canvas.width - LEFT * scale, 1).data;
     const seen = [];
     for (let i = 0; i < data.length; i += 4) seen.push(hex(data.subarray(i, i + 4)));
@@ -26,10 +26,14 @@
     await frame();
     check("there are lanes", lanes.length > 0);
     lanes.forEach((lane, i) => {
+      $("scroll").scrollTop = Math.max(0, i * LANE - 60);
+      draw();
       const drawn = row(i).filter(c => colours.has(c)).length;
       check("lane " + lane.name + " is drawn", drawn > 0);
       notes.push(lane.name + ": " + drawn + " pixels");
     });
+    $("scroll").scrollTop = 0;
+    draw();
     const before = lanes.map((_, i) => row(i).join()).join("\n"), status = $("status").textContent;
     mouse("wheel", LEFT + (width - LEFT) * 0.5, TOP + 5, { deltaY: -300 });
     await frame();
@@ -47,9 +51,37 @@
     for (let i = 0; i < 200; i++) mouse("wheel", LEFT + 50, TOP + 5, { deltaY: -300 });
     await frame();
     check("zooming ends somewhere", view.to - view.from >= CLOSEST * 0.99);
+    // Labels of the axis all differ, however near one looks.
+    const texts = [], fill = context.fillText;
+    context.fillText = (text, px, py) => { if (Math.abs(py - 40) < 1) texts.push(text); };
+    for (const span of [SPAN, SPAN / 1e3, 200, CLOSEST]) {
+      texts.length = 0;
+      look(SPAN / 2, SPAN / 2 + span);
+      drawAxis();
+      check("labels differ at " + span + ": " + texts.join(", "), texts.length > 1 && new Set(texts).size === texts.length);
+    }
+    context.fillText = fill;
+    check("the first sentence says something", $("verdict-text").textContent.length > 10);
+    check("a speed-up is drawn if there is one", !DATA.scale === !document.querySelector("#speedup svg circle"));
+    search("raddle-0");
+    check("search finds lanes", wanted.lanes.size > 0);
+    search(DATA.names.find(name => name) || "");
+    await frame();
+    search("");
+    const count = shown.length;
+    hidden.add(0); showLanes();
+    check("a lane is hidden", shown.length === count - 1);
+    $("lanes").click();
+    check("and shown again", shown.length === count);
+    const page = ink.page;
+    $("scheme").click();
+    await frame();
+    check("there is a dark scheme", ink.page !== page);
+    $("scheme").click();
     $("all").click();
     const lane = lanes.findIndex(l => l.t.length > 0);
     const at = x((lanes[lane].t[0] + SPAN) / 2);
+    $("scroll").scrollTop = 0;
     mouse("pointermove", at, TOP + lane * LANE + 3);
     check("pointing tells", tip.style.display === "block" && tip.textContent.startsWith(lanes[lane].name));
     if (regions.length) {

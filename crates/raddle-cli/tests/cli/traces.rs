@@ -119,7 +119,7 @@ fn what_scales_is_told_as_text_and_as_json() {
     assert!(bound > 5.0, "{bound}");
     assert_eq!(json["points"].as_array().unwrap().len(), 11);
     let place = json["places"][0]["name"].as_str().unwrap();
-    let half = room.raddle(&format!("trace scale t --json --what-if fib.rs=0.5")).json();
+    let half = room.raddle("trace scale t --json --what-if fib.rs=0.5").json();
     let ratio = half["work_us"].as_f64().unwrap() / json["work_us"].as_f64().unwrap();
     assert!((0.45..0.75).contains(&ratio), "{ratio} {place}");
     let unknown = room.raddle("trace scale t --what-if nowhere.rs:7=0.5").refused();
