@@ -9,6 +9,8 @@ mod compare;
 mod light;
 mod miri;
 mod page;
+mod peers;
+mod ray;
 mod rayon;
 mod release;
 mod rooms;

@@ -130,12 +130,13 @@ const LONG: &[Known] = &[];
 /// The crates that take their atomics from the seam.
 const ON_THE_SEAM: [&str; 3] = ["raddle-core", "raddle-lock", "raddle-sync"];
 /// Where sources lie whose length counts.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "compat/rayon-core/src",
     "crates/raddle/src",
     "crates/raddle-cli/src",
     "crates/raddle-core/src",
     "crates/raddle-lock/src",
+    "crates/raddle-remote/src",
     "crates/raddle-sync/src",
     "crates/raddle-trace/src",
     "bench/src",

@@ -1,6 +1,6 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, book, compare, light, miri, page, rayon, release, rooms, sanitize};
+use crate::{arm, book, compare, light, miri, page, peers, ray, rayon, release, rooms, sanitize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,6 +62,8 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
     Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },
+    Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
+    Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
     Step {
         name: "compare",

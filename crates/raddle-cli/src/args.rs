@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use raddle::trace::WhatIf;
+
+use raddle::remote::Plan;
 
 use crate::cluster::{Init, Options};
 use crate::error::Error;
@@ -46,14 +49,33 @@ pub(crate) struct Common {
     /// How much --trace records
     #[arg(long, global = true, value_enum, value_name = "LEVEL", display_order = 103)]
     pub(crate) trace_level: Option<Level>,
+    /// Events that each thread has room for before they are written to the file [default: 65536]
+    #[arg(long, global = true, value_name = "EVENTS", display_order = 104)]
+    pub(crate) trace_room: Option<usize>,
+    /// Where a run's tasks go: threads:N, processes:N, ray:auto, ..
+    #[arg(long, global = true, value_name = "PLAN", display_order = 105)]
+    pub(crate) plan: Option<Plan>,
+    /// How often a task of --plan is tried again whose worker has died
+    #[arg(long, global = true, value_name = "N", requires = "plan", display_order = 106)]
+    pub(crate) retries: Option<u32>,
 }
 
 impl Common {
+    /// All is done in this process, and whoever wants it elsewhere is told why.
+    pub(crate) fn refuse_plan(&self, why: &str) -> Result<(), Error> {
+        match &self.plan {
+            None => Ok(()),
+            Some(_) => Err(Error::usage(format!("--plan is for kmeans, knn and quantize: {why}"))),
+        }
+    }
+
     /// Nothing is run here, and whoever wants it to be recorded or repeated is told why.
     pub(crate) fn refuse_run(&self, why: &str) -> Result<(), Error> {
-        match (&self.trace, self.trace_level, self.runs) {
-            (None, None, None) => Ok(()),
-            (None, None, _) => Err(Error::usage("--runs is for `raddle run`")),
+        let records =
+            self.trace.is_some() || self.trace_level.is_some() || self.trace_room.is_some();
+        match (records, self.runs) {
+            (false, None) => Ok(()),
+            (false, _) => Err(Error::usage("--runs is for `raddle run`")),
             _ => Err(Error::usage(format!("--trace is for `raddle run`: {why}"))),
         }
     }
@@ -72,6 +94,8 @@ pub(crate) enum Command {
     /// Show what was recorded
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Say what each plan would do here: workers, and whether they can be had
+    Plan(PlanArgs),
     /// Print what makes a shell complete command lines of raddle
     ///
     /// For example: raddle completions bash > ~/.local/share/bash-completion/completions/raddle
@@ -88,14 +112,56 @@ pub(crate) enum Command {
     },
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Which plans [default: sequential, threads, processes and ray:auto]
+    #[arg(value_name = "PLAN")]
+    pub(crate) plans: Vec<Plan>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
     /// Print a table: regions and their phases, workers, wakes, advice
     Summary(ShownArgs),
+    /// Say what bounds the run, and what more processors would give
+    ///
+    /// Needs a recording at level tasks. Work is the processor time of all
+    /// tasks, span the longest way through what must follow each other. The
+    /// recorded tasks are run again by a simulation of 1 to 1,024 processors.
+    #[command(verbatim_doc_comment)]
+    Scale(ScaleArgs),
+    /// Say what each thread was doing when the recording ended, and who waits for whom
+    Doctor(ShownArgs),
+    /// Compare two recordings: what got slower
+    Diff(DiffArgs),
     /// Draw it as one page for a browser, with nothing else needed
     Html(DrawnArgs),
-    /// Write it as JSON for Perfetto (ui.perfetto.dev)
+    /// Write it as JSON for Perfetto (ui.perfetto.dev) or chrome://tracing
     Chrome(DrawnArgs),
+    /// Write it in Perfetto's own format: smaller, and faster to open
+    Perfetto(DrawnArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScaleArgs {
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
+    /// More recordings of the same run, whose speed-ups are shown beside
+    #[arg(value_name = "MEASURED")]
+    pub(crate) measured: Vec<PathBuf>,
+    /// Suppose that a place, or a region, takes FACTOR times as long: `sort.rs:52=0.5`
+    #[arg(long, value_name = "NAME=FACTOR", value_parser = WhatIf::parse)]
+    pub(crate) what_if: Vec<WhatIf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The recording to compare with
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The recording of which to say what got slower
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +169,7 @@ pub(crate) struct ShownArgs {
     /// What `raddle run --trace FILE` or `Trace::save` has written
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Show what comes before the damage if the file is cut short or damaged
+    /// Show what comes before the damage if the file is damaged (one that is only cut short is shown anyway)
     #[arg(long)]
     pub(crate) damaged: bool,
 }

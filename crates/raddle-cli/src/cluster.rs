@@ -1,9 +1,11 @@
 //! Lloyd's algorithm for k-means, in parallel and the same to the bit for any number of threads.
 
+use std::convert::Infallible;
+
 use raddle::Worker;
 
 use crate::made_up::Random;
-use crate::parallel::fold_chunks;
+use crate::parallel::{fold_alone, fold_chunks, merge_pieces, pieces};
 use crate::points::{Panels, Points, squared_distance};
 use crate::progress::Progress;
 
@@ -70,32 +72,77 @@ pub(crate) fn lloyd(
     options: Options,
     progress: &Progress,
 ) -> Clusters {
+    let assign = |centres: &Points, labels: &mut Vec<u32>| -> Result<Sums, Infallible> {
+        let sums = assign(worker, points, centres, labels);
+        progress.step();
+        Ok(sums)
+    };
+    match lloyd_by(worker, points, options, assign) {
+        Ok(found) => found,
+    }
+}
+
+/// The same, where `assign` says how points are assigned: it sets the label of each and returns what that adds up to.
+pub(crate) fn lloyd_by<E>(
+    worker: &Worker,
+    points: &Points,
+    options: Options,
+    mut assign: impl FnMut(&Points, &mut Vec<u32>) -> Result<Sums, E>,
+) -> Result<Clusters, E> {
     let mut centres = match options.init {
         Init::First => first(points, options.k),
         Init::Plusplus => plusplus(worker, points, options.k, options.seed),
     };
     let mut labels = vec![u32::MAX; points.len()];
     for iterations in 1..=options.max_iter {
-        let sums = assign(worker, points, &centres, &mut labels);
-        progress.step();
+        let sums = assign(&centres, &mut labels)?;
         if sums.changed == 0 {
-            return Clusters {
+            return Ok(Clusters {
                 centres,
                 labels,
                 inertia: sums.inertia,
                 iterations,
                 converged: true,
-            };
+            });
         }
         sums.move_centres(&mut centres);
     }
     // The centres have moved since: the labels must be those of where they are now.
-    let inertia = assign(worker, points, &centres, &mut labels).inertia;
-    Clusters { centres, labels, inertia, iterations: options.max_iter, converged: false }
+    let inertia = assign(&centres, &mut labels)?.inertia;
+    Ok(Clusters { centres, labels, inertia, iterations: options.max_iter, converged: false })
+}
+
+/// How deep the tree of sums is cut where parts of it are computed elsewhere.
+pub(crate) const DEPTH: u32 = 5;
+
+/// Assigns all points, a piece of the tree at a time: `far` is given pieces, and returns for each its labels and sums.
+pub(crate) fn assign_by<E>(
+    labels: &mut Vec<u32>,
+    far: impl FnOnce(Vec<(usize, Vec<u32>)>) -> Result<Vec<(Vec<u32>, Sums)>, E>,
+) -> Result<Option<Sums>, E> {
+    let pieces = pieces(0..labels.len(), CHUNK, DEPTH);
+    let asked = pieces.into_iter().map(|piece| (piece.start, labels[piece].to_vec())).collect();
+    let (parts, sums): (Vec<_>, Vec<_>) = far(asked)?.into_iter().unzip();
+    let len = labels.len();
+    *labels = parts.concat();
+    Ok(merge_pieces(len, CHUNK, DEPTH, &mut sums.into_iter(), &Sums::merge))
+}
+
+/// Assigns the points of one piece, the first of which is `first`.
+pub(crate) fn assign_piece(
+    points: &Points,
+    centres: &Points,
+    first: usize,
+    labels: &mut [u32],
+) -> Sums {
+    let panels = Panels::new(centres);
+    let leaf = |start: usize, labels: &mut [u32]| sum(points, centres, &panels, start, labels);
+    fold_alone(first, labels, CHUNK, &leaf, &Sums::merge)
 }
 
 /// What one assignment of some of the points adds up to.
-struct Sums {
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Sums {
     /// Of the coordinates, for each centre.
     values: Vec<f64>,
     /// Of the points, for each centre.
@@ -130,22 +177,31 @@ impl Sums {
 
 fn assign(worker: &Worker, points: &Points, centres: &Points, labels: &mut [u32]) -> Sums {
     let panels = Panels::new(centres);
-    let width = points.width();
-    let leaf = |start: usize, labels: &mut [u32]| {
-        let mut sums = Sums::new(centres);
-        for (row, label) in (start..).zip(labels) {
-            let point = points.row(row);
-            let (nearest, distance) = panels.nearest(point);
-            sums.inertia += distance;
-            sums.counts[nearest] += 1;
-            let values = &mut sums.values[nearest * width..][..width];
-            values.iter_mut().zip(point).for_each(|(sum, value)| *sum += value);
-            sums.changed += usize::from(*label != nearest as u32);
-            *label = nearest as u32;
-        }
-        sums
-    };
+    let leaf = |start: usize, labels: &mut [u32]| sum(points, centres, &panels, start, labels);
     fold_chunks(worker, labels, CHUNK, &leaf, &Sums::merge)
+}
+
+/// Assigns the points from `start` on, and adds them up.
+fn sum(
+    points: &Points,
+    centres: &Points,
+    panels: &Panels,
+    start: usize,
+    labels: &mut [u32],
+) -> Sums {
+    let width = points.width();
+    let mut sums = Sums::new(centres);
+    for (row, label) in (start..).zip(labels) {
+        let point = points.row(row);
+        let (nearest, distance) = panels.nearest(point);
+        sums.inertia += distance;
+        sums.counts[nearest] += 1;
+        let values = &mut sums.values[nearest * width..][..width];
+        values.iter_mut().zip(point).for_each(|(sum, value)| *sum += value);
+        sums.changed += usize::from(*label != nearest as u32);
+        *label = nearest as u32;
+    }
+    sums
 }
 
 fn first(points: &Points, k: usize) -> Points {

@@ -14,8 +14,10 @@ mod merge_sort;
 mod output;
 mod parallel;
 mod picture;
+mod plan;
 mod points;
 mod progress;
+mod remote;
 mod report;
 mod shell;
 mod table;
@@ -31,6 +33,7 @@ use args::{Cli, Command};
 use error::Error;
 
 fn main() -> ExitCode {
+    raddle::remote::init();
     match parse().and_then(|cli| cli.as_ref().map_or(Ok(()), run)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => error.report(),
@@ -50,12 +53,17 @@ fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         None => {
             cli.common.refuse_run("measuring is not recorded")?;
+            cli.common.refuse_plan("measuring is done here")?;
             measure::run(cli.quick, &cli.common)
         }
         Some(_) if cli.quick => Err(Error::usage("--quick is for measuring, without a command")),
         Some(Command::Completions { shell }) => shell::completions(*shell),
         Some(Command::Man { command }) => shell::man(command),
         Some(Command::Run(workload)) => workload::run(workload, &cli.common),
+        Some(Command::Plan(args)) => {
+            cli.common.refuse_run("there is no run to record")?;
+            plan::run(args, &cli.common)
+        }
         Some(Command::Trace(command)) => {
             cli.common.refuse_run("there is no run to record")?;
             trace::run(command, cli.common.json)

@@ -1,5 +1,7 @@
 //! The one place that says how work is split.
 
+use std::ops::Range;
+
 use raddle::Worker;
 
 /// Runs `leaf` over pieces of `items`, in parallel, and merges what the pieces give.
@@ -47,6 +49,53 @@ where
     merge(left, right)
 }
 
+/// As [`fold_chunks`], on this thread alone.
+pub(crate) fn fold_alone<T, R>(
+    first: usize,
+    items: &mut [T],
+    chunk: usize,
+    leaf: &impl Fn(usize, &mut [T]) -> R,
+    merge: &impl Fn(R, R) -> R,
+) -> R {
+    let chunks = items.len().div_ceil(chunk);
+    if chunks <= 1 {
+        return leaf(first, items);
+    }
+    let middle = chunks / 2 * chunk;
+    let (left, right) = items.split_at_mut(middle);
+    let left = fold_alone(first, left, chunk, leaf, merge);
+    merge(left, fold_alone(first + middle, right, chunk, leaf, merge))
+}
+
+/// The upper part of the tree of [`fold_chunks`]: at most `2^depth` pieces, in order, each to be folded on its own.
+pub(crate) fn pieces(items: Range<usize>, chunk: usize, depth: u32) -> Vec<Range<usize>> {
+    let chunks = items.len().div_ceil(chunk);
+    if chunks <= 1 || depth == 0 {
+        return vec![items];
+    }
+    let middle = items.start + chunks / 2 * chunk;
+    let mut all = pieces(items.start..middle, chunk, depth - 1);
+    all.extend(pieces(middle..items.end, chunk, depth - 1));
+    all
+}
+
+/// Merges what the [`pieces`] gave as [`fold_chunks`] would have.
+pub(crate) fn merge_pieces<R>(
+    len: usize,
+    chunk: usize,
+    depth: u32,
+    results: &mut impl Iterator<Item = R>,
+    merge: &impl Fn(R, R) -> R,
+) -> Option<R> {
+    let chunks = len.div_ceil(chunk);
+    if chunks <= 1 || depth == 0 {
+        return results.next();
+    }
+    let middle = chunks / 2 * chunk;
+    let left = merge_pieces(middle, chunk, depth - 1, results, merge)?;
+    Some(merge(left, merge_pieces(len - middle, chunk, depth - 1, results, merge)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +121,18 @@ mod tests {
                 })
                 .collect();
             assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{shapes:?}");
+            let leaf = |first: usize, items: &mut [usize]| format!("{first}+{}", items.len());
+            let merge = |left, right| format!("({left} {right})");
+            for depth in 0..4 {
+                let mut items = vec![0; len];
+                let fold = |piece: Range<usize>| {
+                    fold_alone(piece.start, &mut items[piece], 10, &leaf, &merge)
+                };
+                let parts: Vec<String> = pieces(0..len, 10, depth).into_iter().map(fold).collect();
+                assert!(parts.len() <= 1 << depth);
+                let whole = merge_pieces(len, 10, depth, &mut parts.into_iter(), &merge);
+                assert_eq!(whole.as_ref(), Some(&shapes[0]));
+            }
         }
     }
 }

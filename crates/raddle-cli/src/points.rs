@@ -1,7 +1,7 @@
 //! Points in space, one per row, and the distances between them.
 
 /// Points of equal width, row after row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Points {
     values: Vec<f64>,
     width: usize,

@@ -52,6 +52,11 @@ impl Progress {
         self.0.position() == step
     }
 
+    /// So many steps have been done.
+    pub(crate) fn add(&self, done: u64) {
+        self.0.inc(done);
+    }
+
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }

@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Timed<T> {
     pub(crate) value: T,
     threads: usize,
+    /// Where else than on threads of this process.
+    plan: Option<String>,
     /// The seconds of each run.
     all: Vec<f64>,
     one: Vec<f64>,
@@ -49,7 +51,7 @@ impl Setup {
         if common.runs == Some(0) {
             return Err(Error::usage("--runs must be at least 1"));
         }
-        let recording = Recording::prepare(common.trace.as_ref(), common.trace_level, files)?;
+        let recording = Recording::prepare(common, files)?;
         Ok(Setup { threads, runs: common.runs, recording })
     }
 
@@ -68,10 +70,16 @@ impl<T> Timed<T> {
         let (one, all) = (Spread::of(&self.one), Spread::of(&self.all));
         let speedup = one.median / all.median;
         report.told("seconds_one_thread", one.median, one.to_string());
-        let threads = count(self.threads, "thread");
+        let threads = match &self.plan {
+            None => count(self.threads, "thread"),
+            Some(plan) => plan.clone(),
+        };
         report.told("seconds", all.median, format!("{all} on {threads}"));
         report.told("speedup", speedup, format!("{speedup:.2}x{}", self.range()));
         report.datum("threads", self.threads);
+        if let Some(plan) = &self.plan {
+            report.datum("plan", plan.as_str());
+        }
         report.datum("runs", self.all.len());
         report.datum("seconds_one_thread_of_each_run", self.one.clone());
         report.datum("seconds_of_each_run", self.all.clone());
@@ -110,9 +118,9 @@ fn tell_phases(phases: &Phases, report: &mut Report) {
         format!("{name} {}", duration(time.as_secs_f64()))
     };
     report.told("phases", phases_json(phases), format!("{}, {}", part(0), part(1)));
-    let (most, width) = (phases.peak, phases.width);
-    let full = duration(phases.full_parallelism.as_secs_f64());
-    report.line("peak", format!("{most} of {width} workers at once, for {full}"));
+    let full = duration(phases.at_peak().as_secs_f64());
+    let (busy, peak, width) = (phases.average(), phases.peak, phases.width);
+    report.line("peak", format!("{busy:.2} of {width} workers busy, {peak} at once for {full}"));
     let mut rest = format!("{}, {}", part(3), part(4));
     if !phases.unattributed.is_zero() {
         rest = format!("{rest}, {}", part(5));
@@ -172,14 +180,24 @@ pub(crate) fn threads(wanted: Option<usize>) -> Result<usize, Error> {
 
 /// A pool of that many threads.
 pub(crate) fn pool(threads: usize) -> Result<Pool, Error> {
-    recording_pool(threads, TraceLevel::Off, 0)
+    recording_pool(threads, TraceLevel::Off, None)
 }
 
-/// A pool that records so many events on all of its threads.
-fn recording_pool(threads: usize, level: TraceLevel, events: usize) -> Result<Pool, Error> {
-    let capacity = (events / threads.max(1)).max(4096);
-    let builder = Pool::builder().threads(threads).trace(level).trace_capacity(capacity);
-    builder.build().map_err(|error| Error::usage(format!("--threads {threads}: {error}")))
+/// A pool that records, into a file if one is wanted.
+fn recording_pool(
+    threads: usize,
+    level: TraceLevel,
+    recording: Option<&Recording>,
+) -> Result<Pool, Error> {
+    let builder = Pool::builder().threads(threads).trace(level);
+    let builder = match recording {
+        Some(recording) => recording.prepare_pool(builder),
+        None => builder.trace_capacity(((1 << 15) / threads.max(1)).max(4096)),
+    };
+    builder.build().map_err(|error| match error {
+        raddle::PoolBuildError::Trace { .. } => Error::usage(error.to_string()),
+        error => Error::usage(format!("--threads {threads}: {error}")),
+    })
 }
 
 /// Does the work on one thread and on `threads`, in turn, and insists that all results are the same.
@@ -197,7 +215,8 @@ pub(crate) fn compare<T: Send>(
     let level = setup.recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
     let keeps = setup.recording.is_some();
     let timed = |threads: usize, level: TraceLevel| -> Result<(T, f64, Option<Trace>), Error> {
-        let pool = recording_pool(threads, level, if keeps { 1 << 20 } else { 1 << 15 })?;
+        let recording = setup.recording.as_ref().filter(|_| level != TraceLevel::Off);
+        let pool = recording_pool(threads, level, recording)?;
         let what = count(threads, "thread");
         let progress = match steps {
             Some(steps) => Progress::bar(&what, steps),
@@ -240,7 +259,40 @@ pub(crate) fn compare<T: Send>(
     let phases = trace.as_ref().and_then(longest);
     let recorded = setup.recording.zip(trace);
     let value = value.expect("there is at least one run");
-    Ok(Timed { value, threads, all, one, others, phases, recorded })
+    Ok(Timed { value, threads, plan: None, all, one, others, phases, recorded })
+}
+
+/// Does the work on one thread here, then elsewhere, and insists that the results are the same.
+pub(crate) fn compare_far<T: Send>(
+    plan: String,
+    workers: usize,
+    steps: Option<u64>,
+    work: impl Fn(&Worker, &Progress) -> T + Sync,
+    far: impl FnOnce(&Worker) -> Result<T, Error> + Send,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Timed<T>, Error> {
+    let pool = pool(1)?;
+    let watch = Watch::start();
+    let start = Instant::now();
+    let here = pool.run(|worker| {
+        let what = count(1, "thread");
+        let progress = match steps {
+            Some(steps) => Progress::bar(&what, steps),
+            None => Progress::line(&what),
+        };
+        work(worker, &progress)
+    });
+    let one = vec![start.elapsed().as_secs_f64()];
+    let others = watch.others();
+    let start = Instant::now();
+    let value = pool.run(far)?;
+    let all = vec![start.elapsed().as_secs_f64()];
+    if !same(&here, &value) {
+        let message = format!("internal error: {plan} and 1 thread disagree");
+        return Err(Error::failure(message));
+    }
+    let (phases, recorded) = (None, None);
+    Ok(Timed { value, threads: workers, plan: Some(plan), all, one, others, phases, recorded })
 }
 
 #[cfg(test)]

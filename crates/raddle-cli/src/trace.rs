@@ -3,11 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use raddle::trace::{Damage, LoadError, Trace, TraceLevel};
-
+use raddle::PoolBuilder;
+use raddle::trace::{Damage, LoadError, Scale, Trace, TraceLevel};
 use serde_json::{Map, Value, json};
 
-use crate::args::TraceCommand;
+use crate::args::{Common, DiffArgs, DrawnArgs, ScaleArgs, ShownArgs, TraceCommand};
 use crate::error::{Error, reason};
 use crate::files::Files;
 use crate::input::is_standard;
@@ -17,123 +17,227 @@ use crate::timing::phases_json;
 
 /// Shows a trace that lies in a file.
 pub(crate) fn run(command: &TraceCommand, json: bool) -> Result<(), Error> {
-    let (shown, output, text): (_, _, fn(&Trace) -> String) = match command {
-        TraceCommand::Summary(shown) => (shown, None, Trace::summary),
-        TraceCommand::Html(drawn) => (&drawn.shown, Some(&drawn.output), Trace::html),
-        TraceCommand::Chrome(drawn) => (&drawn.shown, Some(&drawn.output), Trace::chrome_json),
-    };
-    if json && !matches!(command, TraceCommand::Summary(_)) {
-        return Err(Error::usage(
-            "--json is for `raddle trace summary`; chrome writes JSON anyway",
-        ));
-    }
-    let files = Files::of(Some(&shown.file));
-    let output = output.map(|path| Output::prepare("the output", path, &files)).transpose()?;
-    let (trace, damage) = load(&shown.file, shown.damaged)?;
-    if json {
-        return report::print_json(&summary_json(&shown.file, &trace, damage.as_ref()));
-    }
-    if let Some(damage) = damage {
-        eprintln!("raddle: {}: {damage}; what comes before is shown", shown.file.display());
-    }
-    match output {
-        None => report::print(&text(&trace)),
-        Some(output) => output.write(|to| to.write_all(text(&trace).as_bytes())),
+    match command {
+        TraceCommand::Summary(shown) => {
+            let loaded = load(shown)?;
+            if json {
+                tell(&summary(&shown.file, &loaded))
+            } else {
+                report::print(&loaded.trace.summary())
+            }
+        }
+        TraceCommand::Scale(args) => scale(args, json),
+        TraceCommand::Doctor(shown) => {
+            let found = load(shown)?.trace.doctor();
+            if json {
+                tell(&json!({ "schema": "raddle-trace-doctor-1", "findings": found.lines() }))
+            } else {
+                report::print(&found.to_string())
+            }
+        }
+        _ if json => Err(Error::usage(
+            "--json is for `raddle trace summary`, `scale` and `doctor`; chrome writes JSON anyway",
+        )),
+        TraceCommand::Diff(args) => diff(args),
+        TraceCommand::Html(drawn) => draw(drawn, |trace| trace.html().into_bytes()),
+        TraceCommand::Chrome(drawn) => draw(drawn, |trace| trace.chrome_json().into_bytes()),
+        TraceCommand::Perfetto(drawn) => draw(drawn, Trace::perfetto),
     }
 }
 
-fn load(file: &Path, damaged: bool) -> Result<(Trace, Option<Damage>), Error> {
-    let loaded = match (is_standard(file), damaged) {
-        (true, true) => Trace::read_damaged(io::stdin().lock()),
-        (true, false) => Trace::read(io::stdin().lock()).map(|trace| (trace, None)),
-        (false, true) => Trace::load_damaged(file),
-        (false, false) => Trace::load(file).map(|trace| (trace, None)),
+fn tell(value: &Value) -> Result<(), Error> {
+    report::print_json(value)
+}
+
+fn draw(drawn: &DrawnArgs, picture: impl FnOnce(&Trace) -> Vec<u8>) -> Result<(), Error> {
+    let files = Files::of(Some(&drawn.shown.file));
+    let output = Output::prepare("the output", &drawn.output, &files)?;
+    let picture = picture(&load(&drawn.shown)?.trace);
+    output.write(|to| to.write_all(&picture))
+}
+
+/// A trace, and what is wrong with its file, if that is shown all the same.
+struct Loaded {
+    trace: Trace,
+    damage: Option<Damage>,
+}
+
+/// Reads a trace, of a file that is cut short what is there.
+fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
+    let file = &shown.file;
+    let refused = |damage: &Damage| {
+        Error::input(file, format!("{damage} (--damaged shows what comes before)"))
     };
-    loaded.map_err(|error| match error {
-        LoadError::Io(error) => Error::input(file, reason(&error)),
-        LoadError::Damaged(_) if !damaged => {
-            Error::input(file, format!("{error} (--damaged shows what comes before)"))
+    let loaded = match is_standard(file) {
+        true => Trace::read_damaged(io::stdin().lock()),
+        false => Trace::load_damaged(file),
+    };
+    match loaded {
+        Ok((_, Some(damage))) if !shown.damaged && !damage.cut => Err(refused(&damage)),
+        Ok((trace, damage)) => {
+            if let Some(damage) = &damage {
+                eprintln!("raddle: {}: {damage}; what comes before is shown", file.display());
+            }
+            Ok(Loaded { trace, damage })
         }
-        error => Error::input(file, error.to_string()),
+        Err(LoadError::Io(error)) => Err(Error::input(file, reason(&error))),
+        Err(LoadError::Damaged(damage)) if !shown.damaged => Err(refused(&damage)),
+        Err(error) => Err(Error::input(file, error.to_string())),
+    }
+}
+
+fn load_whole(file: &Path) -> Result<Trace, Error> {
+    load(&ShownArgs { file: file.to_owned(), damaged: false }).map(|loaded| loaded.trace)
+}
+
+fn scale(args: &ScaleArgs, json: bool) -> Result<(), Error> {
+    let file = &args.shown.file;
+    let refused = |file: &Path, why: raddle::trace::Refusal| Error::input(file, why.to_string());
+    let Loaded { trace, .. } = load(&args.shown)?;
+    let mut scale = trace.scale(&args.what_if).map_err(|why| refused(file, why))?;
+    for more in &args.measured {
+        let other = load_whole(more)?.scale(&[]).map_err(|why| refused(more, why))?;
+        scale.measured.extend(other.measured);
+    }
+    if json { tell(&scaled(&scale)) } else { report::print(&scale.text()) }
+}
+
+fn scaled(scale: &Scale) -> Value {
+    let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
+    json!({
+        "schema": "raddle-trace-scale-1",
+        "work_us": us(scale.work),
+        "span_us": us(scale.span),
+        "burdened_span_us": us(scale.burdened),
+        "bound": scale.bound(),
+        "steal_us": scale.costs.steal / 1e3,
+        "wake_us": scale.costs.wake / 1e3,
+        "verdict": scale.verdict(),
+        "points": scale.points.iter().map(|point| json!({
+            "processors": point.processors,
+            "speedup": point.speedup,
+            "least": point.least,
+            "most": point.most,
+        })).collect::<Vec<_>>(),
+        "measured": scale.measured.iter().map(|measured| json!({
+            "processors": measured.processors,
+            "speedup": measured.speedup,
+        })).collect::<Vec<_>>(),
+        "places": scale.places.iter().map(|place| json!({
+            "name": place.name,
+            "on_span_us": us(place.on_span),
+            "work_us": us(place.work),
+            "bound_without": place.without,
+        })).collect::<Vec<_>>(),
+        "regions": scale.regions.iter().map(|region| json!({
+            "name": region.name,
+            "took_us": us(region.took),
+            "work_us": us(region.work),
+            "span_us": us(region.span),
+        })).collect::<Vec<_>>(),
+        "what_if": scale.supposed.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notes": scale.notes,
     })
 }
 
 /// What `trace summary` says, for programs.
-fn summary_json(file: &Path, trace: &Trace, damage: Option<&Damage>) -> Value {
-    let regions: Vec<Value> = trace
-        .phases()
-        .iter()
-        .map(|region| {
-            let mut facts = Map::from_iter([
-                ("name".to_owned(), json!(region.name)),
-                ("task".to_owned(), json!(region.task)),
-                ("lane".to_owned(), json!(region.lane)),
-                ("start_us".to_owned(), json!(region.start.as_nanos() as f64 / 1e3)),
-            ]);
-            facts.extend(phases_json(region));
-            facts.into()
-        })
-        .collect();
+fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
+    let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
     let lane = |lane: &raddle::trace::Lane| json!({ "name": lane.name, "events": lane.events.len(), "dropped": lane.dropped });
+    let region = |region: &raddle::trace::Phases| {
+        let mut facts = Map::from_iter([
+            ("name".to_owned(), json!(region.name)),
+            ("task".to_owned(), json!(region.task)),
+            ("lane".to_owned(), json!(region.lane)),
+            ("start_us".to_owned(), json!(us(region.start))),
+            ("busy_average".to_owned(), json!(region.average())),
+            (
+                "busy_for_us".to_owned(),
+                region.levels.iter().map(|&time| us(time)).collect::<Vec<_>>().into(),
+            ),
+        ]);
+        facts.extend(phases_json(region));
+        Value::from(facts)
+    };
+    let worker = |worker: &raddle::trace::Times| {
+        json!({
+            "name": trace.lanes[worker.lane].name,
+            "busy_us": us(worker.busy),
+            "without_processor_us": us(worker.lost),
+            "stealing_us": us(worker.stealing),
+            "spinning_us": us(worker.spinning),
+            "waiting_us": us(worker.waiting),
+            "locked_us": us(worker.locked),
+            "parked_us": us(worker.parked),
+            "absent_us": us(worker.absent),
+            "tasks": worker.tasks,
+            "steals": worker.steals,
+            "wakes": worker.wakes,
+        })
+    };
     json!({
         "schema": "raddle-trace-summary-1",
         "file": file.display().to_string(),
-        "damage": damage.map(ToString::to_string),
+        "damage": damage.as_ref().map(ToString::to_string),
         "events": trace.len(),
         "dropped": trace.drops(),
         "lanes": trace.lanes.iter().map(lane).collect::<Vec<_>>(),
-        "regions": regions,
+        "regions": trace.phases().iter().map(region).collect::<Vec<_>>(),
+        "workers": trace.workers().iter().map(worker).collect::<Vec<_>>(),
+        "advice": trace.advice().iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+fn diff(args: &DiffArgs) -> Result<(), Error> {
+    let (before, after) = (load_whole(&args.before)?, load_whole(&args.after)?);
+    report::print(&before.diff(&after))
 }
 
 /// Where `--trace` writes, and how much it records.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    output: Output,
+    path: PathBuf,
     level: TraceLevel,
+    room: usize,
 }
 
 impl Recording {
-    /// Finds out at the start whether the file can be written at the end.
-    pub(crate) fn prepare(
-        path: Option<&PathBuf>,
-        level: Option<Level>,
-        files: &Files,
-    ) -> Result<Option<Recording>, Error> {
-        let Some(path) = path else {
-            return match level {
-                None => Ok(None),
-                Some(_) => Err(Error::usage("--trace-level needs --trace FILE")),
+    /// Finds out at the start whether the file can be written, and that it is no other file of the run.
+    pub(crate) fn prepare(common: &Common, files: &Files) -> Result<Option<Recording>, Error> {
+        let Some(path) = &common.trace else {
+            return match (common.trace_level, common.trace_room) {
+                (None, None) => Ok(None),
+                (Some(_), _) => Err(Error::usage("--trace-level needs --trace FILE")),
+                (None, Some(_)) => Err(Error::usage("--trace-room needs --trace FILE")),
             };
         };
         if is_standard(path) {
             return Err(Error::usage("--trace needs a file; standard output is for the report"));
         }
-        let level = match level.unwrap_or_default() {
+        let level = match common.trace_level.unwrap_or_default() {
             Level::Phase => TraceLevel::Phase,
             Level::Tasks => TraceLevel::Tasks,
         };
-        Ok(Some(Recording { output: Output::prepare("the trace", path, files)?, level }))
+        // Asked now; made when the run begins.
+        drop(Output::prepare("the trace", path, files)?);
+        let room = common.trace_room.unwrap_or(1 << 16);
+        Ok(Some(Recording { path: path.clone(), level, room }))
     }
 
     pub(crate) fn level(&self) -> TraceLevel {
         self.level
     }
 
-    /// Writes what was recorded, and has the report say so, or why not.
+    /// Has a pool record into the file while it runs, so that one which is killed leaves a trace.
+    pub(crate) fn prepare_pool(&self, builder: PoolBuilder) -> PoolBuilder {
+        builder.trace_to(&self.path).trace_capacity(self.room)
+    }
+
+    /// Has the report say what was recorded.
     pub(crate) fn tell(&self, trace: &Trace, report: &mut Report) {
-        let name = self.output.name();
+        let name = self.path.display().to_string();
         let (events, dropped) = (trace.len(), trace.drops());
-        match self.output.write(|to| trace.write(to)) {
-            Ok(()) => {
-                let told = format!("{name}, {events} events, {dropped} dropped");
-                report.told("trace", name, told);
-            }
-            Err(error) => {
-                report.datum("trace", Value::Null);
-                report.fail(error);
-            }
-        }
+        report.told("trace", name.clone(), format!("{name}, {events} events, {dropped} dropped"));
         report.datum("trace_events", events);
         report.datum("trace_dropped", dropped);
     }

@@ -5,14 +5,14 @@
 //! only thieves write.
 
 use std::mem::{ManuallyDrop, forget};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 
 use raddle_trace::{EventKind, Subject};
 
 use crate::job::{ForkHeader, ForkJob, RunOn};
 use crate::panics::discard;
-use crate::pool::recorder::fork_key;
+use crate::pool::recorder::{Place, fork_key};
 use crate::pool::{Pool, Worker, WorkerMemory};
 
 impl Worker {
@@ -44,7 +44,20 @@ impl Worker {
     /// ```
     #[doc(alias = "fork")]
     #[inline(always)]
+    #[track_caller]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&Worker) -> RA + Send,
+        B: FnOnce(&Worker) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.join_at(Location::caller(), a, b)
+    }
+
+    /// As `join`, called from `place`: a constant that only the slow paths look at.
+    #[inline(always)]
+    pub(crate) fn join_at<A, B, RA, RB>(&self, place: Place, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&Worker) -> RA + Send,
         B: FnOnce(&Worker) -> RB + Send,
@@ -62,7 +75,7 @@ impl Worker {
         let job = ForkJob::new(copy, memory.owned.context.get(), run_fork::<B, RB>);
         let header = job.header();
         if memory.fork.push(self.slot(), header) {
-            memory.pushed(self.slot());
+            memory.pushed(self.slot(), place);
         }
         let unwinding = Unwinding { worker: self, job: &job };
         let ra = a(next);
@@ -72,7 +85,7 @@ impl Worker {
             // The copy that never left: small ones stay in registers.
             (ra, ManuallyDrop::into_inner(b)(self))
         } else {
-            (ra, stolen(self, &job))
+            (ra, stolen(self, &job, place))
         }
     }
 }
@@ -91,6 +104,7 @@ impl Worker {
 /// assert_eq!((a, b), (2, 4));
 /// ```
 #[inline]
+#[track_caller]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
@@ -98,11 +112,13 @@ where
     RA: Send,
     RB: Send,
 {
+    let place = Location::caller();
     match Worker::current() {
         Some(worker) => {
             let hint = Hint::here();
             let restore = Restore(hint);
-            let results = worker.join(
+            let results = worker.join_at(
+                place,
                 move |next| {
                     Worker::set_hint(next);
                     let ra = a();
@@ -114,21 +130,21 @@ where
             forget(restore);
             results
         }
-        None => join_globally(a, b),
+        None => join_globally(place, a, b),
     }
 }
 
 /// Kept out of `join`, whose fast path would otherwise make room for it.
 #[cold]
 #[inline(never)]
-fn join_globally<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+fn join_globally<A, B, RA, RB>(place: Place, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
     B: FnOnce() -> RB + Send,
     RA: Send,
     RB: Send,
 {
-    Pool::global().run(|worker| worker.join(|_| a(), |_| b()))
+    Pool::global().run_at(place, |worker| worker.join_at(place, |_| a(), |_| b()))
 }
 
 /// Where ambient code looked for the head before a fork.
@@ -214,7 +230,7 @@ impl Drop for Recorded<'_> {
 /// The result of `b` from its thief; or `b` was not stolen, and is run here to be recorded.
 #[cold]
 #[inline(never)]
-fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>) -> RB
+fn stolen<B, RB>(worker: &Worker, job: &ForkJob<B, RB>, place: Place) -> RB
 where
     B: FnOnce(&Worker) -> RB,
 {
@@ -231,7 +247,7 @@ where
     if !job.is_spent() {
         smuggled();
     }
-    memory.joined(worker);
+    memory.joined(worker, Some(place));
     // SAFETY: J2: the thief is done.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -274,7 +290,7 @@ where
             // As in `stolen`, but there is a panic already. What was stolen is another job.
             return;
         }
-        memory.joined(worker);
+        memory.joined(worker, None);
         // SAFETY: J2: the thief is done.
         unsafe { job.take_result() }
     };

@@ -13,6 +13,8 @@
 //! - **E2** Both words of an event are whole if, after they were read, `head` has not come within one of
 //!   a lap beyond it. For if the reader saw a word of event `n + len`, then by the fences it sees the
 //!   `head` that was stored before that write, which is `n + len` or more.
+//! - **E3** Where nothing is overwritten `limit` is at most `len` beyond the first event that nobody has taken by `drain`,
+//!   and only `drain` raises it, after it has read.
 
 use raddle_sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -23,8 +25,8 @@ pub(crate) struct Record {
     head: AtomicU64,
     /// Events that were not written because the ring was full and keeps its oldest.
     refused: AtomicU64,
-    /// The oldest are overwritten.
-    overwrite: bool,
+    /// The head that may not be reached: what lies so far behind it has not been saved (E3).
+    limit: AtomicU64,
 }
 
 /// A copy of what a ring held at one moment.
@@ -46,19 +48,27 @@ impl Record {
             cells: (0..len).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
             head: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            overwrite,
+            limit: AtomicU64::new(if overwrite { u64::MAX } else { len as u64 }),
         }
     }
 
-    /// Writes an event (E1).
+    /// Writes an event (E1), or counts it if there is no room.
     #[inline]
     pub(crate) fn push(&self, event: [u64; 2]) {
-        // ORD: the writer's own word (E1), here and below.
-        let head = self.head.load(Ordering::Relaxed);
-        if !self.overwrite && head >= self.cells.len() as u64 {
+        if !self.try_push(event) {
             let refused = self.refused.load(Ordering::Relaxed);
             self.refused.store(refused + 1, Ordering::Relaxed);
-            return;
+        }
+    }
+
+    /// Writes an event (E1), if there is room.
+    #[inline]
+    pub(crate) fn try_push(&self, event: [u64; 2]) -> bool {
+        // ORD: the writer's own word (E1), here and below.
+        let head = self.head.load(Ordering::Relaxed);
+        // ORD: Acquire pairs with the Release in `drain`: what was there has been read.
+        if head >= self.limit.load(Ordering::Acquire) {
+            return false;
         }
         // ORD: pairs with the Acquire fence in `copy`: whoever sees the words sees the head before them (E2).
         fence(Ordering::Release);
@@ -67,6 +77,33 @@ impl Record {
         cell[1].store(event[1], Ordering::Relaxed);
         // ORD: pairs with the Acquire in `copy`: whoever sees the head sees the words.
         self.head.store(head + 1, Ordering::Release);
+        true
+    }
+
+    /// Gives `take` what nobody has taken yet, with the number of the first, and makes room for as many. One at a time, of
+    /// a ring that overwrites nothing.
+    #[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code, reason = "no model saves"))]
+    pub(crate) fn drain<R>(&self, take: impl FnOnce(u64, Vec<[u64; 2]>) -> R) -> R {
+        let len = self.cells.len() as u64;
+        // ORD: only who drains writes it.
+        let first = self.limit.load(Ordering::Relaxed) - len;
+        // ORD: pairs with the Release in `push`.
+        let head = self.head.load(Ordering::Acquire);
+        let cells = (first..head).map(|number| {
+            let cell = &self.cells[(number & (len - 1)) as usize];
+            // ORD: before the head (E3).
+            [cell[0].load(Ordering::Relaxed), cell[1].load(Ordering::Relaxed)]
+        });
+        let result = take(first, cells.collect());
+        // ORD: Release pairs with the Acquire in `try_push`: read, and may be overwritten.
+        self.limit.store(head + len, Ordering::Release);
+        result
+    }
+
+    /// How many events were not written because there was no room.
+    #[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code, reason = "no model saves"))]
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Copies what is there, while it is being written.
@@ -86,7 +123,8 @@ impl Record {
         fence(Ordering::Acquire);
         // ORD: ordered by the fence.
         let now = self.head.load(Ordering::Relaxed);
-        if self.overwrite {
+        // ORD: a ring either overwrites or not, from its beginning.
+        if self.limit.load(Ordering::Relaxed) == u64::MAX {
             // The cell of event `now - len` may just be being overwritten (E2).
             let whole = (now + 1).saturating_sub(len);
             let torn = whole.saturating_sub(first).min(events.len() as u64);
@@ -114,6 +152,17 @@ mod tests {
         assert_eq!(newest.copy(), Copy { first: 3, events, refused: 0 });
         let events = vec![[0, 0], [1, 10], [2, 20], [3, 30]];
         assert_eq!(oldest.copy(), Copy { first: 0, events, refused: 2 });
+    }
+
+    #[test]
+    fn what_is_drained_makes_room() {
+        let record = Record::new(4, false);
+        (0..4).for_each(|n| assert!(record.try_push([n, n])));
+        assert!(!record.try_push([4, 4]));
+        assert_eq!(record.drain(|first, events| (first, events.len())), (0, 4));
+        assert!(record.try_push([4, 4]));
+        assert_eq!(record.drain(|first, events| (first, events)), (4, vec![[4, 4]]));
+        assert_eq!(record.drain(|first, events| (first, events.len())), (5, 0));
     }
 
     #[test]

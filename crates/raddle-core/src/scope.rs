@@ -10,16 +10,18 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::{self, NonNull};
 
 use raddle_sync::atomic::{AtomicPtr, Ordering};
+use raddle_trace::{EventKind, Subject};
 
 use crate::count::Count;
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Entered, Frame};
 use crate::memory;
 use crate::panics::discard;
+use crate::pool::recorder::{self, Place};
 use crate::pool::wait::Goal;
 use crate::pool::{self, Pool, Registry, Worker, WorkerMemory};
 
@@ -73,24 +75,33 @@ impl fmt::Debug for Scope<'_> {
 ///     s.spawn(|_| println!("{local}"));
 /// });
 /// ```
+#[track_caller]
 pub fn scope<'scope, F, R>(f: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
+    scope_at(Location::caller(), f)
+}
+
+/// As `scope`, called from `place`.
+pub(crate) fn scope_at<'scope, F, R>(place: Place, f: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
     match Worker::here() {
-        Some(memory) => Scope::open(memory.registry(), f),
+        Some(memory) => Scope::open(memory.registry(), place, f),
         None => {
             let registry = Pool::global().registry();
             // Without a place as a guest the tasks still run, and the caller just waits for them.
-            let _guest = registry.gate.home().enter();
-            Scope::open(registry, f)
+            let _guest = registry.gate.home().enter(place);
+            Scope::open(registry, place, f)
         }
     }
 }
 
 impl<'scope> Scope<'scope> {
     /// A scope of this pool's; its body runs here, on one of its threads or not.
-    pub(crate) fn open<F, R>(registry: &Registry, f: F) -> R
+    pub(crate) fn open<F, R>(registry: &Registry, place: Place, f: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R,
     {
@@ -101,6 +112,7 @@ impl<'scope> Scope<'scope> {
             context: local::current(),
             _scope: PhantomData,
         };
+        let recorded = recorder::anybody_records().then(|| Recorded::begin(&scope, place));
         let position = pool::task_position();
         let purse = pool::here(registry).map(WorkerMemory::purse);
         let outer = purse.map(|purse| purse.open(scope.count.tag()));
@@ -110,6 +122,7 @@ impl<'scope> Scope<'scope> {
             let latch = scope.count.latch();
             pool::wait_for(latch, Goal::Scope(latch, scope.count.tag(), position));
         }
+        drop(recorded);
         let panic = NonNull::new(scope.panic.load(Ordering::Relaxed)).map(|payload| {
             // SAFETY: C1: all tasks are over; it came from `Box::into_raw` in `keep_panic`.
             unsafe { Box::from_raw(payload.as_ptr()) }
@@ -134,6 +147,7 @@ impl<'scope> Scope<'scope> {
     ///
     /// The task sees the scope locals that the spawning code sees. Of those bound by reference, after the scope was
     /// opened, it sees none: they may be gone before it is over.
+    #[track_caller]
     pub fn spawn<F>(&self, f: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -146,8 +160,8 @@ impl<'scope> Scope<'scope> {
         }
         let task = self.task(f);
         match here {
-            Some(memory) => memory.queue(task, self.count.tag()),
-            None => pool::queue_last(registry, task),
+            Some(memory) => memory.queue(task, self.count.tag(), Some(Location::caller())),
+            None => pool::queue_last(registry, task, Some(Location::caller())),
         }
     }
 
@@ -192,6 +206,27 @@ impl<'scope> Scope<'scope> {
             // SAFETY: not kept, so still ours.
             discard(unsafe { Box::from_raw(boxed) });
         }
+    }
+}
+
+/// Records the time of a scope.
+struct Recorded {
+    key: (Subject, u32),
+    place: Place,
+}
+
+impl Recorded {
+    #[cold]
+    fn begin(scope: &Scope<'_>, place: Place) -> Recorded {
+        let key = recorder::key_of(std::ptr::from_ref(scope));
+        recorder::note_if_recording(EventKind::ScopeBegin, 0, key);
+        Recorded { key, place }
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        recorder::note_place_if_recording(EventKind::ScopeEnd, self.place, self.key);
     }
 }
 
@@ -257,6 +292,9 @@ where
         let memory = unsafe { &*worker.cast::<Worker>() }.memory();
         // SAFETY: C2.
         let alive = unsafe { &*scope };
+        if memory.lane.has_tasks() {
+            memory.lane.note(EventKind::Member, 0, recorder::key_of(scope));
+        }
         context.run(alive, memory, || {
             if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| closure(alive))) {
                 alive.keep_panic(payload);

@@ -14,6 +14,7 @@
 use crate::core::Patience;
 use crate::queue::Node;
 use raddle_sync::time::Instant;
+use raddle_sync::watch::LockWait;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -240,7 +241,7 @@ mod detector {
     any(debug_assertions, feature = "deadlock"),
     not(any(raddle_loom, raddle_shuttle))
 ))]
-pub(crate) use detector::sleep;
+use detector::sleep as sleep_watching;
 
 #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
 pub(crate) use forked::{Locked, lock_all};
@@ -268,13 +269,25 @@ mod forked {
     any(debug_assertions, feature = "deadlock"),
     not(any(raddle_loom, raddle_shuttle))
 )))]
-pub(crate) fn sleep(
+fn sleep_watching(
     _what: &For<'_>,
     node: &Node,
     until: Option<Instant>,
     _patience: Patience,
 ) -> Result<u32, Panic> {
     Ok(node.sleep_until(until))
+}
+
+/// Sleeps in a queue until the node is signalled or the time has come; who records traces is told.
+pub(crate) fn sleep(
+    what: &For<'_>,
+    node: &Node,
+    until: Option<Instant>,
+    patience: Patience,
+) -> Result<u32, Panic> {
+    let holder = || (what.holders)().first().copied();
+    let _told = LockWait::begin(what.address, what.me, holder);
+    sleep_watching(what, node, until, patience)
 }
 
 /// What is slept for.

@@ -221,12 +221,15 @@ mod tests {
             let by = if near { by % 4096 } else { by };
             prop_assume!(by != 0);
             let args = encode(&"ab".to_owned()).unwrap();
-            prop_assert!(Call { name: good.name.wrapping_add(by as u64), ..good }.run(&args, Vec::new()).is_err());
+            let renamed = Call { name: good.name.wrapping_add(by as u64), ..good };
+            prop_assert!(renamed.run(&args, Vec::new()).is_err());
             let moved = Call { entry: good.entry.wrapping_add(by), ..good };
             prop_assert!(moved.run(&args, Vec::new()).is_err());
             let image = Image::get();
-            prop_assume!(image.text_at(good.f.wrapping_add(by)).is_none());
-            prop_assert!(Call { f: good.f.wrapping_add(by), ..good }.run(&args, Vec::new()).is_err());
+            if image.text_at(good.f.wrapping_add(by)).is_none() {
+                let elsewhere = Call { f: good.f.wrapping_add(by), ..good };
+                prop_assert!(elsewhere.run(&args, Vec::new()).is_err());
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The plans that run tasks in this process: one after the other, or on threads.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use raddle_core::{Failure, Future, Pool, Promise, killed, select};
+use raddle_core::{Failure, Future, Interrupt, Killed, Pool, Producer, Promise, killed};
 
 use crate::arg::{Arg, decode, encode};
 use crate::context::{self, Report, Running, TaskInfo};
@@ -132,6 +132,7 @@ impl Threads {
         self.width.saturating_sub(running)
     }
 
+    /// Runs a task on one of the threads.
     pub(crate) fn spawn<A: Arg, R: Arg, F>(
         &self,
         local: Local<A, F>,
@@ -140,39 +141,61 @@ impl Threads {
     where
         F: FnOnce(A) -> R + Send + 'static,
     {
+        let line = Arc::new(Line::default());
+        let (promise, future) = Promise::with_producer(Handle(Arc::clone(&line)));
+        let end = Arc::new(Mutex::new(Some(promise)));
+        let own = Arc::clone(&end);
+        let work = move || -> Then {
+            let result = local.call(raddle_core::current_worker_index().unwrap_or(0));
+            Box::new(move || {
+                let promise = own.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(promise) = promise {
+                    promise.complete(result);
+                }
+            })
+        };
+        self.start(Box::new(work), end, &line, timeout);
+        future
+    }
+
+    /// The same for all types, so that there is one of it in a program.
+    fn start(
+        &self,
+        work: Box<dyn FnOnce() -> Then + Send>,
+        end: Arc<dyn End>,
+        line: &Arc<Line>,
+        timeout: Option<Duration>,
+    ) {
         let Some(shift) = self.current().clone() else {
             let error = RemoteError::Engine("the environment was shut down".to_owned());
-            return Future::failed(error);
+            return end.fail(Failure::new(error));
         };
         shift.counts().unfinished += 1;
         let ticket = Ticket { shift: Arc::downgrade(&shift), running: false };
-        let (started, limit) = match timeout {
-            Some(timeout) => {
-                let (started, limit) = Promise::new();
-                (Some(started), Some(limit.flat_map(move |()| Future::delay(timeout))))
-            }
-            None => (None, None),
-        };
+        let (late, at_limit) = (Arc::clone(&end), Arc::downgrade(line));
         let task = shift.pool.spawn(move || {
             let _ticket = ticket.run();
-            if let Some(started) = started {
-                started.set(());
-            }
-            local.call(raddle_core::current_worker_index().unwrap_or(0))
-        });
-        let task = task.lower();
-        match limit {
-            None => task,
-            Some(limit) => {
-                let late = limit.flat_map(|()| Future::<R>::failed(Failure::timed_out()));
-                select(vec![task, late]).and_then(|(winner, _, rest)| {
-                    for loser in rest {
-                        loser.kill();
+            if let Some(timeout) = timeout {
+                let limit = Future::delay(timeout).on_success(move |()| {
+                    // The promise has the line: gone with it is what leads to the task.
+                    let line = at_limit.upgrade();
+                    late.fail(Failure::timed_out());
+                    if let Some(task) = line.as_deref().and_then(OnceLock::get) {
+                        task.kill();
                     }
-                    winner
-                })
+                });
+                // It ends with the task.
+                let _limit = limit.cancel_on_drop();
+                work()
+            } else {
+                work()
             }
-        }
+        });
+        // By then the task is over, also as `kill_all` sees it.
+        let task = task.map(|then| then());
+        // Killed or interrupted before it has started, or by `kill_all`.
+        let task = task.on_failure(move |failure| end.fail(failure.clone()));
+        let _ = line.set(task);
     }
 
     pub(crate) fn kill_all(&self) -> usize {
@@ -231,6 +254,41 @@ impl Drop for Threads {
         if let Some(shift) = self.current().take() {
             drop(shift);
         }
+    }
+}
+
+/// What is done when a task is over.
+type Then = Box<dyn FnOnce() + Send>;
+
+/// The promise of a task, of whatever type.
+trait End: Send + Sync {
+    fn fail(&self, failure: Failure);
+}
+
+impl<R: Send + 'static> End for Mutex<Option<Promise<R>>> {
+    fn fail(&self, failure: Failure) {
+        let promise = self.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(promise) = promise {
+            promise.complete(Err(failure));
+        }
+    }
+}
+
+/// What leads to a task: the future of its end, once there is one.
+type Line = OnceLock<Future<()>>;
+
+/// Passes kills and interrupts of a task's future on to the task.
+struct Handle(Arc<Line>);
+
+impl Producer for Handle {
+    fn interrupt(&mut self, why: Interrupt) {
+        if let Some(task) = self.0.get() {
+            task.interrupt(why);
+        }
+    }
+
+    fn kill(&mut self) -> Killed {
+        self.0.get().map_or(Killed::TooLate, Future::kill)
     }
 }
 

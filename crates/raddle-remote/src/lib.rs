@@ -18,6 +18,8 @@
 //! With `RADDLE_PLAN=processes:4` in the environment the same program runs in four processes, with `ray:auto` on the cluster
 //! of this machine.
 //!
+//! [One machine is not enough](one_machine) says which plan pays when, and what each takes.
+//!
 //! # What can be called
 //!
 //! Any `fn(A) -> R` of the program: functions, methods, generic instances, closures that capture nothing. What they need goes
@@ -73,6 +75,9 @@ mod shared;
 #[cfg(target_os = "linux")]
 mod worker;
 
+#[doc = include_str!("one_machine.md")]
+pub mod one_machine {}
+
 use raddle_core::Future;
 
 #[doc(hidden)]
@@ -86,6 +91,16 @@ pub use self::{
     plan::{Output, ParsePlanError, Plan, Stream},
     shared::Shared,
 };
+
+/// The linker's name for this build of the program, by which a worker knows its driver; none if it gave it none.
+pub fn build_id() -> Option<String> {
+    #[cfg(target_os = "linux")]
+    let id = image::Image::get().build_id();
+    #[cfg(not(target_os = "linux"))]
+    let id: Vec<u8> = Vec::new();
+    let text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    (!text.is_empty()).then_some(text)
+}
 
 /// Runs `f` with these arguments, in the [current](Env::current) environment, and returns the future of its result.
 ///

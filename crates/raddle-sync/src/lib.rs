@@ -46,6 +46,7 @@ pub mod stack;
 pub mod strand;
 pub mod sync;
 pub mod time;
+pub mod watch;
 
 pub use seam::{atomic, cell, hint, thread};
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::edges::Wakes;
 use crate::phases::Phases;
+use crate::scale::Refusal;
 use crate::trace::Trace;
 use crate::workers::Times;
 
@@ -30,6 +31,9 @@ const DOUBTFUL: f64 = 0.02;
 /// A task that changes hands should be a few times as long as the steal costs, which is a microsecond.
 const SHORT: Duration = Duration::from_micros(2);
 
+/// Of a trace with more events no graph is made unless it is asked for.
+pub(crate) const MOST_EVENTS: usize = 3_000_000;
+
 impl Trace {
     /// What the trace suggests, the weightiest first. Nothing if all is well.
     ///
@@ -39,7 +43,16 @@ impl Trace {
     /// assert!(trace.advice()[0].to_string().starts_with("no region was recorded"));
     /// ```
     pub fn advice(&self) -> Vec<Advice> {
-        let regions = self.phases();
+        self.advice_from(&self.phases(), &self.workers(), &self.wakes())
+    }
+
+    /// The same, from what is known already.
+    pub(crate) fn advice_from(
+        &self,
+        regions: &[Phases],
+        workers: &[Times],
+        wakes: &Wakes,
+    ) -> Vec<Advice> {
         let mut advice = Vec::new();
         let mut say = |finding: String, remedy: &str| {
             advice.push(Advice { finding, remedy: remedy.into() });
@@ -65,7 +78,7 @@ impl Trace {
         };
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
         let mean = total / u32::try_from(regions.len()).unwrap_or(u32::MAX);
-        let wake = Wakes::median(&self.wakes().latency);
+        let wake = Wakes::median(&wakes.latency);
         let (ramp_up, catch_up) = (part(|r| r.ramp_up), part(|r| r.catch_up));
 
         if part(|r| r.first_handoff) > NOTEWORTHY {
@@ -119,40 +132,10 @@ impl Trace {
                 "events that bound a phase are missing; record with more room",
             );
         }
-        self.advise_on_the_machine(&mut advice);
-        self.advise_on_the_bound(&regions, total, &mut advice);
-        self.advise_on_steals(&mut advice);
+        advise_on_the_machine(workers, &mut advice);
+        self.advise_on_the_bound(regions, total, &mut advice);
+        advise_on_steals(workers, &mut advice);
         advice
-    }
-
-    /// Executing is not running: threads may lack a processor, or sleep for a lock.
-    fn advise_on_the_machine(&self, advice: &mut Vec<Advice>) {
-        let workers = self.workers();
-        let sum =
-            |of: fn(&Times) -> Duration| workers.iter().map(of).sum::<Duration>().as_secs_f64();
-        let busy = sum(|worker| worker.busy);
-        let lost = sum(|worker| worker.lost);
-        if lost > 0.1 * busy {
-            advice.push(Advice {
-                finding: format!(
-                    "for {:.0} % of the time that tasks ran their threads had no processor",
-                    100.0 * lost / busy
-                ),
-                remedy: "something else used the machine, or tasks sleep; what sleeps belongs into blocking()".into(),
-            });
-        }
-        let locked = sum(|worker| worker.locked);
-        if locked > 0.1 * (busy + locked) {
-            advice.push(Advice {
-                finding: format!(
-                    "threads slept for locks for {:.0} us, and tasks ran for {:.0}",
-                    locked * 1e6,
-                    busy * 1e6
-                ),
-                remedy: "hold locks for shorter, or have one for each part of what they guard"
-                    .into(),
-            });
-        }
     }
 
     /// Why not all workers were busy.
@@ -163,7 +146,8 @@ impl Trace {
             return;
         }
         let finding = format!("{average:.2} of {} workers were busy on average", self.width());
-        let remedy = match self.scale(&[]) {
+        let graph = (self.len() <= MOST_EVENTS).then(|| self.scale(&[]));
+        let remedy = match graph.unwrap_or(Err(Refusal::Empty)) {
             Ok(scale) if scale.bound() < 1.5 * self.width() as f64 => scale.verdict(),
             Ok(_) => "there is enough to do side by side, so look at the phases".into(),
             Err(_) => "fork more and earlier, or use fewer threads; a recording at level tasks says what bounds it \
@@ -172,32 +156,57 @@ impl Trace {
         };
         advice.push(Advice { finding, remedy });
     }
+}
 
-    fn advise_on_steals(&self, advice: &mut Vec<Advice>) {
-        let workers = self.workers();
-        let steals: u64 = workers.iter().map(|worker| worker.steals).sum();
-        let busy: Duration = workers.iter().map(|worker| worker.busy).sum();
-        let stealing: Duration = workers.iter().map(|w| w.stealing + w.spinning).sum();
-        let per_steal = busy / u32::try_from(steals.max(1)).unwrap_or(u32::MAX);
-        if steals >= 16 && per_steal < SHORT {
-            advice.push(Advice {
-                finding: format!("a steal for every {:.1} us of work", us(per_steal)),
-                remedy: "what is forked first should be the larger part of the work".into(),
-            });
-        }
-        if stealing > busy && steals > 0 {
-            advice.push(Advice {
+/// Executing is not running: threads may lack a processor, or sleep for a lock.
+fn advise_on_the_machine(workers: &[Times], advice: &mut Vec<Advice>) {
+    let sum = |of: fn(&Times) -> Duration| workers.iter().map(of).sum::<Duration>().as_secs_f64();
+    let busy = sum(|worker| worker.busy);
+    let lost = sum(|worker| worker.lost);
+    if lost > 0.1 * busy {
+        advice.push(Advice {
                 finding: format!(
-                    "workers looked for work for {:.0} us and worked for {:.0}",
-                    us(stealing),
-                    us(busy)
+                    "for {:.0} % of the time that tasks ran their threads had no processor",
+                    100.0 * lost / busy
                 ),
-                remedy: "use fewer threads, or hand over more work at a time".into(),
+                remedy: "something else used the machine, or tasks sleep; what sleeps belongs into blocking()".into(),
             });
-        }
+    }
+    let locked = sum(|worker| worker.locked);
+    if locked > 0.1 * (busy + locked) {
+        advice.push(Advice {
+            finding: format!(
+                "threads slept for locks for {:.0} us, and tasks ran for {:.0}",
+                locked * 1e6,
+                busy * 1e6
+            ),
+            remedy: "hold locks for shorter, or have one for each part of what they guard".into(),
+        });
     }
 }
 
+fn advise_on_steals(workers: &[Times], advice: &mut Vec<Advice>) {
+    let steals: u64 = workers.iter().map(|worker| worker.steals).sum();
+    let busy: Duration = workers.iter().map(|worker| worker.busy).sum();
+    let stealing: Duration = workers.iter().map(|w| w.stealing + w.spinning).sum();
+    let per_steal = busy / u32::try_from(steals.max(1)).unwrap_or(u32::MAX);
+    if steals >= 16 && per_steal < SHORT {
+        advice.push(Advice {
+            finding: format!("a steal for every {:.1} us of work", us(per_steal)),
+            remedy: "what is forked first should be the larger part of the work".into(),
+        });
+    }
+    if stealing > busy && steals > 0 {
+        advice.push(Advice {
+            finding: format!(
+                "workers looked for work for {:.0} us and worked for {:.0}",
+                us(stealing),
+                us(busy)
+            ),
+            remedy: "use fewer threads, or hand over more work at a time".into(),
+        });
+    }
+}
 fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }

@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 
 use crate::edges::EdgeKind;
 use crate::event::{EventKind, Subject};
+use crate::names::Names;
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::trace::Trace;
@@ -37,15 +38,17 @@ impl Trace {
         let _ = write!(json.out, "{}", self.drops());
         json.out.push_str("},\"traceEvents\":[\n");
         json.out.push_str(r#"{"ph":"M","pid":1,"name":"process_name","args":{"name":"raddle"}}"#);
-        let slices: Vec<_> = (0..self.lanes.len()).map(|lane| json.lane(lane)).collect();
+        let names = Names::of(self);
+        let slices: Vec<_> = (0..self.lanes.len()).map(|lane| json.lane(lane, &names)).collect();
         json.flows(&slices);
         json.regions();
         json.tasks();
         for (lane, queue) in queues(self).iter().enumerate() {
+            let name = quoted(&format!("queue of {}", self.lanes[lane].name));
             for &(tsc, length) in queue {
                 let at = micros(self.offset(tsc));
                 json.event(format_args!(
-                    r#"{{"ph":"C","pid":1,"tid":{lane},"ts":{at},"name":"queue of lane {lane}","args":{{"length":{length}}}}}"#
+                    r#"{{"ph":"C","pid":1,"tid":{lane},"ts":{at},"name":{name},"args":{{"length":{length}}}}}"#
                 ));
             }
         }
@@ -66,7 +69,7 @@ impl Json<'_> {
     }
 
     /// Writes a lane's slices, and returns from when to when the outermost ones are.
-    fn lane(&mut self, lane: usize) -> Vec<(u64, u64)> {
+    fn lane(&mut self, lane: usize, names: &Names) -> Vec<(u64, u64)> {
         let trace = self.trace;
         if trace.lanes[lane].events.is_empty() {
             return Vec::new();
@@ -78,7 +81,7 @@ impl Json<'_> {
         self.event(format_args!(
             r#"{{"ph":"M","pid":1,"tid":{lane},"name":"thread_sort_index","args":{{"sort_index":{lane}}}}}"#
         ));
-        let mut follower = Follower::new();
+        let (mut follower, mut named) = (Follower::new(), names.lane(lane));
         let mut outermost: Vec<(u64, u64)> = Vec::new();
         // Whether a slice stands for a state in which no interval is open.
         let mut base = State::Absent;
@@ -88,6 +91,7 @@ impl Json<'_> {
             now = trace.offset(event.tsc).max(now);
             let depth = follower.depth();
             let ended = follower.step(event);
+            named.step(event, follower.depth());
             let next_base = match follower.state() {
                 state @ (State::Spinning | State::Stealing) if follower.depth() == 0 => state,
                 _ => State::Absent,
@@ -110,7 +114,9 @@ impl Json<'_> {
                 if depth == 0 {
                     outermost.push((now, u64::MAX));
                 }
-                self.begin(lane, now, follower.state().name(), follower.task());
+                let is_task = event.kind == EventKind::Exec && !named.text().is_empty();
+                let name = if is_task { named.text() } else { follower.state().name() };
+                self.begin(lane, now, name, follower.task());
             }
             base = next_base;
         }
@@ -124,13 +130,13 @@ impl Json<'_> {
     }
 
     fn begin(&mut self, lane: usize, at: u64, name: &str, task: Option<u32>) {
-        let at = micros(at);
+        let (at, name) = (micros(at), quoted(name));
         match task {
             Some(task) => self.event(format_args!(
-                r#"{{"ph":"B","pid":1,"tid":{lane},"ts":{at},"name":"{name}","args":{{"task":{task}}}}}"#
+                r#"{{"ph":"B","pid":1,"tid":{lane},"ts":{at},"name":{name},"args":{{"task":{task}}}}}"#
             )),
             None => self.event(format_args!(
-                r#"{{"ph":"B","pid":1,"tid":{lane},"ts":{at},"name":"{name}"}}"#
+                r#"{{"ph":"B","pid":1,"tid":{lane},"ts":{at},"name":{name}}}"#
             )),
         }
     }
@@ -148,7 +154,11 @@ impl Json<'_> {
         };
         for (id, edge) in self.trace.edges().iter().enumerate() {
             let end = |(lane, tsc)| (lane, self.trace.offset(tsc));
-            let (from, to) = (end(edge.from), end(edge.to));
+            let (mut from, to) = (end(edge.from), end(edge.to));
+            if edge.kind == EdgeKind::Result {
+                // Where the task ended that has the result: a moment later another slice would be taken for its.
+                from.1 = from.1.saturating_sub(1);
+            }
             if !within(from) || !within(to) {
                 continue;
             }

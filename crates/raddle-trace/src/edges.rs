@@ -54,8 +54,13 @@ impl Trace {
     /// Steals, wakes and results that led from one lane to another, in no particular order. Costs a pass
     /// over all events and a search for each edge.
     pub fn edges(&self) -> Vec<Edge> {
-        let mut edges = self.wake_edges().0;
         let index = Index::new(self);
+        let wakes = self.wake_edges(&index).0;
+        self.edges_from(&index, wakes)
+    }
+
+    fn edges_from(&self, index: &Index, wakes: Vec<Edge>) -> Vec<Edge> {
+        let mut edges = wakes;
         for (number, lane) in self.lanes.iter().enumerate() {
             for (at, event) in lane.events.iter().enumerate() {
                 match event.kind {
@@ -88,18 +93,19 @@ impl Trace {
     /// How long wakes took, and what they cost who woke. Of several wakes of one sleeper only the first
     /// counts: the others find it awake, or on its way.
     pub fn wakes(&self) -> Wakes {
-        let (edges, cost) = self.wake_edges();
+        let index = Index::new(self);
+        let (edges, cost) = self.wake_edges(&index);
         let latency = edges.iter().map(|edge| self.between(edge.from.1, edge.to.1)).collect();
+        let all = self.edges_from(&index, edges);
         Wakes {
             latency: sorted(latency),
             cost: sorted(cost),
-            clamped: self.edges().iter().filter(|edge| edge.clamped).count(),
+            clamped: all.iter().filter(|edge| edge.clamped).count(),
         }
     }
 
     /// The wakes, and what each cost.
-    fn wake_edges(&self) -> (Vec<Edge>, Vec<u64>) {
-        let index = Index::new(self);
+    fn wake_edges(&self, index: &Index) -> (Vec<Edge>, Vec<u64>) {
         let mut unparks: Vec<(u64, usize, &Event)> = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             let of = lane.events.iter().filter(|event| event.kind == EventKind::Unpark);
@@ -172,7 +178,7 @@ impl Index {
         }
         for (number, lane) in trace.lanes.iter().enumerate() {
             let of = lane.events.iter().filter(|e| e.kind == EventKind::Executed);
-            for event in of.filter(|e| stolen.contains(&e.key())) {
+            for event in of.filter(|e| !stolen.is_empty() && stolen.contains(&e.key())) {
                 executed.entry(event.key()).or_default().push((event.tsc, number));
             }
         }

@@ -76,7 +76,7 @@ kinds! {
     26 Member "MEMBER" "The task that runs here belongs to the scope `task`."
     27 LockWait "LOCK_WAIT" "A thread begins to sleep for a lock, `task`; `aux`: the strand that holds it, or 0."
     28 LockHad "LOCK_HAD" "It is awake again; `aux`: the strand that it is itself."
-    29 Cpu "CPU" "Processor time of the thread so far, in microseconds; `aux`: which thread."
+    29 Cpu "CPU" "Processor time of the thread so far, in tenths of a microsecond, modulo 2^32; `aux`: which thread."
     30 Save "SAVE" "A full buffer was written to disk; `task`: the ticks it took."
     31 Strand "STRAND" "What runs here from now on holds locks as the strand `aux`."
 }

@@ -4,34 +4,38 @@
 //! base64 of little-endian arrays: a million events are some ten megabytes.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use crate::advice::MOST_EVENTS;
 use crate::chrome::quoted;
+use crate::names::Names;
 use crate::queues::queues;
-use crate::states::State;
+use crate::states::{Follower, State};
 use crate::trace::Trace;
 
 const PAGE: &str = include_str!("html/page.html");
 const SCRIPT: &str = include_str!("html/page.js");
-const NO_TASK: u32 = u32::MAX;
+/// How many names the table of times has, at most.
+const NAMED: usize = 20;
 
 impl Trace {
-    /// The trace as one self-contained page: a lane for each worker with its states, steals and wakes as
-    /// arrows, the lengths of queues, the phases of regions; to be zoomed and pointed at.
+    /// The trace as one self-contained page. First it says what bounds the run, and what more processors would give; then how
+    /// many workers were busy over time, and a lane for each with its tasks by name, steals and wakes as arrows, the lengths
+    /// of queues, the phases of regions: to be zoomed, searched and pointed at.
     pub fn html(&self) -> String {
-        let data = self.page_data();
         let (before, after) = PAGE.split_once("/*SCRIPT*/").unwrap_or((PAGE, ""));
-        let mut page = String::with_capacity(data.len() + PAGE.len() + SCRIPT.len() + 64);
+        // Memory that is not written to costs nothing.
+        let mut page = String::with_capacity(12 * self.len() + PAGE.len() + SCRIPT.len());
         page.push_str(before);
         page.push_str("const DATA = ");
-        page.push_str(&data);
+        self.page_data(&mut page);
         page.push_str(";\n");
         page.push_str(SCRIPT);
         page.push_str(after);
         page
     }
 
-    fn page_data(&self) -> String {
-        let mut out = String::new();
+    fn page_data(&self, out: &mut String) {
         let span = self.end.nanos.saturating_sub(self.start.nanos);
         // Writing to a string cannot fail, here and below.
         let _ = write!(
@@ -41,51 +45,158 @@ impl Trace {
             self.drops(),
             self.width()
         );
-        join(&mut out, State::ALL, |out, state| {
+        join(out, State::ALL, |out, state| {
             let _ = write!(out, "[\"{}\",\"{}\"]", state.name(), state.colour());
         });
         out.push_str("],\"summary\":");
         out.push_str(&quoted(&self.summary()));
+        let names = Names::of(self);
+        out.push_str(",\"names\":[");
+        join(out, &names.texts, |out, text| out.push_str(&quoted(text)));
+        out.push_str("],\"named\":[");
+        join(out, self.time_by(&names).into_iter().take(NAMED), |out, named| {
+            let (name, own) = (quoted(&named.name), named.own.as_nanos());
+            let _ = write!(out, "[{name},{own},{}]", named.count);
+        });
+        out.push(']');
+        self.first_screen(out);
         out.push_str(",\"regions\":[");
-        join(&mut out, self.phases(), |out, region| {
+        join(out, self.phases(), |out, region| {
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
             let parts = region.parts().map(|(_, time)| time.as_nanos().to_string()).join(",");
             let _ = write!(out, "[{},{},{parts}]", quoted(&name), region.start.as_nanos());
         });
         out.push_str("],\"lanes\":[");
         let queues = queues(self);
+        let mut on_span: Vec<Vec<f64>> = vec![Vec::new(); self.lanes.len()];
+        // What is closer than can be told apart on the widest screen is drawn as one.
+        let close = span / 20_000;
+        let stretches =
+            if self.len() <= MOST_EVENTS { self.critical_stretches() } else { Vec::new() };
+        for (lane, from, to) in stretches {
+            let (from, to) = (self.offset(from), self.offset(to));
+            match on_span[lane].last_mut() {
+                Some(last) if from.saturating_sub(*last as u64) < close => *last = to as f64,
+                _ => on_span[lane].extend([from as f64, to as f64]),
+            }
+        }
         // Lanes without events are left out; edges name the others by their place among what is left.
         let mut place = vec![None; self.lanes.len()];
         let shown: Vec<usize> =
-            (0..self.lanes.len()).filter(|&i| !self.lanes[i].events.is_empty()).collect();
-        join(&mut out, shown.iter().copied().enumerate(), |out, (at, number)| {
+            (0..self.lanes.len()).filter(|&i| self.lanes[i].does_something()).collect();
+        join(out, shown.iter().copied().enumerate(), |out, (at, number)| {
             place[number] = Some(at as u32);
-            self.lane_data(out, number, &queues[number]);
+            self.lane_data(out, number, &queues[number], &names, &on_span[number]);
         });
         out.push_str("],\"edges\":");
-        self.edge_data(&mut out, &place);
+        self.edge_data(out, &place);
         out.push('}');
-        out
     }
 
-    fn lane_data(&self, out: &mut String, number: usize, queue: &[(u64, u16)]) {
+    /// What the page says first: what bounds the run, and what more processors would give.
+    fn first_screen(&self, out: &mut String) {
+        let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
+        let facts = format!(
+            "{} events, {} thread{} in {}",
+            self.len(),
+            self.width(),
+            if self.width() == 1 { "" } else { "s" },
+            crate::summary::time(span)
+        );
+        let scale = match (self.len() <= MOST_EVENTS).then(|| self.scale(&[])) {
+            Some(Ok(scale)) => scale,
+            refused => {
+                let why = match refused {
+                    Some(Err(why)) => why.to_string(),
+                    _ => "that many events take raddle trace scale".into(),
+                };
+                let advice = self.advice();
+                let first = advice.first().map(|advice| advice.to_string() + ".");
+                let mut verdict = first.unwrap_or_else(|| "Nothing stands out.".into());
+                if let Some(initial) = verdict.get_mut(..1) {
+                    initial.make_ascii_uppercase();
+                }
+                let facts =
+                    format!("{facts}. What more processors would give cannot be told: {why}.");
+                let (verdict, facts) = (quoted(&verdict), quoted(&facts));
+                let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"scale\":null");
+                return;
+            }
+        };
+        let verdict = quoted(&(scale.verdict() + "."));
+        let facts = quoted(
+            &[facts].into_iter().chain(scale.notes.iter().cloned()).collect::<Vec<_>>().join(". "),
+        );
+        let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"scale\":{{\"points\":[");
+        join(out, &scale.points, |out, p| {
+            let (n, s, least, most) = (p.processors, p.speedup, p.least, p.most);
+            let _ =
+                write!(out, "{{\"n\":{n},\"s\":{s:.3},\"least\":{least:.3},\"most\":{most:.3}}}");
+        });
+        out.push_str("],\"measured\":[");
+        join(out, &scale.measured, |out, m| {
+            let _ = write!(out, "[{},{:.3}]", m.processors, m.speedup);
+        });
+        out.push_str("],\"places\":[");
+        let span = scale.span.as_secs_f64().max(1e-12);
+        join(out, &scale.places, |out, place| {
+            let (on, work) = (place.on_span.as_nanos(), place.work.as_nanos());
+            let (name, part) = (quoted(&place.name), place.on_span.as_secs_f64() / span);
+            let _ = write!(out, "[{name},{on},{part:.4},{work},{:.3}]", place.without);
+        });
+        out.push_str("]}");
+    }
+
+    fn lane_data(
+        &self,
+        out: &mut String,
+        number: usize,
+        queue: &[(u64, u16)],
+        names: &Names,
+        on_span: &[f64],
+    ) {
         let lane = &self.lanes[number];
         let (mut times, mut states, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
-        let mut last = 0;
-        for segment in lane.segments() {
-            last = self.offset(segment.from).max(last);
-            times.extend((last as f64).to_le_bytes());
-            states.push(segment.state as u8);
-            tasks.extend(segment.task.unwrap_or(NO_TASK).to_le_bytes());
+        let (mut follower, mut named) = (Follower::new(), names.lane(number));
+        let (mut last, mut shown) = (0, (State::Absent, 0, 0));
+        for event in &lane.events {
+            follower.step(event);
+            named.step(event, follower.depth());
+            let now = (follower.state(), named.name(), follower.depth());
+            if now == shown {
+                continue;
+            }
+            shown = now;
+            let at = self.offset(event.tsc).max(last);
+            // Steps, of which one may be too long for 32 bits.
+            let mut step = at - last;
+            while step > u64::from(u32::MAX) {
+                times.extend(u32::MAX.to_le_bytes());
+                states.push(states.last().copied().unwrap_or(0));
+                tasks.extend(0_u16.to_le_bytes());
+                step -= u64::from(u32::MAX);
+            }
+            last = at;
+            times.extend((step as u32).to_le_bytes());
+            states.push(now.0 as u8);
+            tasks.extend(now.1.to_le_bytes());
         }
         let at = |&(tsc, _): &(u64, u16)| (self.offset(tsc) as f64).to_le_bytes();
         let queue_times: Vec<u8> = queue.iter().flat_map(at).collect();
         let lengths: Vec<u8> = queue.iter().flat_map(|point| point.1.to_le_bytes()).collect();
+        let on_span: Vec<u8> = on_span.iter().flat_map(|time| time.to_le_bytes()).collect();
         let _ = write!(out, "{{\"name\":{},\"dropped\":{}", quoted(&lane.name), lane.dropped);
-        for (name, bytes) in
-            [("t", times), ("s", states), ("k", tasks), ("qt", queue_times), ("q", lengths)]
-        {
-            let _ = write!(out, ",\"{name}\":\"{}\"", base64(&bytes));
+        for (name, bytes) in [
+            ("t", times),
+            ("s", states),
+            ("p", tasks),
+            ("c", on_span),
+            ("qt", queue_times),
+            ("q", lengths),
+        ] {
+            let _ = write!(out, ",\"{name}\":\"");
+            base64(out, &bytes);
+            out.push('"');
         }
         out.push('}');
     }
@@ -102,13 +213,14 @@ impl Trace {
                 times.extend((self.offset(tsc) as f64).to_le_bytes());
             }
         }
-        let _ = write!(
-            out,
-            "{{\"kind\":\"{}\",\"lane\":\"{}\",\"t\":\"{}\"}}",
-            base64(&kinds),
-            base64(&lanes),
-            base64(&times)
-        );
+        out.push('{');
+        for (name, bytes) in
+            [("\"kind\":\"", kinds), ("\",\"lane\":\"", lanes), ("\",\"t\":\"", times)]
+        {
+            out.push_str(name);
+            base64(out, &bytes);
+        }
+        out.push_str("\"}");
     }
 }
 
@@ -126,18 +238,16 @@ fn join<T>(
 }
 
 /// Base64 as in RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
+fn base64(out: &mut String, bytes: &[u8]) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let [a, b, c] = std::array::from_fn(|i| u32::from(group.get(i).copied().unwrap_or(0)));
         let word = a << 16 | b << 8 | c;
         for digit in 0..4 {
             let value = (word >> (18 - 6 * digit)) & 63;
-            text.push(if digit > group.len() { '=' } else { DIGITS[value as usize].into() });
+            out.push(if digit > group.len() { '=' } else { DIGITS[value as usize].into() });
         }
     }
-    text
 }
 
 #[cfg(test)]
@@ -146,13 +256,19 @@ mod tests {
     use crate::event::{Event, EventKind};
     use crate::trace::{ClockPair, Lane};
 
+    fn in_base64(bytes: &[u8]) -> String {
+        let mut out = String::new();
+        base64(&mut out, bytes);
+        out
+    }
+
     #[test]
     fn base64_of_the_rfc() {
         let encoded =
-            ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|s| base64(s.as_bytes()));
+            ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|s| in_base64(s.as_bytes()));
         let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
         assert_eq!(encoded, expected);
-        assert_eq!(base64(&[0xff, 0xef]), "/+8=");
+        assert_eq!(in_base64(&[0xff, 0xef]), "/+8=");
     }
 
     #[test]
@@ -165,7 +281,9 @@ mod tests {
         let page = trace.html();
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains(" src="));
         assert_eq!(page.matches("</script>").count(), 1);
-        let data: serde_json::Value = serde_json::from_str(&trace.page_data()).unwrap();
+        let mut data = String::new();
+        trace.page_data(&mut data);
+        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
         assert_eq!(data["lanes"].as_array().unwrap().len(), 1);
         assert_eq!(data["regions"][0][0], "</script><b>");
     }

@@ -43,6 +43,7 @@ impl Trace {
     /// Regions' roots are not tasks.
     pub fn lengths(&self) -> Lengths {
         let mut lengths = Lengths::default();
+        let tick = self.tick();
         for lane in &self.lanes {
             let mut open: Vec<(_, u64)> = Vec::new();
             for event in &lane.events {
@@ -58,7 +59,8 @@ impl Trace {
                         let since = open[depth].1;
                         open.truncate(depth);
                         if event.subject() != crate::Subject::Region {
-                            lengths.nanos.push(self.between(since, event.tsc));
+                            let ticks = event.tsc.saturating_sub(since) as f64;
+                            lengths.nanos.push((ticks * tick).round() as u64);
                         }
                     }
                     _ => {}

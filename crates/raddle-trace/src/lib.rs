@@ -9,7 +9,9 @@
 //! | find what bounds a program, and what more processors would give | [`Trace::scale`] |
 //! | find what to do about it | [`Trace::advice`], [`Trace::lengths`] |
 //! | keep it | [`Trace::save`], [`Trace::load`], [`Writer`] |
-//! | show it | [`Trace::summary`], [`Trace::html`], [`Trace::chrome_json`] |
+//! | find why it hung | [`Trace::doctor`] |
+//! | compare two | [`Trace::diff`], [`Trace::time_by_name`] |
+//! | show it | [`Trace::summary`], [`Trace::html`], [`Trace::chrome_json`], [`Trace::perfetto`] |
 //!
 //! No pool is needed: a trace can be recorded by raddle, read from a file, or made by hand.
 //!
@@ -34,11 +36,15 @@
 mod activity;
 mod advice;
 mod chrome;
+mod diff;
+mod doctor;
 mod edges;
 mod event;
 pub mod file;
 mod html;
 mod lengths;
+mod names;
+mod perfetto;
 mod phases;
 mod queues;
 mod scale;
@@ -48,10 +54,12 @@ mod trace;
 mod workers;
 
 pub use advice::Advice;
+pub use doctor::Diagnosis;
 pub use edges::{Edge, EdgeKind, Wakes};
 pub use event::{Event, EventKind, Subject, UnknownKind};
 pub use file::{Damage, LoadError, Writer};
 pub use lengths::Lengths;
+pub use names::Named;
 pub use phases::Phases;
 pub use scale::{Costs, Measured, Place, Point, Refusal, RegionScale, Scale, WhatIf};
 pub use states::{Segment, State};

@@ -145,8 +145,13 @@ impl Trace {
         for same in by_key.values_mut().chain(waiting.values_mut()) {
             same.sort_by_key(|&region| regions[region].submit.tsc);
         }
+        let of_regions = by_key.keys().fold([false; 4], |mut subjects, key| {
+            subjects[key.0 as usize] = true;
+            subjects
+        });
         for (number, lane) in self.lanes.iter().enumerate() {
-            for event in &lane.events {
+            // Most events are of forks, and no region is one.
+            for event in lane.events.iter().filter(|e| of_regions[e.subject() as usize]) {
                 use EventKind::{Exec, Executed, Joined, Resolve, TouchEnd, Waited};
                 let of = match event.kind {
                     Exec | Executed | Resolve => by_key.get(&event.key()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::edges::Wakes;
 use crate::phases::Phases;
 use crate::trace::Trace;
+use crate::workers::Times;
 
 /// How many regions and workers are shown one by one, at most.
 const SHOWN: usize = 12;
@@ -26,7 +27,7 @@ impl Trace {
         let text = format!(
             "{} events on {} lanes in {}, {} dropped; {} threads, {} regions",
             self.len(),
-            self.lanes.iter().filter(|lane| !lane.events.is_empty()).count(),
+            self.lanes.iter().filter(|lane| lane.does_something()).count(),
             time(span),
             self.drops(),
             self.width(),
@@ -34,9 +35,10 @@ impl Trace {
         );
         wrap(out, &text);
         write_regions(out, &regions)?;
-        self.write_workers(out)?;
-        self.write_edges(out)?;
-        let advice = self.advice();
+        let (workers, wakes) = (self.workers(), self.wakes());
+        self.write_workers(out, &workers)?;
+        self.write_edges(out, &wakes, &regions)?;
+        let advice = self.advice_from(&regions, &workers, &wakes);
         for advice in &advice {
             out.push('\n');
             wrap(out, &advice.to_string());
@@ -45,15 +47,15 @@ impl Trace {
     }
 
     /// The worker whose tasks were done last of all in the longest region, and how much later than the others'.
-    fn last_to_finish(&self) -> Option<(String, Duration)> {
-        let region = self.phases().into_iter().max_by_key(|region| region.total)?;
+    fn last_to_finish(&self, regions: &[Phases]) -> Option<(String, Duration)> {
+        let region = regions.iter().max_by_key(|region| region.total)?;
         let from = region.start.as_nanos() as u64;
         let to = from + region.total.as_nanos() as u64;
+        // Of each lane the last end within the region: found from behind.
         let ends = self.lanes.iter().enumerate().filter_map(|(number, lane)| {
-            let done = lane.events.iter().filter(|e| {
-                e.kind == crate::EventKind::Executed && (from..=to).contains(&self.offset(e.tsc))
-            });
-            Some((done.map(|e| self.offset(e.tsc)).max()?, number))
+            let ends = lane.events.iter().rev().filter(|e| e.kind == crate::EventKind::Executed);
+            let mut ends = ends.map(|e| self.offset(e.tsc)).skip_while(|&at| at > to);
+            Some((ends.next().filter(|&at| at >= from)?, number))
         });
         let mut ends: Vec<(u64, usize)> = ends.collect();
         ends.sort_unstable();
@@ -61,8 +63,7 @@ impl Trace {
         Some((self.lanes[last.1].name.clone(), Duration::from_nanos(last.0 - before.0)))
     }
 
-    fn write_workers(&self, out: &mut String) -> std::fmt::Result {
-        let workers = self.workers();
+    fn write_workers(&self, out: &mut String, workers: &[Times]) -> std::fmt::Result {
         writeln!(
             out,
             "\n{:<18} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>5}",
@@ -95,8 +96,7 @@ impl Trace {
         Ok(())
     }
 
-    fn write_edges(&self, out: &mut String) -> std::fmt::Result {
-        let wakes = self.wakes();
+    fn write_edges(&self, out: &mut String, wakes: &Wakes, regions: &[Phases]) -> std::fmt::Result {
         out.push('\n');
         let row = |out: &mut String, name: &str, times: &[u64]| {
             if times.is_empty() {
@@ -123,7 +123,7 @@ impl Trace {
                 "  below 100 ns {a}, 1 us {b}, 10 us {c}, 100 us {d}, 1 ms {e}, above {f}"
             )?;
         }
-        let last = self.last_to_finish();
+        let last = self.last_to_finish(regions);
         if let Some((name, after)) = last {
             wrap(
                 out,

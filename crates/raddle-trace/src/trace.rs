@@ -1,5 +1,8 @@
 //! A whole trace: the clock, and one list of events per thread.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::event::Event;
 
 /// One moment on two clocks: the ticks that events are stamped with, and nanoseconds.
@@ -29,6 +32,12 @@ impl Lane {
     /// A lane that lost nothing.
     pub fn new(name: impl Into<String>, events: Vec<Event>) -> Lane {
         Lane { name: name.into(), events, dropped: 0, first: 0 }
+    }
+
+    /// Whether there is more than that a pool began and ended, or samples.
+    pub(crate) fn does_something(&self) -> bool {
+        use crate::EventKind::{Cpu, EnvBegin, EnvEnd, Strand};
+        self.events.iter().any(|e| !matches!(e.kind, Cpu | EnvBegin | EnvEnd | Strand))
     }
 }
 
@@ -128,6 +137,27 @@ impl Trace {
     /// The time between two stamps; zero if they are the wrong way round.
     pub(crate) fn between(&self, from: u64, to: u64) -> u64 {
         self.nanos(to).saturating_sub(self.nanos(from))
+    }
+
+    /// Calls `each` with all events in the order of time, and the number of each one's lane.
+    pub(crate) fn in_order(&self, mut each: impl FnMut(usize, &Event)) {
+        let first = self.lanes.iter().enumerate();
+        let first = first.filter_map(|(n, lane)| Some(Reverse((lane.events.first()?.tsc, n, 0))));
+        let mut heap: BinaryHeap<Reverse<(u64, usize, usize)>> = first.collect();
+        while let Some(Reverse((_, number, mut at))) = heap.pop() {
+            let events = &self.lanes[number].events;
+            let until = heap.peek().map_or(u64::MAX, |next| next.0.0);
+            // As long as this lane's events are the next ones.
+            loop {
+                each(number, &events[at]);
+                at += 1;
+                match events.get(at) {
+                    Some(next) if next.tsc <= until => {}
+                    Some(next) => break heap.push(Reverse((next.tsc, number, at))),
+                    None => break,
+                }
+            }
+        }
     }
 
     /// The nanoseconds of one tick.

@@ -41,7 +41,7 @@ pub struct Times {
 impl Trace {
     /// How each lane with events spent its time. The times of a lane add up to that of the trace.
     pub fn workers(&self) -> Vec<Times> {
-        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.events.is_empty());
+        let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.does_something());
         lanes.map(|(number, _)| self.times(number)).collect()
     }
 
@@ -52,13 +52,15 @@ impl Trace {
         for segment in lane.segments() {
             // A stamp before the last one's counts as that.
             let from = segment.from.max(since);
-            spent[state as usize] += self.between(since, from);
+            spent[state as usize] += from - since;
             (since, state) = (from, segment.state);
         }
-        spent[state as usize] += self.between(since, self.end.tsc);
+        spent[state as usize] += self.end.tsc.saturating_sub(since);
         let (lost, locked) = self.lost_and_locked(lane);
-        let of = |state: State| Duration::from_nanos(spent[state as usize]);
-        let count = |kind| lane.events.iter().filter(|e| e.kind == kind).count() as u64;
+        let of = |state: State| Duration::from_nanos(self.span_of(spent[state as usize]));
+        let mut counts = [0_u64; 256];
+        lane.events.iter().for_each(|event| counts[event.kind as usize] += 1);
+        let count = |kind: EventKind| counts[kind as usize];
         Times {
             lane: number,
             busy: of(State::Executing),
@@ -86,8 +88,8 @@ impl Trace {
         let (mut lost, mut locked, mut since, mut asleep) = (0.0, 0, 0, 0);
         for event in &lane.events {
             if follower.state() == State::Executing {
-                let time = self.between(since, event.tsc) as f64;
-                lost += time * (1.0 - processor.part(event.tsc));
+                let ticks = event.tsc.saturating_sub(since) as f64;
+                lost += ticks * (1.0 - processor.part(event.tsc));
             }
             follower.step(event);
             since = event.tsc.max(since);
@@ -99,7 +101,7 @@ impl Trace {
                 _ => {}
             }
         }
-        (Duration::from_nanos(lost as u64), Duration::from_nanos(locked))
+        (Duration::from_nanos((lost * self.tick()) as u64), Duration::from_nanos(locked))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::files::Files;
 use crate::made_up;
 use crate::progress::Progress;
+use crate::remote;
 use crate::report::{Report, count};
 use crate::table::Table;
 use crate::timing;
@@ -27,7 +28,11 @@ pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
     let output = super::output(args.output.as_ref(), common, &files)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);
-    let timed = timing::compare(setup, Some(options.max_iter as u64), work, Clusters::same)?;
+    let steps = Some(options.max_iter as u64);
+    let timed = match &common.plan {
+        None => timing::compare(setup, steps, work, Clusters::same)?,
+        Some(plan) => remote::kmeans(plan, common, &points, options, steps, work)?,
+    };
     let found = &timed.value;
 
     let columns = count(points.width(), "column");

@@ -1,5 +1,7 @@
 //! `raddle run knn`: guesses the label of each row from those of its nearest neighbours.
 
+use std::ops::Range;
+
 use raddle::Worker;
 
 use crate::args::{Common, KnnArgs};
@@ -9,6 +11,7 @@ use crate::made_up;
 use crate::parallel::fold_chunks;
 use crate::points::{Panels, Points, distances};
 use crate::progress::Progress;
+use crate::remote;
 use crate::report::count;
 use crate::table::{Label, Table};
 use crate::timing;
@@ -46,7 +49,10 @@ pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
         guesses
     };
     let steps = total.div_ceil(CHUNK) as u64;
-    let timed = timing::compare(setup, Some(steps), work, |a, b| a == b)?;
+    let timed = match &common.plan {
+        None => timing::compare(setup, Some(steps), work, |a, b| a == b)?,
+        Some(plan) => remote::knn(plan, common, (&points, &labels, args.k), steps, work)?,
+    };
     let correct = timed.value.iter().zip(&labels).filter(|(guess, label)| guess == label).count();
 
     let what = format!("{}, {}", count(total, "row"), count(points.width(), "feature"));
@@ -57,6 +63,23 @@ pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
     report.datum("total", total);
     timed.tell(&mut report);
     report.print(common.json, false)
+}
+
+/// Guesses the labels of a piece of a table, and tells how far it is.
+pub(crate) fn classify_piece(
+    points: &Points,
+    labels: &[u32],
+    k: usize,
+    rows: Range<usize>,
+    mut done: impl FnMut(usize),
+) -> Vec<u32> {
+    let panels = Panels::new(points);
+    let mut guesses = vec![0; rows.len()];
+    for (first, guesses) in rows.step_by(CHUNK).zip(guesses.chunks_mut(CHUNK)) {
+        classify(points, &panels, labels, k, first, guesses);
+        done(guesses.len());
+    }
+    guesses
 }
 
 /// Guesses the labels of the rows from `first` on, each without looking at its own.

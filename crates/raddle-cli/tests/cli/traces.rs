@@ -44,10 +44,6 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
         (b"hello", "t: byte 0: not a trace: it does not begin with RADDLETR".into()),
         (&good[..20], "t: byte 12: the file ends within a chunk's header".to_owned() + hint),
         (&flipped, "t: byte ".into()),
-        (
-            &good[..good.len() - 5],
-            format!("t: byte {}: the file ends 3 bytes into", good.len() - 20),
-        ),
     ] {
         room.file("t", content);
         for show in ["summary t", "html t -o out", "chrome t -o out"] {
@@ -59,6 +55,11 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
     assert_eq!(saved.code, Some(0));
     assert!(saved.stderr.contains("what comes before is shown"), "{}", saved.stderr);
     assert!(saved.stdout.windows(10).any(|text| text == b" events on"), "{saved:?}");
+    // One that is only cut short is shown as it is.
+    room.file("t", &good[..good.len() - 5]);
+    let saved = room.raddle("trace summary t");
+    assert_eq!(saved.code, Some(0));
+    assert!(saved.stderr.contains("the file ends 3 bytes into"), "{}", saved.stderr);
     assert_eq!(room.raddle("trace summary none").refused(), "none: no such file or directory");
     assert_eq!(room.names(), ["good", "t"]);
 }
@@ -77,4 +78,104 @@ fn wishes_that_cannot_be_granted() {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
     }
     assert_eq!(room.names(), ["dir"]);
+}
+
+#[test]
+fn a_trace_is_never_overwritten_by_what_is_drawn_of_it() {
+    let room = Room::new("trace-same");
+    room.raddle("run fib --n 10 --trace t").well();
+    let trace = std::fs::read(room.path("t")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(room.path("t"), room.path("link")).unwrap();
+    std::fs::hard_link(room.path("t"), room.path("hard")).unwrap();
+    for to in ["t", "./t", "hard", if cfg!(unix) { "link" } else { "t" }] {
+        for show in ["html", "chrome", "perfetto"] {
+            let told = room.raddle(&format!("trace {show} t -o {to}")).refused();
+            assert_eq!(told, "t: is the trace itself: --output would destroy it", "{show} {to}");
+        }
+        assert!(std::fs::read(room.path("t")).unwrap() == trace, "{to}");
+    }
+}
+
+#[test]
+fn what_scales_is_told_as_text_and_as_json() {
+    let room = Room::new("trace-scale");
+    let run = "run fib --n 24 --cutoff 12 --threads 1 --trace t --trace-level tasks";
+    let mut told = String::new();
+    // Refused while others have the machine.
+    for _ in 0..50 {
+        room.raddle(run).well();
+        let told_now = room.raddle("trace scale t");
+        if told_now.code == Some(0) {
+            told = told_now.well();
+            break;
+        }
+    }
+    assert!(told.contains("at most") && told.contains("1024"), "{told}");
+    assert!(told.contains("fib.rs:"), "places are named: {told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let json = room.raddle("trace scale t --json").json();
+    let bound = json["bound"].as_f64().unwrap();
+    assert!(bound > 5.0, "{bound}");
+    assert_eq!(json["points"].as_array().unwrap().len(), 11);
+    let place = json["places"][0]["name"].as_str().unwrap();
+    let half = room.raddle(&format!("trace scale t --json --what-if fib.rs=0.5")).json();
+    let ratio = half["work_us"].as_f64().unwrap() / json["work_us"].as_f64().unwrap();
+    assert!((0.45..0.75).contains(&ratio), "{ratio} {place}");
+    let unknown = room.raddle("trace scale t --what-if nowhere.rs:7=0.5").refused();
+    assert!(unknown.contains("nothing is called 'nowhere.rs:7'"), "{unknown}");
+    room.raddle("run fib --n 15 --threads 1 --trace p").well();
+    assert!(room.raddle("trace scale p").refused().contains("--trace-level tasks"));
+    assert!(room.raddle("trace summary p --json").json()["regions"][0]["total_us"].is_number());
+    assert!(room.raddle("trace diff t p").well().contains("region"));
+    assert!(room.raddle("trace doctor p").well().contains("nothing was going on"));
+}
+
+/// A run that is ended from outside leaves a trace that can be read.
+#[cfg(unix)]
+#[test]
+fn a_killed_run_leaves_a_trace() {
+    let room = Room::new("trace-killed");
+    for signal in ["INT", "KILL"] {
+        let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_raddle"))
+            .current_dir(room.path("."))
+            .args([
+                "run",
+                "fib",
+                "--n",
+                "60",
+                "--threads",
+                "1",
+                "--trace",
+                "t",
+                "--trace-level",
+                "tasks",
+            ])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Until something of the run is in the file.
+        while std::fs::metadata(room.path("t")).map_or(0, |found| found.len()) < 1 << 20 {
+            std::thread::yield_now();
+        }
+        let id = run.id().to_string();
+        assert!(
+            std::process::Command::new("kill")
+                .args(["-s", signal, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        run.wait().unwrap();
+        let summary = room.raddle("trace summary t");
+        assert_eq!(summary.code, Some(0), "{signal}: {}", summary.stderr);
+        assert!(summary.stderr.contains("what comes before is shown"), "{}", summary.stderr);
+        let text = String::from_utf8(summary.stdout).unwrap();
+        assert!(text.contains("0 dropped") && text.contains("1 regions"), "{signal}: {text}");
+        let doctor = room.raddle("trace doctor t").stdout;
+        let doctor = String::from_utf8(doctor).unwrap();
+        assert!(doctor.contains("guest 0 has run a task"), "{doctor}");
+        std::fs::remove_file(room.path("t")).unwrap();
+    }
 }

@@ -25,6 +25,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -163,11 +164,13 @@ impl Team {
 
     /// Has one of the threads call `f` some time: on a thread of the team, this one before all that it has queued
     /// before.
+    #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
         spawn_in(&self.0, None, f);
     }
 
     /// Has this very thread call `f` some time.
+    #[track_caller]
     pub fn spawn_at(&self, index: usize, f: impl FnOnce() + Send + 'static) {
         spawn_in(&self.0, Some(index), f);
     }
@@ -178,8 +181,9 @@ impl Team {
     }
 
     /// As [`scope`](crate::scope()), of tasks in this team, on whichever thread calls.
+    #[track_caller]
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        Scope::open(&self.0, f)
+        Scope::open(&self.0, Location::caller(), f)
     }
 }
 
@@ -270,11 +274,13 @@ impl Here<'_> {
     }
 
     /// As [`Team::spawn`].
+    #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
         spawn_in(self.memory.registry(), None, f);
     }
 
     /// As [`Team::spawn_at`].
+    #[track_caller]
     pub fn spawn_at(&self, index: usize, f: impl FnOnce() + Send + 'static) {
         spawn_in(self.memory.registry(), Some(index), f);
     }
@@ -285,8 +291,9 @@ impl Here<'_> {
     }
 
     /// As [`Team::scope`].
+    #[track_caller]
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        Scope::open(self.memory.registry(), f)
+        Scope::open(self.memory.registry(), Location::caller(), f)
     }
 }
 
@@ -296,6 +303,7 @@ impl fmt::Debug for Here<'_> {
     }
 }
 
+#[track_caller]
 fn spawn_in(registry: &Registry, thread: Option<usize>, f: impl FnOnce() + Send + 'static) {
     registry.assert_here();
     // Run on a worker of this pool, and by none but the queue, as nobody has its future.
@@ -307,7 +315,7 @@ fn spawn_in(registry: &Registry, thread: Option<usize>, f: impl FnOnce() + Send 
     drop(future);
     match thread {
         Some(thread) => registry.send(thread, task),
-        None => pool::queue(registry, task),
+        None => pool::queue(registry, task, Some(Location::caller())),
     }
 }
 

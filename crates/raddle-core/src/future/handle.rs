@@ -183,6 +183,7 @@ impl<T> Future<T> {
     #[doc(alias = "await")]
     #[doc(alias = "Await.result")]
     pub fn wait(self) -> Result<T, Failure> {
+        let _touch = wait::Touch::begin(&self);
         match self.now() {
             Now::Done(result) => result,
             Now::Pending(pending) => pending.wait(),
@@ -206,6 +207,7 @@ impl<T> Future<T> {
     /// assert_eq!(result.unwrap(), 7);
     /// ```
     pub fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Future<T>> {
+        let _touch = wait::Touch::begin(&self);
         match self.now() {
             Now::Done(result) => Ok(result),
             Now::Pending(pending) => pending.wait_timeout(time).map_err(Future::from_pending),
@@ -240,6 +242,7 @@ impl<T> Future<T> {
     #[doc(alias = "wait_for_future")]
     #[track_caller]
     pub fn wait_ref(&self) {
+        let _touch = wait::Touch::begin(self);
         match &self.0 {
             Repr::Never(never) => {
                 while !never.is_killed() {

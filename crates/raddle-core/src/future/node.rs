@@ -23,7 +23,7 @@ use crate::future::interrupt_node::InterruptNode;
 use crate::future::state::{Completed, Forsaken, Outcome, Refused, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
-use crate::future::{Assist, Killed, Waiter};
+use crate::future::{Assist, Killed, Waiter, wait};
 use crate::memory;
 use crate::panics::discard;
 
@@ -116,6 +116,11 @@ impl NodeRef {
     #[inline]
     pub(crate) fn is_root(self) -> bool {
         self.0.addr().get() & ROOT != 0
+    }
+
+    /// Where the node is, to call it by.
+    pub(crate) fn address(self) -> *const u8 {
+        self.start().as_ptr()
     }
 
     /// The node's address, without the mark.
@@ -410,8 +415,11 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
 unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) {
     match found {
         Completed::Next(_) | Completed::Alone => {}
-        // SAFETY: F2.
-        Completed::Tell(waiter) => unsafe { walk::wake(waiter) },
+        Completed::Tell(waiter) => {
+            wait::host::resolved(node);
+            // SAFETY: F2.
+            unsafe { walk::wake(waiter) };
+        }
         Completed::Dropped => {
             // SAFETY: the consumer has gone, so both the slot and the node are the producer's, and nobody
             // is downstream, who could find it.

@@ -4,6 +4,7 @@ use raddle_sync::time::Instant;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use crate::future::Future;
 use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State};
@@ -36,6 +37,25 @@ impl Waiting {
         assist: None,
         kill: None,
     };
+}
+
+/// Records the time in which a thread wants a future's result.
+pub(super) struct Touch(Option<u32>);
+
+impl Touch {
+    #[inline]
+    pub(super) fn begin<T>(future: &Future<T>) -> Touch {
+        Touch(host::touched(|| future.as_pending().map(|pending| pending.node())))
+    }
+}
+
+impl Drop for Touch {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(key) = self.0 {
+            host::touch_ends(key);
+        }
+    }
 }
 
 /// Blocks until the node is done, or the time has come, or for a little while if somebody else waits for it.
@@ -88,10 +108,35 @@ pub(super) fn idle(time: Duration) {
 pub(super) mod host {
     use std::ptr::NonNull;
 
+    use raddle_trace::{EventKind, Subject};
+
+    use crate::future::node::NodeRef;
     use crate::job::{TaskHeader, TaskVTable};
+    use crate::pool::recorder::{self, anybody_records, note_if_recording};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
     pub(crate) use raddle_sync::stack::remaining as stack_left;
+
+    /// Records that a result is wanted: how the future is called, if anybody records.
+    #[inline]
+    pub(in crate::future) fn touched(node: impl FnOnce() -> Option<NodeRef>) -> Option<u32> {
+        if !anybody_records() {
+            return None;
+        }
+        let key = recorder::key_of(node()?.address());
+        note_if_recording(EventKind::TouchBegin, 0, key);
+        Some(key.1)
+    }
+
+    #[cold]
+    pub(in crate::future) fn touch_ends(key: u32) {
+        note_if_recording(EventKind::TouchEnd, 0, (Subject::Any, key));
+    }
+
+    /// Records that what somebody waits for is done.
+    pub(in crate::future) fn resolved(node: NodeRef) {
+        note_if_recording(EventKind::Resolve, 0, recorder::key_of(node.address()));
+    }
 
     /// Something that another thread is to do: a task that is nobody's future, and is not killed.
     #[repr(C)]
@@ -118,7 +163,7 @@ pub(super) mod host {
             },
         };
         let chore = Box::new(Chore { header: TaskHeader::new(CHORE), work });
-        pool::queue(shared, NonNull::from(Box::leak(chore)).cast());
+        pool::queue(shared, NonNull::from(Box::leak(chore)).cast(), None);
     }
 }
 
@@ -128,11 +173,21 @@ pub(super) mod host {
 
     use raddle_sync::parker::Parker;
 
+    use crate::future::node::NodeRef;
     use crate::latch::Latch;
 
     pub(crate) fn parker() -> &'static Parker {
         Box::leak(Box::default())
     }
+
+    /// Models are not recorded.
+    pub(in crate::future) fn touched(_: impl FnOnce() -> Option<NodeRef>) -> Option<u32> {
+        None
+    }
+
+    pub(in crate::future) fn touch_ends(_: u32) {}
+
+    pub(in crate::future) fn resolved(_: NodeRef) {}
 
     /// Models have stacks of their own.
     pub(crate) fn stack_left() -> usize {

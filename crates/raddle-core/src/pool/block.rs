@@ -9,10 +9,11 @@ use std::sync::Once;
 
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::parker::{self, Hooks};
+use raddle_sync::watch::{self, LockHooks};
 use raddle_trace::EventKind;
 
 use crate::places::Resumed;
-use crate::pool::recorder::NOTHING;
+use crate::pool::recorder::{self, NOTHING};
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
@@ -21,7 +22,28 @@ use crate::timer;
 /// Makes the hooks known, before the first pool has a thread.
 pub(crate) fn init() {
     static INIT: Once = Once::new();
-    INIT.call_once(|| parker::set_hooks(Hooks { block, unblock }));
+    INIT.call_once(|| {
+        parker::set_hooks(Hooks { block, unblock });
+        watch::set_lock_hooks(LockHooks { waits: note_wait, awake: note_awake });
+    });
+}
+
+/// The calling thread is about to sleep for a lock.
+fn note_wait(lock: usize, holder: u32) {
+    recorder::note_if_recording(
+        EventKind::LockWait,
+        holder as usize,
+        recorder::key_of(lock as *const u8),
+    );
+}
+
+/// It is awake, and knows by now as which strand it holds locks.
+fn note_awake(lock: usize, me: u32) {
+    recorder::note_if_recording(
+        EventKind::LockHad,
+        me as usize,
+        recorder::key_of(lock as *const u8),
+    );
 }
 
 /// The calling thread is about to block.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,13 @@ pub enum PoolBuildError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file for the trace cannot be written.
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for PoolBuildError {
@@ -62,6 +70,9 @@ impl fmt::Display for PoolBuildError {
             PoolBuildError::Memory { asked, source } => {
                 write!(f, "no memory for the fork stacks of {asked} threads: {source}")
             }
+            PoolBuildError::Trace { path, source } => {
+                write!(f, "{}: cannot be written: {source}", path.display())
+            }
         }
     }
 }
@@ -70,9 +81,9 @@ impl std::error::Error for PoolBuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             PoolBuildError::NoThreads | PoolBuildError::TooManyThreads { .. } => None,
-            PoolBuildError::Threads { source, .. } | PoolBuildError::Memory { source, .. } => {
-                Some(source)
-            }
+            PoolBuildError::Threads { source, .. }
+            | PoolBuildError::Memory { source, .. }
+            | PoolBuildError::Trace { source, .. } => Some(source),
         }
     }
 }
@@ -308,6 +319,29 @@ impl PoolBuilder {
         self
     }
 
+    /// Records into this file while the pool runs, at the level that [`trace`](PoolBuilder::trace) says: nothing is lost
+    /// when a ring is full, and what a killed program leaves can be read. The file is whole when the pool has been
+    /// dropped; [`Pool::trace`] reads it back. One that exists is replaced.
+    ///
+    /// Costs a thread that writes some forty times a second, and now and then a worker's time, which the trace leaves out
+    /// of its tasks'.
+    ///
+    /// ```
+    /// use raddle::{Pool, trace::{Trace, TraceLevel}};
+    ///
+    /// let path = std::env::temp_dir().join(format!("raddle-doc-{}.trace", std::process::id()));
+    /// let pool = Pool::builder().threads(2).trace(TraceLevel::Tasks).trace_to(&path).build()?;
+    /// pool.run(|worker| worker.join(|_| 1, |_| 2));
+    /// drop(pool);
+    /// assert_eq!(Trace::load(&path)?.phases().len(), 1);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trace_to(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace.file = Some(path.into());
+        self
+    }
+
     /// Whether a full ring overwrites its oldest events (true, as by default) or refuses new ones. Either way
     /// traces say how many were lost.
     pub fn trace_overwrites(mut self, overwrites: bool) -> Self {
@@ -362,8 +396,12 @@ impl PoolBuilder {
             trace: self.trace,
             policy: self.policy,
         };
-        let registry =
-            Registry::new(config).map_err(|source| PoolBuildError::Memory { asked, source })?;
+        let recorder = Registry::recorder_for(&config).map_err(|source| {
+            let path = config.trace.file.clone().unwrap_or_default();
+            PoolBuildError::Trace { path, source }
+        })?;
+        let registry = Registry::new(config, recorder)
+            .map_err(|source| PoolBuildError::Memory { asked, source })?;
         start_all(&registry, asked)?;
         Ok(Pool::from_shared(registry))
     }

@@ -16,7 +16,7 @@ use crate::latch;
 use crate::local::{self, Entered};
 use crate::pool::builder::Waits;
 use crate::pool::policy::POLL;
-use crate::pool::recorder::{NOTHING, fork_key, task_key};
+use crate::pool::recorder::{NOTHING, Place, fork_key, task_key};
 use crate::pool::registry::{Registry, Waker};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
@@ -427,12 +427,18 @@ impl WorkerMemory {
     pub(crate) fn run_task(&self, task: Task, at: &Worker) {
         let before = self.owned.context.replace(0);
         let key = task_key(task);
-        self.lane.note(EventKind::Exec, 0, key);
         // SAFETY: a queued task is alive until its queue's share of it is used, which is here.
         let vtable = unsafe { task.as_ref() }.vtable;
+        // SAFETY: as above. What others have run or killed does not run here.
+        let recorded = self.lane.is_on() && !unsafe { (vtable.is_void)(task) };
+        if recorded {
+            self.lane.note(EventKind::Exec, 0, key);
+        }
         // SAFETY: as above; it frees itself.
         unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
-        self.lane.note(EventKind::Executed, 0, key);
+        if recorded {
+            self.lane.note(EventKind::Executed, 0, key);
+        }
         self.owned.context.set(before);
         self.settle();
     }
@@ -441,13 +447,14 @@ impl WorkerMemory {
 
     /// Queues a task that this worker spawned, and sees that somebody comes for it.
     #[inline]
-    pub(crate) fn queue(&self, task: Task, tag: Tag) {
+    pub(crate) fn queue(&self, task: Task, tag: Tag, place: Option<Place>) {
         // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
         self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.ring.push(task, tag);
         if self.lane.has_tasks() {
-            self.lane.note(EventKind::Fork, 1, task_key(task));
+            // Before a thief has it.
+            self.lane.note_fork(self.ring.len() + 1, place, task_key(task));
         }
+        self.ring.push(task, tag);
         self.announce();
     }
 

@@ -7,7 +7,7 @@ use raddle_trace::EventKind;
 use crate::fork_stack::{Popped, Slot};
 use crate::latch;
 use crate::local;
-use crate::pool::recorder::fork_key;
+use crate::pool::recorder::{self, Place, fork_key};
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -16,14 +16,14 @@ impl WorkerMemory {
     /// After a push that asked for attention.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pushed(&self, slot: &Slot) {
+    pub(crate) fn pushed(&self, slot: &Slot, place: Place) {
         let (followed, recorded) = (self.fork.is_followed(), self.lane.has_tasks());
         if followed {
             self.load(slot);
         }
         if recorded {
             let length = self.fork.len_below(slot) + 1;
-            self.lane.note(EventKind::Fork, length, fork_key(self, slot));
+            self.lane.note_fork(length, Some(place), fork_key(self, slot));
         }
         if (followed || recorded) && !self.fork.must_settle(slot) {
             return;
@@ -143,10 +143,13 @@ impl WorkerMemory {
     }
 
     /// Frees the slot of a fork whose thief is done.
-    pub(crate) fn joined(&self, worker: &Worker) {
+    pub(crate) fn joined(&self, worker: &Worker, place: Option<Place>) {
         self.fork.reset(worker.slot());
         self.unload(worker.slot());
-        self.lane.note(EventKind::Joined, 0, fork_key(self, worker.slot()));
+        if self.lane.is_on() {
+            let place = place.map_or(0, recorder::number_of);
+            self.lane.note(EventKind::Joined, place, fork_key(self, worker.slot()));
+        }
         self.stay_attentive();
     }
 

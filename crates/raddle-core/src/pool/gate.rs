@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::Location;
 use std::sync::{Arc, Weak};
 
 use raddle_sync::atomic::Ordering;
@@ -19,7 +20,7 @@ use raddle_trace::{EventKind, Subject};
 
 use crate::future::Future;
 use crate::local;
-use crate::pool::recorder;
+use crate::pool::recorder::{self, Place};
 use crate::pool::registry::Registry;
 use crate::pool::worker::{CurrentGuard, Worker};
 use crate::spawn;
@@ -144,11 +145,11 @@ impl Drop for GateHandle {
 
 impl PoolRef {
     /// Makes the calling thread a guest. None: the pool has gone, or has no place free, or others wait for one.
-    pub(crate) fn enter<'a>(self) -> Option<Guest<'a>> {
-        self.enter_as(false)
+    pub(crate) fn enter<'a>(self, place: Place) -> Option<Guest<'a>> {
+        self.enter_as(false, place)
     }
 
-    fn enter_as<'a>(self, helper: bool) -> Option<Guest<'a>> {
+    fn enter_as<'a>(self, helper: bool, from: Place) -> Option<Guest<'a>> {
         let began = recorder::stamp_if_recording();
         let mut state = self.gate.state.lock();
         if state.generation != self.generation || state.free == 0 || helper && state.own_stacks {
@@ -177,14 +178,14 @@ impl PoolRef {
         // The caller brings its context along.
         memory.guest_arrives(local::current());
         let current = Some(memory.base().enter());
-        let recorded = recorder::begin_region(memory, began);
+        let recorded = recorder::begin_region(memory, began, from);
         Some(Guest { home: self, registry, place, current, recorded })
     }
 
     /// As `enter`, to run a task of the pool that the thread waits for: not where tasks count on stacks of a size of their
     /// own. Where no further thread is to be had for the pool, also without a place.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        self.enter_as(true)
+        self.enter_as(true, Location::caller())
     }
 
     /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all
@@ -197,13 +198,13 @@ impl PoolRef {
         let queue = if last { crate::pool::queue_last } else { crate::pool::queue };
         if let Some(worker) = Worker::beneath(|registry| self.is_of(registry)) {
             let (future, task) = spawn::task_of(worker.registry(), f);
-            queue(worker.registry(), task);
+            queue(worker.registry(), task, None);
             return Ok(future);
         }
         // What it captures is the user's code, so not under the lock.
         let Some(stay) = self.visit() else { return Err(f) };
         let (future, task) = spawn::task_of(stay.registry, f);
-        queue(stay.registry, task);
+        queue(stay.registry, task, None);
         drop(stay);
         Ok(future)
     }

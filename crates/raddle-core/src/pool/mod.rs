@@ -45,6 +45,7 @@ mod worker;
 mod worker_memory;
 
 use raddle_sync::thread;
+use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 use raddle_sync::parker::{self, Parker};
@@ -57,6 +58,7 @@ pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
 pub(crate) use self::gate::{PoolRef, Suspended};
+use self::recorder::Place;
 pub(crate) use self::registry::Registry;
 pub use self::stats::PoolStats;
 use self::wait::Goal;
@@ -187,7 +189,17 @@ impl Pool {
     /// assert_eq!((vowels, length), (3, 13));
     /// ```
     #[doc(alias = "install")]
+    #[track_caller]
     pub fn run<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Worker) -> R + Send,
+        R: Send,
+    {
+        self.run_at(Location::caller(), f)
+    }
+
+    /// As `run`, called from `place`.
+    pub(crate) fn run_at<F, R>(&self, place: Place, f: F) -> R
     where
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
@@ -200,13 +212,14 @@ impl Pool {
             let _restore = unsafe { Restore::after(context) };
             return f(worker);
         }
-        match self.registry.gate.home().enter() {
+        match self.registry.gate.home().enter(place) {
             Some(guest) => f(guest.worker()),
             None => self.registry.call(f),
         }
     }
 
     /// As [`join`](crate::join()), in this pool.
+    #[track_caller]
     pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -214,25 +227,29 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        self.run(|worker| worker.join(|_| a(), |_| b()))
+        let place = Location::caller();
+        self.run_at(place, |worker| worker.join_at(place, |_| a(), |_| b()))
     }
 
     /// As [`scope`](crate::scope()), in this pool.
+    #[track_caller]
     pub fn scope<'scope, F, R>(&self, f: F) -> R
     where
         F: FnOnce(&Scope<'scope>) -> R + Send,
         R: Send,
     {
-        self.run(|_| crate::scope(f))
+        let place = Location::caller();
+        self.run_at(place, |_| crate::scope::scope_at(place, f))
     }
 
     /// Runs `f` on this pool and returns the future of its result: see [`spawn`](crate::spawn()).
+    #[track_caller]
     pub fn spawn<F, T>(&self, f: F) -> Future<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn::spawn_in(&self.registry, f)
+        spawn::spawn_in(&self.registry, Location::caller(), f)
     }
 
     /// Kills every future of this pool that is not done, as by
@@ -335,10 +352,10 @@ fn default_threads() -> usize {
 
 /// Queues a task: on this worker if it is one of the pool, else for whoever comes first.
 #[inline]
-pub(crate) fn queue(registry: &Registry, task: Task) {
+pub(crate) fn queue(registry: &Registry, task: Task, place: Option<Place>) {
     match here(registry) {
-        Some(memory) => memory.queue(task, NOBODY),
-        None => queue_last(registry, task),
+        Some(memory) => memory.queue(task, NOBODY, place),
+        None => queue_last(registry, task, place),
     }
 }
 
@@ -354,9 +371,10 @@ pub(crate) fn task_position() -> usize {
 }
 
 /// Queues a task that is to come after all that is queued.
-pub(crate) fn queue_last(registry: &Registry, task: Task) {
+pub(crate) fn queue_last(registry: &Registry, task: Task, place: Option<Place>) {
     if registry.memories[0].lane.has_tasks() {
-        registry.note_here(EventKind::Fork, 0, recorder::task_key(task));
+        let (place, key) = (place.map_or(0, recorder::number_of), recorder::task_key(task));
+        registry.note_here(EventKind::Fork, place, key);
     }
     registry.inject(task);
 }

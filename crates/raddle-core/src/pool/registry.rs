@@ -121,14 +121,24 @@ const ONE_VISIT: usize = 1 << 32;
 const ID_BLOCK: u64 = 1 << 12;
 
 impl Registry {
-    pub(crate) fn new(config: Config) -> io::Result<Arc<Registry>> {
+    /// How many worker memories a pool may come to have, and where its relief begins.
+    fn workers_for(config: &Config) -> (usize, usize) {
+        let crew_end = config.threads + GateHandle::guests_for(config.threads) + config.spares;
+        (crew_end + Relief::most(config.spares), crew_end)
+    }
+
+    /// What records a pool.
+    pub(crate) fn recorder_for(config: &Config) -> io::Result<Recorder> {
+        Recorder::new(config.trace.clone(), Registry::workers_for(config).0, config.threads)
+    }
+
+    pub(crate) fn new(config: Config, recorder: Recorder) -> io::Result<Arc<Registry>> {
         local::on_activation(super::heed_followers);
         #[cfg(feature = "tracing")]
         local::tracing::listen();
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
-        let crew_end = threads + guests + config.spares;
-        let workers = crew_end + Relief::most(config.spares);
+        let (workers, crew_end) = Registry::workers_for(&config);
         let processors = thread::available_parallelism().map_or(1, |n| n.get());
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
@@ -140,7 +150,7 @@ impl Registry {
             guest_processor: AtomicUsize::new(usize::MAX),
             queued_outside: AtomicUsize::new(0),
             gate: GateHandle::new(guests),
-            recorder: Recorder::new(config.trace, workers),
+            recorder,
             stats: Stats::default(),
             memories: WorkerMemories::new(workers),
             handles: Mutex::default(),

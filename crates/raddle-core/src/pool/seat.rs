@@ -128,7 +128,7 @@ impl Registry {
         raddle_sync::fence::init();
         raddle_sync::fork::init();
         crate::pool::block::init();
-        Registry::new(Config {
+        let config = Config {
             threads: config.threads,
             names: (0..config.threads).map(|index| format!("rayon-{index}")).collect(),
             spare_names: vec!["rayon-spare".into()],
@@ -143,7 +143,9 @@ impl Registry {
             trace: config.trace,
             // Nobody comes as a guest, so to nap is of no use.
             policy: Policy { drowsy: Duration::ZERO, ..Policy::default() },
-        })
+        };
+        let recorder = Registry::recorder_for(&config)?;
+        Registry::new(config, recorder)
     }
 
     /// Whether the threads come from elsewhere.

@@ -1,12 +1,13 @@
 //! A spawned task: the node of a future, and what a queue holds, in one allocation.
 
 use std::mem::{ManuallyDrop, needs_drop, offset_of};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 
 use raddle_sync::atomic::{AtomicBool, Ordering};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
+use raddle_trace::EventKind;
 
 use crate::future::failure::Failure;
 use crate::future::node::{self, Body, Head, NodeRef, VTable};
@@ -17,6 +18,7 @@ use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Frame};
 use crate::memory;
 use crate::panics::discard;
+use crate::pool::recorder::{self, Place};
 use crate::pool::{self, Pool, PoolRef, Registry, Worker};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
 use crate::spawn::hooks::{Outcome, TaskId};
@@ -35,13 +37,14 @@ use crate::spawn::hooks::{Outcome, TaskId};
 /// ```
 #[doc(alias = "future")]
 #[doc(alias = "async")]
+#[track_caller]
 pub fn spawn<F, T>(f: F) -> Future<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     match Worker::here() {
-        Some(memory) => spawn_in(memory.registry(), f),
+        Some(memory) => spawn_in(memory.registry(), Location::caller(), f),
         None => Pool::global().spawn(f),
     }
 }
@@ -110,13 +113,13 @@ struct Task<F, T> {
     context: ManuallyDrop<Context>,
 }
 
-pub(crate) fn spawn_in<F, T>(registry: &Registry, f: F) -> Future<T>
+pub(crate) fn spawn_in<F, T>(registry: &Registry, place: Place, f: F) -> Future<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     let (future, task) = task_of(registry, f);
-    pool::queue(registry, task);
+    pool::queue(registry, task, Some(place));
     future
 }
 
@@ -287,12 +290,18 @@ where
     ///
     /// By the producer (K2), with the body empty; the task may be gone afterwards.
     unsafe fn resolve(task: NonNull<Self>, result: Result<T, Failure>) {
+        recorder::note_if_recording(EventKind::Resolve, 0, recorder::key_of(task.as_ptr()));
         // SAFETY: contract.
         walk::start(unsafe { node::conclude(NodeRef::headed(task.cast()), result) });
     }
 
     /// Completes the future of a task that the caller has killed (K2).
     unsafe fn resolve_killed(node: NonNull<Head>) {
+        if recorder::anybody_records() {
+            let header = Self::header_of(node.cast());
+            recorder::note_if_recording(EventKind::Kill, 0, recorder::task_key(header));
+            recorder::note_if_recording(EventKind::Resolve, 0, recorder::key_of(node.as_ptr()));
+        }
         // SAFETY: contract.
         walk::start(unsafe { node::complete::<T>(NodeRef::headed(node), Ended::Killed) });
     }
@@ -463,7 +472,11 @@ where
         let _strand = strand::enter_foreign();
         // SAFETY: started.
         let run = || local::outside(|| unsafe { Self::execute(task, worker, false) });
+        // Its entry in a queue is void now, and not recorded when it is come by.
+        let key = recorder::task_key(header);
+        memory.lane.note(EventKind::Exec, 0, key);
         walk::fresh(run);
+        memory.lane.note(EventKind::Executed, 0, key);
         if unqueued {
             memory.settle();
         }

@@ -293,7 +293,7 @@ fn a_million_futures_each_in_the_failure_of_the_next_dropped() {
 
     impl std::fmt::Display for Nest {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("nested")
+            write!(f, "nested: {}", self.0.is_some())
         }
     }
 

@@ -16,7 +16,9 @@ import subprocess
 import sys
 import threading
 
-HEADER = struct.Struct("<IBBHQ")
+# Length, kind, flags, descriptors, task.
+HEADER = "<IBBHQ"
+HEADER_SIZE = 16
 CALL, BYE, READY, DONE, PANICKED, FAILED = 2, 6, 16, 17, 18, 19
 OUT, START, DATA, KILL, CONTROL, GONE, UP, ERROR = 21, 32, 33, 34, 35, 36, 37, 38
 ANSWERS = (READY, DONE, PANICKED, FAILED)
@@ -220,11 +222,11 @@ class Frames:
                 self.left -= step
                 at += step
                 continue
-            need = HEADER.size - len(self.head)
+            need = HEADER_SIZE - len(self.head)
             self.head += data[at:at + need]
             at += need
-            if len(self.head) == HEADER.size:
-                self.left, kind = HEADER.unpack(self.head)[:2]
+            if len(self.head) == HEADER_SIZE:
+                self.left, kind = struct.unpack(HEADER, self.head)[:2]
                 self.head = b""
                 found += kind in ANSWERS
         return found
@@ -242,8 +244,8 @@ class Wire:
         self.lock = threading.Lock()
 
     def read(self):
-        head = self.exactly(HEADER.size)
-        length, kind, _, _, worker = HEADER.unpack(head)
+        head = self.exactly(HEADER_SIZE)
+        length, kind, _, _, worker = struct.unpack(HEADER, head)
         return kind, worker, self.exactly(length)
 
     def exactly(self, length):
@@ -258,7 +260,7 @@ class Wire:
     def write(self, kind, worker, payload=b""):
         with self.lock:
             try:
-                self.socket.sendall(HEADER.pack(len(payload), kind, 0, 0, worker))
+                self.socket.sendall(struct.pack(HEADER, len(payload), kind, 0, 0, worker))
                 self.socket.sendall(payload)
             except OSError:
                 os._exit(0)

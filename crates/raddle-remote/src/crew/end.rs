@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use raddle_core::{Failure, Interrupt, Killed};
 
-use super::Crew;
+use super::{Crew, State};
 use super::dispatch::{GRACE, Move};
 use super::task::{Completion, Phase, Task};
-use super::worker::Stage;
+use super::worker::{Stage, Worker};
 
 /// How long workers that were signalled may take to be gone.
 const LAST: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ impl Crew {
 
     fn kill_in(
         &self,
-        state: &mut super::State,
+        state: &mut State,
         task: &Arc<Task>,
         after: &mut Vec<Completion>,
     ) -> Killed {
@@ -74,7 +74,7 @@ impl Crew {
     pub(crate) fn kill_all(&self) -> usize {
         let mut after = Vec::new();
         let mut state = self.state();
-        let busy = |worker: &super::worker::Worker| match &worker.stage {
+        let busy = |worker: &Worker| match &worker.stage {
             Stage::Busy { task, .. } => Some(Arc::clone(task)),
             _ => None,
         };
@@ -112,16 +112,12 @@ impl Crew {
         let mut after = Vec::new();
         self.carry_out(moves, &mut after);
         self.complete(after);
-        let leaving = |worker: &super::worker::Worker| match worker.stage {
-            Stage::Retiring | Stage::Dying => true,
-            Stage::Starting => worker.outgoing,
-            _ => false,
-        };
-        self.wait_for(Some(GRACE + LAST), |state| !state.workers.values().any(leaving));
+        let leaves = |worker: &Worker| !worker.is_busy() && worker.is_leaving();
+        self.wait_for(Some(GRACE + LAST), |state| !state.workers.values().any(leaves));
     }
 
     /// Waits until something is so, for so long at most; whether it is.
-    fn wait_for(&self, limit: Option<Duration>, is_so: impl Fn(&super::State) -> bool) -> bool {
+    fn wait_for(&self, limit: Option<Duration>, is_so: impl Fn(&State) -> bool) -> bool {
         if self.is_mine() {
             // It is by this thread that it would come about.
             return is_so(&self.state());
@@ -162,11 +158,12 @@ impl Crew {
         state.idle.clear();
         drop(state);
         self.carry_out(moves, &mut Vec::new());
-        if !self.wait_for(Some(GRACE + LAST), |state| state.workers.is_empty()) {
+        let is_over = |state: &State| !state.workers.values().any(Worker::is_leaving);
+        if !self.wait_for(Some(GRACE + LAST), is_over) {
             for worker in self.state().workers.values() {
                 worker.end(self);
             }
-            self.wait_for(Some(LAST), |state| state.workers.is_empty());
+            self.wait_for(Some(LAST), is_over);
         }
         if let Some(bridge) = &self.bridge {
             bridge.stop();

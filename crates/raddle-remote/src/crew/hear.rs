@@ -1,6 +1,6 @@
 //! What workers say, and what their end means.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -149,11 +149,8 @@ impl Crew {
         match (&self.plan.hooks.on_output, task) {
             (Some(hook), Some(task)) => call_hook(|| hook(&task.info(), stream, bytes)),
             (Some(_), None) => {}
-            // Nobody is left to be told of an error.
-            (None, _) => drop(match stream {
-                Stream::Stdout => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
-                Stream::Stderr => io::stderr().write_all(bytes),
-            }),
+            // By the descriptor: whoever has std's lock may be waiting for this very task.
+            (None, _) => os::write_all(if stream == Stream::Stdout { 1 } else { 2 }, bytes),
         }
     }
 
@@ -308,6 +305,7 @@ impl Crew {
         after: &mut Vec<Completion>,
     ) -> Vec<Move> {
         let Some(one) = state.workers.remove(&worker) else { return Vec::new() };
+        state.idle.retain(|idle| *idle != worker);
         self.changed.notify_all();
         let mut moves = Vec::new();
         let warm = matches!(one.stage, Stage::Busy { .. } | Stage::Dying) && !one.outgoing;
@@ -394,6 +392,7 @@ impl Crew {
         for worker in state.workers.values_mut().filter(late) {
             worker.deadline = None;
             match &worker.stage {
+                _ if worker.closed => worker.end(self),
                 Stage::Starting => {
                     let limit = self.plan.settings.start_timeout;
                     let why = RemoteError::Start(format!("it was not ready within {limit:?}"));
@@ -403,7 +402,6 @@ impl Crew {
                         hopeless.push(worker.number);
                     }
                 }
-                _ if worker.closed => worker.end(self),
                 Stage::Busy { task, .. } => {
                     after.extend(Completion::new(task, Err(Failure::timed_out())));
                     worker.kill(self);

@@ -72,6 +72,16 @@ impl Worker {
         !self.outgoing && !matches!(self.stage, Stage::Dying | Stage::Retiring)
     }
 
+    /// Whether it has to go, and is a process by now. (A slot of a cluster may take long to become one, and goes with the
+    /// bridge.)
+    pub(crate) fn is_leaving(&self) -> bool {
+        match self.stage {
+            Stage::Retiring | Stage::Dying => true,
+            Stage::Starting => self.outgoing && !matches!(self.link, Some(Link::Remote(_))),
+            Stage::Busy { .. } | Stage::Idle => self.outgoing,
+        }
+    }
+
     pub(crate) fn link(&self) -> Option<Link> {
         self.link.clone()
     }

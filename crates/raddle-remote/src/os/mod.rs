@@ -40,6 +40,22 @@ pub(crate) fn read(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<usize> {
     })
 }
 
+/// Writes all of it; who reads there may have gone, of which nobody needs to be told.
+pub(crate) fn write_all(fd: RawFd, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let written = again(|| {
+            // SAFETY: the buffer is as long as it says.
+            check_len(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) })
+        });
+        match written {
+            Ok(written @ 1..) => bytes = &bytes[written..],
+            // Somebody has made it nonblocking.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            _ => return,
+        }
+    }
+}
+
 /// Calls until it is not interrupted by a signal.
 pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {

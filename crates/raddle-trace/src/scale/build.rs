@@ -4,8 +4,7 @@
 //! half of a fork and region that it runs. The time between two events of a lane is work of the innermost frame, unless
 //! that waits. A frame has a current node; a fork, a result, a scope's end and a future's begin the next one.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use super::graph::{EdgeKind, Fork, Graph, NONE};
 use super::label::Label;
@@ -123,24 +122,7 @@ pub(crate) fn build<'a>(trace: &'a Trace, cost: f64, watch: Option<Watch<'a>>) -
 impl Builder<'_> {
     fn run(mut self) -> Built {
         let trace = self.trace;
-        let first = trace.lanes.iter().enumerate().filter_map(|(number, lane)| {
-            Some(Reverse((lane.events.first()?.tsc, number, 0_usize)))
-        });
-        let mut heap: BinaryHeap<_> = first.collect();
-        while let Some(Reverse((_, number, mut at))) = heap.pop() {
-            let events = &trace.lanes[number].events;
-            let until = heap.peek().map_or(u64::MAX, |next| next.0.0);
-            // As long as this lane's events are the next ones.
-            loop {
-                self.event(number, &events[at]);
-                at += 1;
-                match events.get(at) {
-                    Some(next) if next.tsc <= until => {}
-                    Some(next) => break heap.push(Reverse((next.tsc, number, at))),
-                    None => break,
-                }
-            }
-        }
+        trace.in_order(|number, event| self.event(number, event));
         for number in 0..self.lanes.len() {
             while let Some(frame) = self.lanes[number].frames.pop() {
                 self.close_region(&frame, trace.end.tsc);

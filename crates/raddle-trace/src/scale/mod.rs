@@ -35,13 +35,15 @@ use self::build::{Built, build};
 use self::graph::{Graph, Longest, NONE, Node};
 use self::label::Label;
 pub use self::label::WhatIf;
+pub(crate) use self::label::short;
 pub(crate) use self::processor::Processor;
 pub use self::simulate::Costs;
 use self::simulate::Plan;
 use crate::trace::{Trace, TraceLevel};
 
-/// Below this part of the time with a processor a recording tells more of the machine than of the program.
-const LEAST_PROCESSOR: f64 = 0.75;
+/// Below this part of the time with a processor a recording tells more of the machine than of the program. (What is lost
+/// is seen task by task, and not counted: so much may be lost.)
+const LEAST_PROCESSOR: f64 = 0.25;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.01;
 /// So many nodes are simulated at most, roughly: what is finer counts as one piece.
@@ -283,7 +285,7 @@ impl Trace {
         if built.lost > built.wall * (1.0 - processor_noted()) {
             let part = 100.0 * ratio(built.lost, built.wall);
             notes.push(format!(
-                "for {part:.0} % of the tasks' time their threads had no processor; that is not counted"
+                "For {part:.0} % of the tasks' time their threads had no processor; that is not counted"
             ));
         }
         if built.locks > 0.01 * work {

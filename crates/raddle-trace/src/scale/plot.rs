@@ -9,6 +9,7 @@ const ROWS: usize = 2;
 impl Scale {
     /// The expected speed-up over the number of processors, both by powers of two: `●` what the simulation gives, `░` from
     /// what a greedy schedule reaches at least to what none exceeds, `◆` what was measured. At most 80 columns.
+    #[allow(clippy::needless_range_loop, reason = "the column is also a place on the axis")]
     pub fn plot(&self) -> String {
         let best = self.points.iter().map(|point| point.most).fold(1.0, f64::max);
         let measured = self.measured.iter().map(|m| m.speedup).fold(1.0, f64::max);
@@ -24,9 +25,8 @@ impl Scale {
             let Some(a) = self.points.get(left) else { continue };
             let b = self.points.get(left + 1).unwrap_or(a);
             let between = |a: f64, b: f64| (a.log2() * (1.0 - part) + b.log2() * part).exp2();
-            for line in row(between(a.most, b.most))..=row(between(a.least, b.least)) {
-                cells[line][column] = '░';
-            }
+            let band = row(between(a.most, b.most))..=row(between(a.least, b.least));
+            cells[band].iter_mut().for_each(|cells| cells[column] = '░');
             let dot = if column % STEP == 0 { '●' } else { '·' };
             cells[row(between(a.speedup, b.speedup))][column] = dot;
         }

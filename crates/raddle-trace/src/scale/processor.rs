@@ -4,11 +4,9 @@ use crate::event::EventKind;
 use crate::states::{Follower, State};
 use crate::trace::Lane;
 
-/// A thread that had a processor for less of its time than this was preempted; what is above is the clock's
-/// coarseness, and counts as all of it.
-const ALL: f64 = 0.98;
-/// Times between two samples that are shorter tell nothing.
-const SHORT: f64 = 20_000.0;
+/// A thread that lacked a processor for less of its time, or for less than so many nanoseconds, did not: that is the
+/// clock's coarseness.
+const COARSE: (f64, f64) = (0.02, 1_500.0);
 
 /// Until when a lane had which part of a processor.
 #[derive(Debug, Default)]
@@ -35,11 +33,11 @@ impl Processor {
             if event.kind != EventKind::Cpu {
                 continue;
             }
-            if let Some((thread, micros)) = last.filter(|last| last.0 == event.aux) {
-                let had = f64::from(event.task.wrapping_sub(micros)) * 1e3;
-                let part = if worked > SHORT { (had / worked).min(1.0) } else { 1.0 };
-                parts.push((event.tsc, if part >= ALL { 1.0 } else { part }));
-                let _ = thread;
+            if let Some((_, before)) = last.filter(|last| last.0 == event.aux) {
+                let had = f64::from(event.task.wrapping_sub(before)) * 1e2;
+                let lacked = worked - had;
+                let is_lost = lacked > COARSE.1 && lacked > COARSE.0 * worked;
+                parts.push((event.tsc, if is_lost { had / worked } else { 1.0 }));
             } else {
                 parts.push((event.tsc, 1.0));
             }

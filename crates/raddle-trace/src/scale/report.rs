@@ -25,8 +25,8 @@ impl Scale {
         let _ = match share {
             share if share >= 0.5 => write!(
                 text,
-                ". {} is {:.0} % of that, and {} would be possible without it",
-                place.name,
+                ". {} is {:.0} % of that; without it {} would be possible",
+                told(&place.name),
                 share * 100.0,
                 times(place.without)
             ),
@@ -144,6 +144,15 @@ impl Scale {
         if shown.len() > REGIONS {
             let _ = writeln!(out, "  and {} shorter ones", shown.len() - REGIONS);
         }
+    }
+}
+
+/// A place within a sentence, at its beginning.
+fn told(name: &str) -> String {
+    match (name.strip_prefix("before "), name.strip_prefix("after ")) {
+        (Some(place), _) => format!("What runs before the fork at {place}"),
+        (_, Some(place)) => format!("What follows the fork at {place}"),
+        _ => format!("Work in {name}"),
     }
 }
 

@@ -254,15 +254,15 @@ fn recordings_that_do_not_carry_it_are_refused_with_the_reason() {
     assert!(level.contains("--trace-level tasks"), "{level}");
     let empty = refused(&|trace| trace.lanes.clear());
     assert!(empty.contains("no task ran"), "{empty}");
-    // The thread had a processor for half of its 40 us.
+    // The thread had a processor for a fifth of its 40 us.
     let half = refused(&|trace| {
         let cpu = |tsc, micros| Event { aux: 1, ..Event::new(tsc, Cpu, micros) };
         let events = &mut trace.lanes[0].events;
-        events.insert(2, cpu(0, 700));
+        events.insert(2, cpu(0, 7000));
         let last = events.len() - 2;
-        events.insert(last, cpu(40_000, 720));
+        events.insert(last, cpu(40_000, 7080));
     });
-    assert!(half.contains("50 %") && half.contains("--threads 1"), "{half}");
+    assert!(half.contains("20 %") && half.contains("--threads 1"), "{half}");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn time_without_a_processor_is_no_work() {
         s.tree(4, 100_000);
         s.note(Cpu, Subject::Any, 0, 1);
         s.join(2, |s| _ = s.spend(100_000), |s| _ = s.spend(100_000));
-        s.note(Cpu, Subject::Any, 160, 1);
+        s.note(Cpu, Subject::Any, 1600, 1);
     });
     let scale = script.trace().scale(&[]).unwrap();
     assert_eq!(micros(&scale), (560, 180));

@@ -1,0 +1,226 @@
+//! Kills and interrupts.
+
+use std::process::Command;
+
+use raddle::remote::Env;
+use raddle::{FailureKind, Killed, interrupted};
+
+use crate::support::{Gates, On, failure, is_alive, note, open, pass, result, spin, until, value};
+
+pub fn queued_tasks_never_start(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    let gates = Gates::new();
+    let busy = env.spawn(pass, (gates.at("here"), gates.at("go")));
+    gates.wait("here");
+    let queued: Vec<_> =
+        (0..10).map(|_| env.spawn(|path: String| note(&path), gates.at("ran"))).collect();
+    for (n, future) in queued.into_iter().enumerate() {
+        if n % 2 == 0 {
+            assert_eq!(future.kill(), Killed::BeforeStart);
+            assert_eq!(failure(future).kind(), FailureKind::Killed);
+        } else {
+            future.detach();
+        }
+    }
+    let last = env.spawn(|n| n + 1, 1);
+    let before = gates.said("here");
+    gates.open("go");
+    let ran_on = value(busy);
+    assert_eq!(ran_on.to_string(), before);
+    assert_eq!(value(last), 2);
+    until(|| gates.lines("ran") == 5);
+    if on.is_apart() {
+        // The worker that it would have run on is the same.
+        assert_eq!(value(env.spawn(|()| std::process::id(), ())), ran_on);
+    }
+    drop(env);
+    assert_eq!(gates.lines("ran"), 5);
+}
+
+pub fn running_tasks_end(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.env();
+    for _ in 0..3 {
+        let gates = Gates::new();
+        let future = env.spawn(spin, gates.at("here"));
+        let pid = gates.said("here");
+        assert_eq!(future.kill(), Killed::WhileRunning);
+        assert_eq!(failure(future).kind(), FailureKind::Killed);
+        if on.is_apart() {
+            until(|| !is_alive(&pid));
+        }
+        assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+    }
+}
+
+pub fn what_is_done_stays_done(on: &On) {
+    let env = on.alone();
+    let future = env.spawn(|n| n + 1, 1);
+    future.wait_ref();
+    let before = value(env.spawn(|()| std::process::id(), ()));
+    assert_eq!(future.kill(), Killed::TooLate);
+    assert_eq!(value(future), 2);
+    assert_eq!(value(env.spawn(|()| std::process::id(), ())), before);
+}
+
+pub fn twice_is_too_late(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.env();
+    let gates = Gates::new();
+    let future = env.spawn(spin, gates.at("here"));
+    gates.wait("here");
+    assert_eq!(future.kill(), Killed::WhileRunning);
+    assert_eq!(future.kill(), Killed::TooLate);
+    // The next one on that worker is none of the kill's.
+    let next: Vec<_> = (0..4).map(|n| env.spawn(|n| n + 1, n)).collect();
+    assert_eq!(future.kill(), Killed::TooLate);
+    assert_eq!(failure(future).kind(), FailureKind::Killed);
+    assert_eq!(next.into_iter().map(value).collect::<Vec<_>>(), [1, 2, 3, 4]);
+}
+
+/// Whichever comes first: the task's value or the kill. No task after it suffers.
+pub fn kills_race_with_completion(on: &On) {
+    let env = on.env();
+    let rounds = if on.which == crate::support::Where::Ray { 15 } else { 150 };
+    for round in 0..rounds {
+        let spun = |turns: u32| {
+            (0..turns).for_each(|turn| {
+                std::hint::black_box(turn);
+            });
+            turns
+        };
+        let future = env.spawn(spun, round * 40);
+        let neighbour = env.spawn(|n| n + 1, round);
+        (0..round % 13 * 200).for_each(|turn| {
+            std::hint::black_box(turn);
+        });
+        let killed = future.kill();
+        match result(future) {
+            Ok(turns) => assert_eq!((turns, killed), (round * 40, Killed::TooLate)),
+            Err(failure) => {
+                assert_eq!(failure.kind(), FailureKind::Killed);
+                assert_ne!(killed, Killed::TooLate);
+            }
+        }
+        assert_eq!(value(neighbour), round + 1);
+    }
+}
+
+/// Starts a child that outlives it, and spins.
+fn with_a_child(path: String) {
+    let child = Command::new("sleep").arg("1000").spawn().unwrap();
+    spin_with(path, child.id());
+}
+
+fn spin_with(path: String, child: u32) {
+    open(path, &format!("{} {child}", std::process::id()));
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn dies_with_a_child(path: String) {
+    let child = Command::new("sleep").arg("1000").spawn().unwrap();
+    open(path, &format!("{} {}", std::process::id(), child.id()));
+    std::process::abort();
+}
+
+pub fn grandchildren_go_too(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let env = on.env();
+    let gates = Gates::new();
+    let future = env.spawn(with_a_child, gates.at("killed"));
+    gates.wait("killed");
+    future.kill();
+    failure(env.spawn(dies_with_a_child, gates.at("dead")));
+    for gate in ["killed", "dead"] {
+        for pid in gates.said(gate).split(' ') {
+            until(|| !is_alive(pid));
+        }
+    }
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+}
+
+pub fn all_at_once(on: &On) {
+    let env = on.env();
+    assert_eq!(env.kill_all(), 0);
+    if !on.is_concurrent() {
+        return;
+    }
+    let gates = Gates::new();
+    let here = |n: u32| gates.at(&format!("here {n}"));
+    let mut futures: Vec<_> = (0..2).map(|n| env.spawn(spin, here(n))).collect();
+    gates.wait("here 0");
+    gates.wait("here 1");
+    futures.extend((2..10).map(|n| env.spawn(spin, here(n))));
+    assert_eq!(env.kill_all(), 10);
+    for future in futures {
+        assert_eq!(failure(future).kind(), FailureKind::Killed);
+    }
+    assert!(!gates.is_open("here 2"));
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+    assert_eq!(env.kill_all(), 0);
+}
+
+fn obeys(path: String) -> String {
+    open(path, "");
+    while !interrupted() {
+        std::hint::spin_loop();
+    }
+    "stopped".to_owned()
+}
+
+pub fn interrupts_are_the_tasks_choice(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    let gates = Gates::new();
+    let before = value(env.spawn(|()| std::process::id(), ()));
+    let future = env.spawn(obeys, gates.at("here"));
+    gates.wait("here");
+    future.interrupt("enough");
+    assert_eq!(value(future), "stopped");
+    let ignores = env.spawn(pass, (gates.at("here too"), gates.at("go")));
+    gates.wait("here too");
+    ignores.interrupt("enough");
+    gates.open("go");
+    assert_eq!(value(ignores), before);
+}
+
+pub fn queued_tasks_are_interrupted(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    let gates = Gates::new();
+    let busy = env.spawn(pass, (gates.at("here"), gates.at("go")));
+    gates.wait("here");
+    let queued = env.spawn(|path: String| note(&path), gates.at("ran"));
+    queued.interrupt("not needed");
+    assert_eq!(failure(queued).kind(), FailureKind::Interrupted);
+    gates.open("go");
+    value(busy);
+    drop::<Env>(env);
+    assert!(!gates.is_open("ran"));
+}
+
+pub fn interrupts_do_not_reach_the_next_task(on: &On) {
+    let env = on.alone();
+    for round in 0..20 {
+        let future = env.spawn(|n: u32| n + 1, round);
+        future.interrupt("too late, mostly");
+        let next = env.spawn(|()| interrupted(), ());
+        assert!(!value(next));
+        let _ = result(future);
+    }
+}

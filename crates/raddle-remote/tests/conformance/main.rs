@@ -1,0 +1,125 @@
+//! One suite over all plans: what holds under one holds under each.
+//!
+//! `ray` runs when `RADDLE_TEST_RAY` has the address of a cluster; `cargo xtask ray` starts one and sets it. `loopback` runs the
+//! same slots on this machine, by the Python that is there.
+
+#![allow(unreachable_pub, reason = "cases are named by modules of this program")]
+
+mod context;
+mod data;
+mod failures;
+mod kills;
+mod life;
+mod output;
+mod support;
+mod values;
+
+raddle::remote::init_tests!();
+
+use support::{On, Where};
+
+/// A test of each case under each plan.
+macro_rules! suite {
+    ($($module:ident { $($case:ident),* $(,)? })*) => {
+        suite!(@plan sequential Sequential $($module { $($case)* })*);
+        suite!(@plan threads Threads $($module { $($case)* })*);
+        suite!(@plan processes Processes $($module { $($case)* })*);
+        suite!(@plan loopback Loopback $($module { $($case)* })*);
+        suite!(@plan ray Ray $($module { $($case)* })*);
+    };
+    (@plan $plan:ident $which:ident $($module:ident { $($case:ident)* })*) => {
+        mod $plan {
+            use super::{On, Where};
+            $(mod $module {
+                use super::{On, Where};
+                $(#[test]
+                fn $case() {
+                    if let Some(on) = On::new(Where::$which) {
+                        crate::$module::$case(&on);
+                    }
+                })*
+            })*
+        }
+    };
+}
+
+suite! {
+    values {
+        functions_methods_instances_and_closures,
+        maps_keep_the_order,
+        errors_are_values,
+        many_at_once,
+        rounds_of_futures,
+        the_first_of_several,
+        threads_that_spawn_at_once,
+        continuations_may_wait,
+        workers_are_counted,
+    }
+    context {
+        tasks_know_who_they_are,
+        seeds_are_those_of_every_plan,
+        nested_environments_are_sequential,
+        nested_plans_may_be_others,
+        locals_of_the_caller_are_not_seen,
+        the_token_and_other_descriptors_are_gone,
+        hooks_are_called_once,
+        workers_have_their_own_environment,
+        environments_are_bound_for_a_call,
+    }
+    failures {
+        panics_say_what_and_where,
+        panics_keep_the_worker,
+        signals_are_named,
+        exit_codes_are_told,
+        aborts_have_their_last_words,
+        memory_is_limited,
+        time_limits_kill,
+        what_does_not_decode_names_its_type,
+        what_does_not_encode_names_its_type,
+        arguments_that_are_too_long_are_not_sent,
+        results_that_are_too_long_are_not_sent,
+        workers_that_are_not_ready_in_time_fail_the_queue,
+        garbage_ends_the_worker,
+        truncated_frames_end_the_worker,
+        retries_are_counted,
+        retries_run_out,
+        hooks_that_panic_fail_the_task,
+        functions_of_libraries_are_refused,
+    }
+    kills {
+        queued_tasks_never_start,
+        running_tasks_end,
+        what_is_done_stays_done,
+        twice_is_too_late,
+        kills_race_with_completion,
+        grandchildren_go_too,
+        all_at_once,
+        interrupts_are_the_tasks_choice,
+        queued_tasks_are_interrupted,
+        interrupts_do_not_reach_the_next_task,
+    }
+    output {
+        all_of_it_comes_and_no_more,
+        ten_megabytes_while_it_runs,
+        each_task_has_its_own,
+        output_that_is_discarded,
+        progress_comes_in_order,
+    }
+    data {
+        sixty_four_megabytes_both_ways,
+        shared_values_are_sent_once,
+        shared_values_are_forgotten,
+        large_shared_values,
+        strict_plans_encode,
+    }
+    life {
+        recycling_strands_nothing,
+        resets_leave_old_futures,
+        many_resets,
+        idle_workers_leave,
+        the_last_drop_finishes_all,
+        shutdown_says_whether_all_was_done,
+        environments_that_were_shut_down_refuse,
+        dropped_by_what_follows_a_future,
+    }
+}

@@ -1,0 +1,146 @@
+//! What tasks write and say while they run.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use raddle::remote::{Env, Output, Plan, Progress, Stream, TaskInfo, progress, task};
+
+use crate::support::{Gates, On, open, value, wait};
+
+/// By task and stream.
+type Written = Arc<Mutex<Vec<(String, Stream, Vec<u8>)>>>;
+
+fn recorded(plan: Plan) -> (Env, Written) {
+    let written = Written::default();
+    let to = Arc::clone(&written);
+    let hook = move |info: &TaskInfo, stream, bytes: &[u8]| {
+        let name = info.name.clone().unwrap_or_default();
+        let mut written = to.lock().unwrap();
+        match written.iter_mut().find(|(task, which, _)| (&*task, &*which) == (&name, &stream)) {
+            Some((_, _, all)) => all.extend_from_slice(bytes),
+            None => written.push((name, stream, bytes.to_vec())),
+        }
+    };
+    (Env::new(plan.on_output(hook)).unwrap(), written)
+}
+
+fn of(written: &Written, name: &str, stream: Stream) -> Vec<u8> {
+    let written = written.lock().unwrap();
+    let found = written.iter().find(|(task, which, _)| task == name && *which == stream);
+    found.map(|(_, _, bytes)| bytes.clone()).unwrap_or_default()
+}
+
+fn both(n: u32) {
+    print!("out {n} without an end");
+    eprintln!("err {n}");
+    std::io::stdout().write_all(b"\xff\x00").unwrap();
+}
+
+pub fn all_of_it_comes_and_no_more(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let (env, written) = recorded(on.plan());
+    value(env.task().name("a").spawn(both, 7));
+    // It is there when the task is over.
+    assert_eq!(of(&written, "a", Stream::Stdout), b"out 7 without an end\xff\x00");
+    assert_eq!(of(&written, "a", Stream::Stderr), b"err 7\n");
+    let dies = |()| -> () {
+        print!("half a line");
+        let _ = std::io::stdout().flush();
+        std::process::abort()
+    };
+    let _ = crate::support::failure(env.task().name("b").spawn(dies, ()));
+    assert_eq!(of(&written, "b", Stream::Stdout), b"half a line");
+}
+
+fn write_much((len, written, go): (usize, String, String)) {
+    let chunk = vec![b'x'; 1 << 16];
+    for _ in 0..len / chunk.len() {
+        std::io::stdout().write_all(&chunk).unwrap();
+    }
+    std::io::stdout().flush().unwrap();
+    open(written, "");
+    wait(go);
+}
+
+pub fn ten_megabytes_while_it_runs(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let (env, written) = recorded(on.plan());
+    let gates = Gates::new();
+    let future =
+        env.task().name("a").spawn(write_much, (10 << 20, gates.at("written"), gates.at("go")));
+    // A pipe holds 64 KiB: it goes on because somebody reads.
+    gates.wait("written");
+    gates.open("go");
+    value(future);
+    let all = of(&written, "a", Stream::Stdout);
+    assert_eq!(all.len(), 10 << 20);
+    assert!(all.iter().all(|&byte| byte == b'x'));
+}
+
+fn say(n: u32) {
+    for part in 0..n % 5 {
+        print!("<{n}.{part}>");
+    }
+    if n % 3 == 0 {
+        eprint!("[{n}]");
+    }
+}
+
+pub fn each_task_has_its_own(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let (env, written) = recorded(on.plan());
+    let count = if on.which == crate::support::Where::Ray { 60 } else { 1000 };
+    let futures: Vec<_> =
+        (0..count).map(|n| env.task().name(n.to_string()).spawn(say, n)).collect();
+    for (n, future) in (0..).zip(futures) {
+        value(future);
+        let expected: String = (0..n % 5).map(|part| format!("<{n}.{part}>")).collect();
+        assert_eq!(of(&written, &n.to_string(), Stream::Stdout), expected.as_bytes());
+        let expected = if n % 3 == 0 { format!("[{n}]") } else { String::new() };
+        assert_eq!(of(&written, &n.to_string(), Stream::Stderr), expected.as_bytes());
+    }
+}
+
+pub fn output_that_is_discarded(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let (env, written) = recorded(on.plan().output(Output::Discard));
+    value(env.spawn(both, 1));
+    assert!(written.lock().unwrap().is_empty());
+    let env = Env::new(on.plan().output(Output::Inherit)).unwrap();
+    value(env.spawn(|n| n + 1, 1));
+}
+
+fn steps(total: u64) -> u64 {
+    for done in 0..=total {
+        progress(done, total);
+    }
+    task().map_or(0, |info| info.id)
+}
+
+pub fn progress_comes_in_order(on: &On) {
+    let seen: Arc<Mutex<Vec<(u64, Progress)>>> = Arc::default();
+    let to = Arc::clone(&seen);
+    let plan = on.plan().on_progress(move |info, progress| {
+        to.lock().unwrap().push((info.id, progress));
+    });
+    let env = Env::new(plan).unwrap();
+    let (a, b) = (env.spawn(steps, 100), env.spawn(steps, 50));
+    for (id, total) in [(value(a), 100), (value(b), 50)] {
+        let seen = seen.lock().unwrap();
+        let own: Vec<Progress> =
+            seen.iter().filter(|(task, _)| *task == id).map(|(_, progress)| *progress).collect();
+        let expected: Vec<Progress> =
+            own.iter().zip(0..).map(|(own, done)| Progress { done, ..*own }).collect();
+        assert_eq!(own, expected);
+        assert!(own.iter().all(|own| own.total == total));
+        assert_eq!(own.len() as u64, total + 1);
+    }
+}

@@ -1,0 +1,123 @@
+//! Nothing is left: no descriptor, no thread, no child.
+
+use std::time::{Duration, Instant};
+
+use raddle::remote::{Env, Plan};
+
+use crate::support::{LONG, belongings, processes, until};
+
+/// The same belongings before and after, once the first time has made what stays for good.
+fn leaves_nothing(what: impl Fn()) {
+    what();
+    let before = belongings();
+    what();
+    what();
+    // The exit of a thread takes a moment after it was joined; a child that was reaped is gone.
+    until(|| belongings() == before);
+    assert_eq!(before.2, 0, "children");
+}
+
+pub(crate) fn a_thousand_resets_leave_nothing() {
+    let env = processes(2);
+    assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    let before = belongings();
+    let mut old = Vec::new();
+    for round in 0..1000 {
+        old.push((round, env.spawn(|n| n + 1, round)));
+        env.reset();
+    }
+    for (round, future) in old {
+        assert_eq!(future.wait().unwrap(), round + 1);
+    }
+    env.reset();
+    env.spawn(|()| (), ()).wait().unwrap();
+    // As many workers as at first, or one more or less.
+    let after = belongings();
+    assert!(
+        after.0 <= before.0 + 16 && after.1 <= before.1 + 2 && after.2 <= 2,
+        "{before:?} {after:?}"
+    );
+    drop(env);
+    leaves_nothing(|| {
+        let env = processes(2);
+        for round in 0..20 {
+            env.spawn(|n| n + 1, round).wait().unwrap();
+            env.reset();
+        }
+    });
+}
+
+pub(crate) fn a_hundred_rounds_leave_nothing() {
+    leaves_nothing(|| {
+        let env = processes(2);
+        for round in 0..100_u64 {
+            let futures: Vec<_> =
+                (0..100_u64).map(|n| env.spawn(|(a, b)| a * b, (round, n))).collect();
+            let sum: u64 = futures.into_iter().map(|future| future.wait().unwrap()).sum();
+            assert_eq!(sum, round * 4950);
+        }
+    });
+    leaves_nothing(|| {
+        let env = Env::new(Plan::loopback(2).start_timeout(LONG)).unwrap();
+        assert_eq!(env.map(|n: u32| n, 0..100).wait().unwrap().len(), 100);
+        env.reset();
+        env.spawn(|()| (), ()).wait().unwrap();
+    });
+}
+
+pub(crate) fn deaths_leave_nothing() {
+    leaves_nothing(|| {
+        let env = processes(2);
+        for _ in 0..10 {
+            assert!(env.spawn(|()| -> () { std::process::exit(1) }, ()).wait().is_err());
+            let spins = env.spawn(
+                |()| -> () {
+                    loop {
+                        std::hint::spin_loop()
+                    }
+                },
+                (),
+            );
+            spins.kill();
+            assert!(
+                env.task()
+                    .timeout(Duration::from_millis(1))
+                    .spawn(
+                        |()| -> () {
+                            loop {
+                                std::hint::spin_loop()
+                            }
+                        },
+                        ()
+                    )
+                    .wait()
+                    .is_err()
+            );
+        }
+        env.spawn(|()| (), ()).wait().unwrap();
+    });
+}
+
+/// From reset to an answer, of a pool of two.
+fn fastest_start(env: &Env) -> Duration {
+    let start = |_| {
+        let start = Instant::now();
+        env.reset();
+        env.spawn(|()| (), ()).wait().unwrap();
+        start.elapsed()
+    };
+    (0..60).map(start).min().unwrap()
+}
+
+/// How large this process is makes no difference: no page table is copied.
+pub(crate) fn a_large_host_starts_workers_as_fast() {
+    let env = processes(1);
+    let small = fastest_start(&env);
+    const LEN: usize = 1 << 30;
+    let mut memory = Vec::<u8>::with_capacity(LEN);
+    memory.resize(LEN, 1);
+    let large = fastest_start(&env);
+    println!("from reset to an answer: {small:.1?}, with 1 GiB touched {large:.1?}");
+    assert!(large < small * 3, "{large:?} with 1 GiB, {small:?} without");
+    std::hint::black_box(memory);
+}

@@ -1,0 +1,232 @@
+//! Drivers that end in the middle, forget something, or are not what they were.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use raddle::remote::{Env, Plan, RemoteError, Status};
+
+use crate::support::{LONG, directory, is_alive, processes, said, say, until};
+
+/// Which scenarios are without `init`.
+pub(crate) fn without_init(name: &str) -> bool {
+    name.contains("without_init")
+}
+
+fn another(name: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(format!("scenario={name}")).args(args);
+    command
+}
+
+/// What scenarios start besides themselves.
+pub(crate) fn part(name: &str, args: &[String]) {
+    match (name, args) {
+        ("driver", [plan, path]) => driver(plan, path),
+        ("plan", []) => print!("{}", Env::current().plan()),
+        ("replaced", [path]) => replaced(path),
+        ("worker_without_init", []) => {
+            // As a worker, and none of `init`'s.
+            let refused = Env::new(Plan::processes(1));
+            assert!(matches!(refused, Err(RemoteError::NotInitialised)), "{refused:?}");
+            let failed = raddle::remote::spawn(|()| (), ()).wait().unwrap_err();
+            assert!(matches!(failed.downcast_ref(), Some(RemoteError::NotInitialised)));
+        }
+        other => panic!("no such scenario: {other:?}"),
+    }
+}
+
+pub(crate) fn without_init_nothing_starts() {
+    let refused = Env::new(Plan::processes(2));
+    assert!(matches!(refused, Err(RemoteError::NotInitialised)), "{refused:?}");
+    let refused = Env::new(Plan::loopback(2));
+    assert!(matches!(refused, Err(RemoteError::NotInitialised)), "{refused:?}");
+    let (_, _, children) = crate::support::belongings();
+    assert_eq!(children, 0);
+    // What needs no other process needs no `init`.
+    assert_eq!(Env::new(Plan::threads(1)).unwrap().spawn(|n| n + 1, 1).wait().unwrap(), 2);
+}
+
+/// A program that was started as a worker and never comes to `init` must not start workers in turn.
+pub(crate) fn a_worker_without_init_starts_nothing() {
+    let mut child = another("worker_without_init", &[])
+        .env("RADDLE_REMOTE_WORKER", "1")
+        .env("RADDLE_PLAN", "processes:2")
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+pub(crate) fn a_token_without_a_socket_is_refused() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .env("RADDLE_REMOTE_WORKER", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(113));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("RADDLE_REMOTE_WORKER is set, but standard input is no socket"),
+        "{said}"
+    );
+}
+
+/// Spins, and a child of its sleeps.
+fn spin(path: String) {
+    let child = Command::new("sleep").arg("1000").spawn().unwrap();
+    say(&path, &format!("{} {}", std::process::id(), child.id()));
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn driver(plan: &str, path: &str) {
+    let mut plan = plan.parse::<Plan>().unwrap().start_timeout(LONG).workers(2);
+    if let Some(python) = std::env::var_os("RADDLE_TEST_PYTHON") {
+        plan = plan.python(python);
+    }
+    let env = Env::new(plan).unwrap();
+    let idle = env.spawn(|()| std::process::id(), ()).wait().unwrap();
+    say(&format!("{path}/idle"), &idle.to_string());
+    let spins = env.spawn(spin, format!("{path}/busy"));
+    let _ = spins.wait();
+}
+
+fn killed_driver(plan: &str) {
+    let path = directory("driver");
+    let mut driver = another("driver", &[plan, &path]).spawn().unwrap();
+    let mut pids: Vec<String> =
+        said(&format!("{path}/busy")).split(' ').map(str::to_owned).collect();
+    pids.push(said(&format!("{path}/idle")));
+    assert!(pids.iter().skip(1).all(|pid| is_alive(pid)));
+    driver.kill().unwrap();
+    let start = Instant::now();
+    assert_eq!(driver.wait().unwrap().signal(), Some(libc::SIGKILL));
+    until(|| pids.iter().all(|pid| !is_alive(pid)));
+    let took = start.elapsed();
+    println!("a killed driver of {plan}: all gone after {took:.1?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    fs::remove_dir_all(path).unwrap();
+}
+
+pub(crate) fn a_killed_driver_leaves_nothing() {
+    killed_driver("processes:2");
+}
+
+pub(crate) fn a_killed_driver_of_slots_leaves_nothing() {
+    killed_driver("loopback:2");
+}
+
+/// Where `cargo xtask ray` has started a head; elsewhere there is nothing to see.
+fn ray() -> Option<String> {
+    std::env::var("RADDLE_TEST_RAY").ok()
+}
+
+pub(crate) fn a_killed_driver_on_ray_leaves_nothing() {
+    if let Some(address) = ray() {
+        killed_driver(&format!("ray:{address}"));
+    }
+}
+
+pub(crate) fn a_wrong_token_is_refused_by_ray() {
+    let Some(address) = ray() else { return };
+    let output = another("driver", &[&format!("ray:{address}"), "/nowhere"])
+        .env("RAY_AUTH_TOKEN", "0".repeat(32))
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    println!("a wrong token: {}", said.lines().find(|line| line.contains("Engine(")).unwrap());
+}
+
+pub(crate) fn a_lost_bridge_fails_all() {
+    let env = Env::new(Plan::loopback(2).start_timeout(LONG)).unwrap();
+    let path = directory("bridge");
+    let spins = env.spawn(spin, format!("{path}/busy"));
+    let pids = said(&format!("{path}/busy"));
+    let worker = pids.split(' ').next().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
+    let bridge: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let queued: Vec<_> = (0..4).map(|n| env.spawn(|n| n + 1, n)).collect();
+    queued.iter().take(1).for_each(raddle::Future::wait_ref);
+    // SAFETY: the bridge is a child of ours that we have not reaped.
+    unsafe { libc::kill(bridge, libc::SIGKILL) };
+    let failed = spins.wait().unwrap_err();
+    match failed.downcast_ref() {
+        Some(RemoteError::Died(death)) => assert_eq!(death.status, Status::Lost),
+        other => panic!("{other:?}"),
+    }
+    let failed = env.spawn(|n| n + 1, 1).wait().unwrap_err();
+    assert!(matches!(failed.downcast_ref(), Some(RemoteError::Engine(_))), "{failed}");
+    until(|| pids.split(' ').all(|pid| !is_alive(pid)));
+    for future in queued {
+        let _ = future.wait();
+    }
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// `cargo build` puts another file where this program was.
+pub(crate) fn the_file_may_be_replaced() {
+    let path = directory("replaced");
+    let copy = format!("{path}/program");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let status = Command::new(&copy).args(["scenario=replaced", &copy]).status().unwrap();
+    assert!(status.success());
+    fs::remove_dir_all(path).unwrap();
+}
+
+fn replaced(path: &str) {
+    for round in 0..2 {
+        let env = processes(1);
+        assert_eq!(env.spawn(|n| n + 1, round).wait().unwrap(), round + 1);
+        fs::remove_file(path).unwrap();
+        fs::copy("/bin/false", path).unwrap();
+        env.reset();
+        assert_eq!(env.spawn(|n| n + 1, round).wait().unwrap(), round + 1);
+    }
+}
+
+pub(crate) fn the_environment_names_the_plan() {
+    let said = |plan: &str| {
+        let mut child =
+            another("plan", &[]).env("RADDLE_PLAN", plan).stdout(Stdio::piped()).spawn().unwrap();
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(child.wait().unwrap().success());
+        text
+    };
+    for plan in ["sequential", "threads:3", "processes:2"] {
+        assert_eq!(said(plan), plan);
+    }
+    // One that cannot be fails each task, and says why.
+    // SAFETY: there is no other thread.
+    unsafe { std::env::set_var("RADDLE_PLAN", "proceses:2") };
+    let failed = raddle::remote::spawn(|()| (), ()).wait().unwrap_err();
+    assert!(failed.to_string().contains("'proceses:2' is no plan"), "{failed}");
+}
+
+pub(crate) fn an_engine_that_is_not_there() {
+    let start = Instant::now();
+    let limit = Duration::from_secs(20);
+    // A port that nobody listens at, an address that is none, a Python that is none.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for plan in [
+        Plan::ray(closed.to_string()),
+        Plan::ray("nowhere"),
+        Plan::ray("127.0.0.1:port"),
+        Plan::loopback(1).python("/nowhere/python3"),
+        Plan::loopback(1).python("/bin/true"),
+        Plan::loopback(1).python("/bin/sleep").start_timeout(Duration::from_millis(300)),
+    ] {
+        let named = format!("{plan:?}");
+        let refused =
+            Env::new(if named.contains("sleep") { plan } else { plan.start_timeout(limit) });
+        assert!(matches!(refused, Err(RemoteError::Engine(_))), "{named}: {refused:?}");
+    }
+    assert!(start.elapsed() < limit, "{:?}", start.elapsed());
+    let (_, _, children) = crate::support::belongings();
+    assert_eq!(children, 0);
+}

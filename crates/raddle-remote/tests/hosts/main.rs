@@ -1,0 +1,94 @@
+//! What a whole process is needed for: programs with a disposition of their own towards signals and children, drivers that
+//! are killed, programs without `init`, and counts of all that a process has.
+//!
+//! Each scenario is a process of its own, started by this program with the scenario's name.
+
+mod counts;
+mod drivers;
+mod signals;
+mod support;
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// How long a scenario may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(240);
+
+const SCENARIOS: &[(&str, fn())] = &[
+    ("ignored_children_still_resolve", signals::ignored_children_still_resolve),
+    ("a_stolen_status_is_unknown", signals::a_stolen_status_is_unknown),
+    ("children_of_the_host_are_left_alone", signals::children_of_the_host_are_left_alone),
+    ("without_init_nothing_starts", drivers::without_init_nothing_starts),
+    ("a_worker_without_init_starts_nothing", drivers::a_worker_without_init_starts_nothing),
+    ("a_token_without_a_socket_is_refused", drivers::a_token_without_a_socket_is_refused),
+    ("a_killed_driver_leaves_nothing", drivers::a_killed_driver_leaves_nothing),
+    ("a_killed_driver_of_slots_leaves_nothing", drivers::a_killed_driver_of_slots_leaves_nothing),
+    ("a_lost_bridge_fails_all", drivers::a_lost_bridge_fails_all),
+    ("the_file_may_be_replaced", drivers::the_file_may_be_replaced),
+    ("the_environment_names_the_plan", drivers::the_environment_names_the_plan),
+    ("an_engine_that_is_not_there", drivers::an_engine_that_is_not_there),
+    ("a_killed_driver_on_ray_leaves_nothing", drivers::a_killed_driver_on_ray_leaves_nothing),
+    ("a_wrong_token_is_refused_by_ray", drivers::a_wrong_token_is_refused_by_ray),
+    ("a_thousand_resets_leave_nothing", counts::a_thousand_resets_leave_nothing),
+    ("a_hundred_rounds_leave_nothing", counts::a_hundred_rounds_leave_nothing),
+    ("deaths_leave_nothing", counts::deaths_leave_nothing),
+    ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [name, rest @ ..] = args.as_slice() {
+        // Whether a scenario calls `init`, and when, is its own affair; in a worker it comes first.
+        if let Some(name) = name.strip_prefix("scenario=") {
+            if !drivers::without_init(name) {
+                raddle::remote::init();
+            }
+            let found = SCENARIOS.iter().find(|(known, _)| *known == name);
+            found.map_or_else(|| drivers::part(name, rest), |(_, run)| run());
+            return ExitCode::SUCCESS;
+        }
+    }
+    // A worker has no arguments.
+    raddle::remote::init();
+    run(&args)
+}
+
+/// Runs the scenarios whose name has one of the words in it, as libtest does.
+fn run(args: &[String]) -> ExitCode {
+    let words: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(*word));
+    if args.iter().any(|arg| arg == "--list") {
+        SCENARIOS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let mut failed = 0;
+    for (name, _) in SCENARIOS.iter().filter(|(name, _)| wanted(name)) {
+        let start = Instant::now();
+        let ok = scenario(name);
+        println!("test {name} ... {} ({:.1?})", if ok { "ok" } else { "FAILED" }, start.elapsed());
+        failed += usize::from(!ok);
+    }
+    println!("\ntest result: {failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+fn scenario(name: &str) -> bool {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .arg(format!("scenario={name}"))
+        .env_remove("RADDLE_PLAN")
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    loop {
+        match child.try_wait().unwrap() {
+            Some(status) => return status.success(),
+            None if start.elapsed() > LIMIT => {
+                println!("{name} takes longer than {LIMIT:?}");
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}

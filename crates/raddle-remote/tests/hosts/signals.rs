@@ -1,0 +1,94 @@
+//! Hosts that see to their children in ways of their own.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use raddle::remote::{RemoteError, Status};
+
+use crate::support::{processes, until};
+
+fn dies(_: ()) {
+    std::process::abort();
+}
+
+fn status_of(failure: &raddle::Failure) -> Status {
+    match failure.downcast_ref() {
+        Some(RemoteError::Died(death)) => death.status,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The kernel reaps children when this is ignored: nobody learns how they ended.
+pub(crate) fn ignored_children_still_resolve() {
+    // SAFETY: no handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let env = processes(2);
+    for _ in 0..5 {
+        assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+        let failure = env.spawn(dies, ()).wait().unwrap_err();
+        assert_eq!(status_of(&failure), Status::Unknown);
+        let spins = env.spawn(
+            |()| -> () {
+                loop {
+                    std::hint::spin_loop()
+                }
+            },
+            (),
+        );
+        spins.kill();
+    }
+    env.reset();
+    assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    drop(env);
+}
+
+/// Another part of the program waits for any child.
+pub(crate) fn a_stolen_status_is_unknown() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let thief = std::thread::spawn(|| {
+        while !STOP.load(Ordering::Relaxed) {
+            // SAFETY: takes no status.
+            unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+    });
+    let env = processes(2);
+    for _ in 0..20 {
+        let failure = env.spawn(dies, ()).wait().unwrap_err();
+        // Whoever was first.
+        assert!(matches!(status_of(&failure), Status::Unknown | Status::Signalled(libc::SIGABRT)));
+        assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    }
+    drop(env);
+    STOP.store(true, Ordering::Relaxed);
+    thief.join().unwrap();
+}
+
+/// A child of the host is neither reaped nor signalled, whatever happens to workers.
+pub(crate) fn children_of_the_host_are_left_alone() {
+    let mut long = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut short = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+    let env = processes(2);
+    for _ in 0..10 {
+        assert!(env.spawn(dies, ()).wait().is_err());
+        let spins = env.spawn(
+            |()| -> () {
+                loop {
+                    std::hint::spin_loop()
+                }
+            },
+            (),
+        );
+        spins.kill();
+        env.reset();
+    }
+    env.spawn(|()| (), ()).wait().unwrap();
+    drop(env);
+    until(|| {
+        std::fs::read_to_string(format!("/proc/{}/stat", short.id())).unwrap().contains(") Z ")
+    });
+    assert_eq!(short.wait().unwrap().code(), Some(7));
+    assert!(long.try_wait().unwrap().is_none());
+    long.kill().unwrap();
+    assert_eq!(long.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
