@@ -218,7 +218,7 @@ fn row(section: String, name: String, unit: &'static str, rounds: &[Figures]) ->
 /// The order of `count` contenders in a round.
 fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |turn| {
-        let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
+        let turn = if round.is_multiple_of(2) { turn } else { count - 1 - turn };
         (turn + round / 2) % count
     })
 }

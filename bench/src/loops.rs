@@ -64,7 +64,7 @@ fn changed(x: &u64) -> u64 {
 }
 
 fn is_kept(x: &u64) -> bool {
-    x % 2 == 0
+    x.is_multiple_of(2)
 }
 
 pub(crate) mod sequential {

@@ -99,7 +99,7 @@ fn take(seconds: &str) -> Result<(), String> {
             break;
         }
         build(Some(placement))?;
-        placements.push(bench(&program, &["join", "--rounds", "7"])?);
+        placements.push(bench(&program, &["join", "--rounds", "7", "--max-seconds", seconds])?);
     }
     build(None)?;
     all["placements"] = placements.into();

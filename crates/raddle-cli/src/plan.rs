@@ -42,7 +42,9 @@ pub(crate) fn run(args: &PlanArgs, common: &Common) -> Result<(), Error> {
         }
     }
     match common.json {
-        true => print_json(&json!({ "build_id": build, "plans": found })),
+        true => {
+            print_json(&json!({ "schema": "raddle-plan-1", "build_id": build, "plans": found }))
+        }
         false => print(&text),
     }
 }
