@@ -131,15 +131,28 @@ fn random_programs() -> Command {
 }
 
 fn fmt() -> Outcome {
-    outcome(cargo().args(["fmt", "--all", "--check"]))
+    everywhere(|cargo| cargo.args(["fmt", "--all", "--check"]))
 }
 
 fn clippy() -> Outcome {
-    outcome(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    everywhere(|cargo| {
+        cargo.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    })
 }
 
 fn docs() -> Outcome {
-    outcome(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    everywhere(|cargo| {
+        cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings")
+    })
+}
+
+/// In the workspace, and in that of the drop-in for rayon-core.
+fn everywhere(set: impl Fn(&mut Command) -> &mut Command) -> Outcome {
+    let (mut here, mut there) = (cargo(), cargo());
+    there.current_dir(root().join("compat/rayon-core"));
+    there.env("CARGO_TARGET_DIR", target_dir("rayon").join("target"));
+    let outcomes = [&mut here, &mut there].map(|command| outcome(set(command)));
+    if outcomes == [Outcome::Passed, Outcome::Passed] { Outcome::Passed } else { Outcome::Failed }
 }
 
 fn loom() -> Outcome {

@@ -256,6 +256,7 @@ impl Ring {
     }
 
     /// Owner only: the position of the next task.
+    #[inline]
     pub(crate) fn position(&self) -> usize {
         self.bottom.load(Ordering::Relaxed)
     }
