@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use raddle_core::{Failure, Interrupt, Killed};
 
-use super::{Crew, State};
 use super::dispatch::{GRACE, Move};
 use super::task::{Completion, Phase, Task};
 use super::worker::{Stage, Worker};
+use super::{Crew, State};
 
 /// How long workers that were signalled may take to be gone.
 const LAST: Duration = Duration::from_secs(10);
@@ -22,12 +22,7 @@ impl Crew {
         killed
     }
 
-    fn kill_in(
-        &self,
-        state: &mut State,
-        task: &Arc<Task>,
-        after: &mut Vec<Completion>,
-    ) -> Killed {
+    fn kill_in(&self, state: &mut State, task: &Arc<Task>, after: &mut Vec<Completion>) -> Killed {
         let phase = task.course().phase;
         let killed = match phase {
             Phase::Over => return Killed::TooLate,
