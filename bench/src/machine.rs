@@ -86,11 +86,10 @@ impl fmt::Display for Machine {
 /// The first value of that name among what the system says of the processors.
 fn field(name: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let value = text.lines().find_map(|line| {
+    text.lines().find_map(|line| {
         let (found, value) = line.split_once(':')?;
         (found.trim() == name).then(|| value.trim().to_owned())
-    });
-    value
+    })
 }
 
 fn numbers() -> Option<[u32; 3]> {

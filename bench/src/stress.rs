@@ -29,7 +29,7 @@ impl Meeting {
         let mut turns = 0_u32;
         while self.0.load(Ordering::Acquire) > 0 {
             turns += 1;
-            if turns % 64 == 0 { thread::yield_now() } else { std::hint::spin_loop() }
+            if turns.is_multiple_of(64) { thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
 }
