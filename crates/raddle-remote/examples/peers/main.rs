@@ -168,7 +168,7 @@ fn tasks(peers: &mut Peers) {
     );
     println!("|---|---|---|---|---|");
     let turn = (0..20)
-        .map(|_| timed(|| drop(std::hint::black_box(work(100)))))
+        .map(|_| timed(|| _ = std::hint::black_box(work(100))))
         .fold(f64::INFINITY, f64::min)
         / 100.0;
     let (threads, processes) = (environment(Plan::threads(2)), environment(Plan::processes(2)));
@@ -176,11 +176,11 @@ fn tasks(peers: &mut Peers) {
     for milliseconds in [0.1, 0.25, 0.5, 1.0, 2.0, 4.0] {
         let turns = (milliseconds / 1e3 / turn) as u32;
         let count = (300.0 / milliseconds / 4.0).max(20.0) as usize;
-        let alone = || timed(|| (0..count).for_each(|_| drop(std::hint::black_box(work(turns)))));
+        let alone = || timed(|| (0..count).for_each(|_| _ = std::hint::black_box(work(turns))));
         let many = |env: &Env| {
             timed(|| {
                 let all: Vec<_> = (0..count).map(|_| env.spawn(work, turns)).collect();
-                all.into_iter().for_each(|one| drop(one.wait().expect("a number")));
+                all.into_iter().for_each(|one| _ = one.wait().expect("a number"));
             })
         };
         let ask = |peer: &'static str| 1.0 / peers.borrow_mut().ask(peer, "tasks", milliseconds);
@@ -205,7 +205,7 @@ fn rounds(peers: &mut Peers) {
         timed(|| {
             for _ in 0..rounds {
                 let all: Vec<_> = (0..futures).map(|n| env.spawn(|n| n + 1, n)).collect();
-                all.into_iter().for_each(|one| drop(one.wait().expect("a number")));
+                all.into_iter().for_each(|one| _ = one.wait().expect("a number"));
             }
         })
     };

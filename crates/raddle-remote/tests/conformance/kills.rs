@@ -115,6 +115,7 @@ pub fn kills_race_with_completion(on: &On) {
 
 /// Starts a child that outlives it, and spins.
 fn with_a_child(path: String) {
+    #[expect(clippy::zombie_processes)] // It is to be killed with this process.
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     spin_with(path, child.id());
 }

@@ -16,7 +16,7 @@ fn recorded(plan: Plan) -> (Env, Written) {
     let hook = move |info: &TaskInfo, stream, bytes: &[u8]| {
         let name = info.name.clone().unwrap_or_default();
         let mut written = to.lock().unwrap();
-        match written.iter_mut().find(|(task, which, _)| (&*task, &*which) == (&name, &stream)) {
+        match written.iter_mut().find(|(task, which, _)| *task == name && *which == stream) {
             Some((_, _, all)) => all.extend_from_slice(bytes),
             None => written.push((name, stream, bytes.to_vec())),
         }

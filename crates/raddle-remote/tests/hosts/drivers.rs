@@ -75,6 +75,7 @@ pub(crate) fn a_token_without_a_socket_is_refused() {
 
 /// Spins, and a child of its sleeps.
 fn spin(path: String) {
+    #[expect(clippy::zombie_processes)] // It is to be killed with this process.
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     say(&path, &format!("{} {}", std::process::id(), child.id()));
     loop {
