@@ -71,12 +71,20 @@ impl Common {
 
     /// Nothing is run here, and whoever wants it to be recorded or repeated is told why.
     pub(crate) fn refuse_run(&self, why: &str) -> Result<(), Error> {
+        self.refuse_recording(why)?;
+        match self.runs {
+            None => Ok(()),
+            Some(_) => Err(Error::usage("--runs is for `raddle run`")),
+        }
+    }
+
+    /// Nothing is recorded here, and whoever wants it to be is told why.
+    pub(crate) fn refuse_recording(&self, why: &str) -> Result<(), Error> {
         let records =
             self.trace.is_some() || self.trace_level.is_some() || self.trace_room.is_some();
-        match (records, self.runs) {
-            (false, None) => Ok(()),
-            (false, _) => Err(Error::usage("--runs is for `raddle run`")),
-            _ => Err(Error::usage(format!("--trace is for `raddle run`: {why}"))),
+        match records {
+            false => Ok(()),
+            true => Err(Error::usage(format!("--trace is for `raddle run`: {why}"))),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::workload::knn;
 
 /// An environment whose workers say how far they are.
 fn open(plan: &Plan, common: &Common, bar: &Arc<Progress>) -> Result<Env, Error> {
-    common.refuse_run("what other processes do is not recorded")?;
+    common.refuse_recording("what other processes do is not recorded")?;
     let bar = Arc::clone(bar);
     // What each task has said last: one that is tried again begins anew.
     let said = Mutex::new(HashMap::new());
