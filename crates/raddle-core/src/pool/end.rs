@@ -34,6 +34,11 @@ impl Registry {
         self.sum(|memory| &memory.settled)
     }
 
+    /// How much has ended so far, stolen forks included: that it stays the same says that nothing has.
+    pub(crate) fn progress(&self) -> usize {
+        self.settled().wrapping_add(self.sum(|memory| &memory.ended_forks))
+    }
+
     /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
     fn is_done(&self) -> bool {
         let settled = self.settled();

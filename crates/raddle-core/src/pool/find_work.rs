@@ -111,16 +111,23 @@ impl WorkerMemory {
         }
         let ordered = self.registry().is_seated() && self.registry().config.waits == Waits::Host;
         let mail = if ordered && self.ring.has_work() { None } else { self.open_mail() };
-        if mail.is_some() || !self.has_room() {
+        if mail.is_some() {
             return mail.map(Found::Any);
         }
+        // The scope's own, with whatever stack: nobody else may come for it.
         let own = match goal {
-            Goal::Fork { slot, .. } => self.leapfrog(&slot.thief),
             Goal::Scope(_, tag, _) if ordered => {
                 self.ring.pop_tagged(tag).ok().map(|task| Work::Task(task, tag))
             }
-            Goal::Scope(_, tag, floor) => self.task_of(tag, floor),
-            Goal::Future(..) => None,
+            _ => None,
+        };
+        if own.is_some() || !self.has_room() {
+            return own.map(Found::Own);
+        }
+        let own = match goal {
+            Goal::Fork { slot, .. } => self.leapfrog(&slot.thief),
+            Goal::Scope(_, tag, floor) if !ordered => self.task_of(tag, floor),
+            Goal::Scope(..) | Goal::Future(..) => None,
         };
         own.map(Found::Own).or_else(|| {
             let work = self.is_host(goal).then(|| self.find_as_host(at));
@@ -408,6 +415,8 @@ impl WorkerMemory {
         // SAFETY: J1: the job is ours; `at` is this worker.
         unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
         header.mark_spent();
+        // ORD: a hint: the worker's own count.
+        self.ended_forks.store(self.ended_forks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // Before the owner goes on, and may end up with the same number again.
         self.lane.note(EventKind::Executed, 0, key);
         drop(entered);

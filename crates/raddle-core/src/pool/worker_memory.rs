@@ -60,7 +60,7 @@ pub(crate) struct Owned {
     pub(crate) purse: Purse,
     /// The worker blocks in a wait of the pool's own, which records that itself.
     pub(crate) apart: Cell<bool>,
-    /// While it waited without room for more on its stack, no task of the pool has ended.
+    /// While it waited without room for more on its stack, nothing of the pool's has ended.
     pub(crate) stuck: Cell<bool>,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
@@ -111,6 +111,8 @@ pub(crate) struct WorkerMemory {
     /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
     pub(crate) queued: AtomicUsize,
     pub(crate) settled: AtomicUsize,
+    /// Stolen forks that it has run.
+    pub(crate) ended_forks: AtomicUsize,
     /// Tasks for this very thread.
     pub(crate) mail: Injector,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
@@ -217,6 +219,7 @@ impl OwnedMemory {
             serves: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
+            ended_forks: AtomicUsize::new(0),
             mail: Injector::new(),
             roused_at: AtomicU64::new(0),
             elsewhere: WakeAffinity::new(),

@@ -1,0 +1,168 @@
+//! Programs at the edges: little stack or somebody else's, pools within pools, pools that end late. Each has a time limit.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
+
+/// Of the threads of [`pool`].
+const STACK: usize = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn pool(threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK).build().unwrap()
+}
+
+/// Runs a program on a thread of its own, and panics if it hangs.
+fn ends(program: impl FnOnce() + Send + 'static) {
+    let (done, wait) = channel();
+    let runs = thread::spawn(move || {
+        program();
+        done.send(()).unwrap();
+    });
+    match wait.recv_timeout(LIMIT) {
+        Err(RecvTimeoutError::Timeout) => panic!("hangs"),
+        _ => runs.join().unwrap(),
+    }
+}
+
+/// Blocks until `flag` is set, as code does that knows nothing of pools.
+fn block_until(flag: &AtomicBool) {
+    while !flag.load(SeqCst) {
+        thread::yield_now();
+    }
+}
+
+/// Calls `f`, near the bottom of a stack of [`STACK`] bytes, where about so many bytes are left.
+fn with_left(left: usize, mut f: impl FnMut()) {
+    #[inline(never)]
+    fn dig(bottom: usize, f: &mut dyn FnMut()) {
+        let filler = black_box([0_u8; 4096]);
+        if filler.as_ptr().addr() < bottom {
+            f()
+        } else {
+            dig(bottom, f)
+        }
+        black_box(filler);
+    }
+    let top = 0_u8;
+    dig((&raw const top).addr() + left - STACK, &mut f);
+}
+
+// --- stacks ---
+
+#[test]
+fn a_scope_ends_on_a_stack_that_is_not_the_thread_s() {
+    ends(|| {
+        let pool = pool(1);
+        let ran = AtomicBool::new(false);
+        pool.install(|| {
+            stacker::grow(4 << 20, || rayon_core::scope(|s| s.spawn(|_| ran.store(true, SeqCst))));
+            // And what it does not wait for itself, but somebody else.
+            stacker::grow(4 << 20, || {
+                rayon_core::scope(|s| {
+                    s.spawn(|_| ());
+                    rayon_core::spawn(|| ());
+                });
+            });
+        });
+        assert!(ran.into_inner());
+    });
+}
+
+#[test]
+fn a_scope_ends_where_the_stack_does() {
+    ends(|| {
+        let pool = pool(1);
+        let count = Mutex::new(0);
+        pool.install(|| {
+            with_left(48 << 10, || {
+                rayon_core::scope(|s| {
+                    (0..10).for_each(|_| s.spawn(|_| *count.lock().unwrap() += 1))
+                });
+            });
+        });
+        assert_eq!(count.into_inner().unwrap(), 10);
+    });
+}
+
+#[test]
+fn a_wait_where_the_stack_ends_takes_on_what_it_must() {
+    ends(|| {
+        let pool = pool(1);
+        pool.install(|| {
+            with_left(48 << 10, || {
+                rayon_core::scope(|s| {
+                    s.spawn(|_| ());
+                    // Lies on top of it.
+                    rayon_core::spawn(|| ());
+                });
+            });
+        });
+    });
+}
+
+#[test]
+fn a_thread_low_on_stack_does_what_the_thief_that_it_waits_for_blocks_for() {
+    for left in [48 << 10, 128 << 10] {
+        ends(move || {
+            let pool = pool(2);
+            pool.install(|| {
+                with_left(left, || {
+                    let [taken, there] = [const { AtomicBool::new(false) }; 2];
+                    rayon_core::join(
+                        || block_until(&taken),
+                        || {
+                            taken.store(true, SeqCst);
+                            rayon_core::join(|| block_until(&there), || there.store(true, SeqCst));
+                        },
+                    );
+                });
+            });
+        });
+    }
+}
+
+/// A thread low on stack waits for one that goes on with another's help. False: it has taken on something.
+fn is_left_alone(pool: &ThreadPool) -> bool {
+    let disturbed = AtomicBool::new(false);
+    pool.install(|| {
+        with_left(128 << 10, || {
+            let me = thread::current().id();
+            let (taken, disturbed) = (&AtomicBool::new(false), &disturbed);
+            rayon_core::scope(|s| {
+                s.spawn(move |_| {
+                    taken.store(true, SeqCst);
+                    let since = Instant::now();
+                    while since.elapsed() < Duration::from_millis(40) {
+                        let there = AtomicBool::new(false);
+                        rayon_core::join(
+                            || block_until(&there),
+                            || {
+                                if thread::current().id() == me {
+                                    disturbed.store(true, SeqCst);
+                                }
+                                there.store(true, SeqCst);
+                            },
+                        );
+                    }
+                });
+                block_until(taken);
+            });
+        });
+    });
+    !disturbed.into_inner()
+}
+
+#[test]
+fn a_thread_low_on_stack_takes_on_nothing_while_forks_end() {
+    ends(|| {
+        let pool = pool(3);
+        // On a busy machine no fork may end for a while.
+        assert!((0..200).any(|_| is_left_alone(&pool)));
+    });
+}
