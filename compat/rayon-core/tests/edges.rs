@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use raddle_core::compat::{self, Settings, Team};
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 /// Of the threads of [`pool`].
@@ -165,4 +166,51 @@ fn a_thread_low_on_stack_takes_on_nothing_while_forks_end() {
         // On a busy machine no fork may end for a while.
         assert!((0..200).any(|_| is_left_alone(&pool)));
     });
+}
+
+// --- what a drop-in may do wrong ---
+
+/// A team of one thread, and what tells when that goes.
+fn team() -> (Team, std::sync::mpsc::Receiver<usize>) {
+    let (send, exits) = channel();
+    let on_exit = Box::new(move |index| send.send(index).unwrap());
+    let team = Team::new(Settings { on_exit: Some(on_exit), ..Settings::default() }).unwrap();
+    let seat = team.seat(0);
+    thread::spawn(move || seat.run());
+    (team, exits)
+}
+
+fn panics(f: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+}
+
+#[test]
+fn a_seat_is_taken_once() {
+    let (team, exits) = team();
+    assert!(panics(|| drop(team.seat(0))));
+    assert!(panics(|| team.seat_here()));
+    assert!(panics(|| drop(team.seat(1))));
+    assert!(compat::with_here(|here| here.is_none()));
+    team.end();
+    assert_eq!(exits.recv_timeout(LIMIT), Ok(0));
+}
+
+#[test]
+fn nothing_is_sent_to_a_thread_that_there_is_not() {
+    ends(|| {
+        let (team, exits) = team();
+        assert!(panics(|| team.spawn_at(1, || ())));
+        assert!(panics(|| team.scope(|s| compat::scope_spawn_at(s, 1, |_| ()))));
+        team.end();
+        assert_eq!(exits.recv_timeout(LIMIT / 2), Ok(0));
+    });
+}
+
+#[test]
+fn a_native_pool_has_no_seats() {
+    let native = raddle_core::Pool::global();
+    let team = Team::global().unwrap();
+    assert_eq!(team.num_threads(), native.num_threads());
+    assert!(panics(|| drop(team.seat(0))));
+    assert!(panics(|| team.seat_here()));
 }

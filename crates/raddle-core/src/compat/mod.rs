@@ -6,14 +6,15 @@
 //! when its handle is gone and nothing is left to do, without anybody waiting for that.
 //!
 //! ```
-//! use raddle::compat::{Settings, Team, here};
+//! use raddle::compat::{Settings, Team, with_here};
 //!
 //! let team = Team::new(Settings { threads: 2, ..Settings::default() })?;
 //! for index in 0..2 {
 //!     let seat = team.seat(index);
 //!     std::thread::spawn(move || seat.run());
 //! }
-//! assert!(team.call(|| here().and_then(|here| here.index())).is_some_and(|index| index < 2));
+//! let index = team.call(|| with_here(|here| here.and_then(|here| here.index())));
+//! assert!(index.is_some_and(|index| index < 2));
 //! team.end();
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -114,8 +115,12 @@ impl Team {
     }
 
     /// The right of some thread to be the one of this index. Once for each index.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such index, it has been given away, or the global pool is raddle's own, which has its threads.
     pub fn seat(&self, index: usize) -> Seat {
-        assert!(index < self.num_threads());
+        self.0.give_seat(index);
         Seat { registry: Arc::clone(&self.0), index }
     }
 
@@ -123,9 +128,10 @@ impl Team {
     ///
     /// # Panics
     ///
-    /// If it works in a pool already.
+    /// If it works in a pool already, and as [`seat`](Team::seat).
     pub fn seat_here(&self) {
         assert!(Worker::here().is_none(), "this thread works in a pool already");
+        self.0.give_seat(0);
         self.0.take_seat_for_good(0);
     }
 
@@ -168,6 +174,10 @@ impl Team {
     }
 
     /// Has this very thread call `f` some time.
+    ///
+    /// # Panics
+    ///
+    /// If there is no thread of this index.
     pub fn spawn_at(&self, index: usize, f: impl FnOnce() + Send + 'static) {
         spawn_in(&self.0, Some(index), f);
     }
@@ -206,7 +216,7 @@ impl Seat {
     }
 }
 
-/// The pool that the calling thread works in, as that thread sees it: see [`here`].
+/// The pool that the calling thread works in, as that thread sees it: see [`with_here`].
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     memory: &'a WorkerMemory,
@@ -214,9 +224,20 @@ pub struct Here<'a> {
     _not_send: PhantomData<*const ()>,
 }
 
-/// The pool that the calling thread works in; none outside of pools.
+/// Calls `f` with the pool that the calling thread works in; none outside of pools.
+///
+/// The thread may leave the pool after the call, so it cannot be kept:
+///
+/// ```compile_fail
+/// let here = raddle::compat::with_here(|here| here);
+/// ```
 #[inline]
-pub fn here<'a>() -> Option<Here<'a>> {
+pub fn with_here<R>(f: impl FnOnce(Option<Here<'_>>) -> R) -> R {
+    f(here())
+}
+
+#[inline]
+fn here<'a>() -> Option<Here<'a>> {
     Some(Here { memory: Worker::here()?, _not_send: PhantomData })
 }
 
@@ -298,6 +319,9 @@ impl fmt::Debug for Here<'_> {
 
 fn spawn_in(registry: &Registry, thread: Option<usize>, f: impl FnOnce() + Send + 'static) {
     registry.assert_here();
+    if let Some(thread) = thread {
+        registry.assert_thread(thread);
+    }
     // Run on a worker of this pool, and by none but the queue, as nobody has its future.
     let guarded = move || match Worker::here() {
         Some(memory) => memory.registry().guard(f),
@@ -317,6 +341,10 @@ pub fn scope_threads(scope: &Scope<'_>) -> usize {
 }
 
 /// As [`Scope::spawn`], on this very thread of the pool.
+///
+/// # Panics
+///
+/// If there is no thread of this index.
 pub fn scope_spawn_at<'scope, F>(scope: &Scope<'scope>, thread: usize, f: F)
 where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,

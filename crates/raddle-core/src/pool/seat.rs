@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! - **B1** A seat is taken once, so no memory has two threads. A place counts as held until its thread is there: so nobody
+//! - **B1** A seat is given away once (`given`), so no memory has two threads. A place counts as held until its thread is there: so nobody
 //!   wakes a thread that has not come.
 
 use std::any::Any;
@@ -16,7 +16,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use raddle_sync::atomic::{Ordering, fence};
+use raddle_sync::atomic::{AtomicBool, Ordering, fence};
 
 use crate::panics::discard;
 use crate::pool::builder::{MOST_THREADS, SPARES, ThreadHooks, Waits};
@@ -41,6 +41,8 @@ pub(crate) struct SeatHooks {
     panic: Option<PanicHook>,
     /// Of its own tasks a thread takes the oldest first.
     pub(crate) oldest_first: bool,
+    /// Of each seat, whether somebody has it (B1).
+    given: Box<[AtomicBool]>,
     /// How many threads have come.
     arrived: Mutex<usize>,
     came: Condvar,
@@ -124,7 +126,8 @@ pub(crate) struct SeatConfig {
 impl Registry {
     /// A pool without threads.
     pub(crate) fn seated(config: SeatConfig) -> io::Result<Arc<Registry>> {
-        let seats = SeatHooks { oldest_first: config.oldest_first, ..config.hooks };
+        let given = (0..config.threads).map(|_| AtomicBool::new(false)).collect();
+        let seats = SeatHooks { oldest_first: config.oldest_first, given, ..config.hooks };
         raddle_sync::fence::init();
         raddle_sync::fork::init();
         crate::pool::block::init();
@@ -150,6 +153,19 @@ impl Registry {
     #[inline]
     pub(crate) fn is_seated(&self) -> bool {
         self.config.seats.is_some()
+    }
+
+    /// Gives the seat of this index away (B1).
+    ///
+    /// # Panics
+    ///
+    /// If somebody has it, or there is none.
+    pub(crate) fn give_seat(&self, index: usize) {
+        let seats = self.config.seats.as_ref().expect("raddle's own global pool has no seats");
+        self.assert_thread(index);
+        // ORD: a count of one; what the seat's thread reads it gets with the seat.
+        let given = seats.given[index].swap(true, Ordering::Relaxed);
+        assert!(!given, "the seat of thread {index} has been given away");
     }
 
     /// The calling thread is the worker of this index until the pool ends: once for each index (B1).
