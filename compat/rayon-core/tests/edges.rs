@@ -3,12 +3,12 @@
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::compat::{self, Settings, Team};
-use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
 
 /// Of the threads of [`pool`].
 const STACK: usize = 1 << 20;
@@ -166,6 +166,41 @@ fn a_thread_low_on_stack_takes_on_nothing_while_forks_end() {
         // On a busy machine no fork may end for a while.
         assert!((0..200).any(|_| is_left_alone(&pool)));
     });
+}
+
+// --- ends ---
+
+/// A pool of this thread and others, which tell when they go.
+fn noting_exits(sender: Sender<usize>, threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .use_current_thread()
+        .exit_handler(move |index| sender.send(index).unwrap())
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_pool_ends_when_its_current_thread_has_run_the_last_job() {
+    let last: [fn(); 2] = [
+        || while rayon_core::yield_now() == Some(Yield::Executed) {},
+        || drop(rayon_core::broadcast(|_| ())),
+    ];
+    for run in last {
+        ends(move || {
+            let (send, exits) = channel();
+            let (note, notes) = channel();
+            let pool = noting_exits(send, 2);
+            pool.spawn_broadcast(move |thread| note.send(thread.index()).unwrap());
+            drop(pool);
+            assert_eq!(notes.recv(), Ok(1));
+            // Its thread is asleep by now, most likely.
+            thread::sleep(Duration::from_millis(50));
+            run();
+            assert_eq!(notes.recv(), Ok(0));
+            assert_eq!(exits.recv_timeout(LIMIT / 3), Ok(1));
+        });
+    }
 }
 
 // --- what a drop-in may do wrong ---

@@ -182,6 +182,7 @@ impl Registry {
     pub(crate) fn take_seat_for_good(self: &Arc<Self>, index: usize) {
         let memory = &self.memories[index];
         memory.sit_down();
+        memory.owned.for_good.set(true);
         // It remains a worker when the pool has ended.
         std::mem::forget(memory.base().enter());
         std::mem::forget(Arc::clone(self));

@@ -155,6 +155,7 @@ impl WorkerMemory {
                     Found::Own(work) => self.run_on_top(work, at),
                     Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
                 }
+                self.see_to_end();
                 since = None;
                 continue;
             }
@@ -173,6 +174,7 @@ impl WorkerMemory {
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal)) {
                 if let Some(work) = self.find_as_host(at) {
                     self.hidden(|| self.run_on_top(work, at));
+                    self.see_to_end();
                 }
             }
         }
@@ -279,6 +281,7 @@ impl WorkerMemory {
         let Some(at) = Worker::current() else { return false };
         let Some(work) = find(at) else { return false };
         self.hidden(|| self.run_on_top(work, at));
+        self.see_to_end();
         true
     }
 

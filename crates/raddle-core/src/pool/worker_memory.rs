@@ -50,6 +50,8 @@ pub(crate) struct Owned {
     pub(crate) outer: Cell<*const WorkerMemory>,
     /// The stolen fork that runs here, innermost.
     pub(crate) serving: Cell<*const Serving>,
+    /// The thread is this worker as long as it lives, and works only while it waits: see `seat`.
+    pub(crate) for_good: Cell<bool>,
     /// Whether the thread holds a place of the pool: see `places`.
     pub(crate) hold: Cell<Hold>,
     /// The number of the place it holds, once it was asked for.
@@ -197,6 +199,7 @@ impl OwnedMemory {
                 captures: RefCell::default(),
                 outer: Cell::new(std::ptr::null()),
                 serving: Cell::new(std::ptr::null()),
+                for_good: Cell::new(false),
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
                 hosts: Cell::new(false),
