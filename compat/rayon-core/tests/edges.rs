@@ -168,6 +168,25 @@ fn a_thread_low_on_stack_takes_on_nothing_while_forks_end() {
     });
 }
 
+// --- pools within pools ---
+
+#[test]
+fn a_pool_is_called_from_a_native_one_that_it_has_called() {
+    ends(|| {
+        let (a, n) = (&pool(1), &raddle_core::Pool::new(1).unwrap());
+        assert_eq!(a.install(|| n.run(|_| a.install(|| 1))), 1);
+        assert_eq!(a.install(|| n.run(|_| a.join(|| 1, || 2))), (1, 2));
+        let count = Mutex::new(0);
+        let add = || *count.lock().unwrap() += 1;
+        a.install(|| n.run(|_| a.scope(|s| s.spawn(|_| add()))));
+        a.install(|| n.run(|_| a.scope_fifo(|s| s.spawn_fifo(|_| add()))));
+        a.install(|| n.run(|_| a.in_place_scope(|s| s.spawn(|_| add()))));
+        a.install(|| n.run(|_| a.in_place_scope_fifo(|s| s.spawn_fifo(|_| add()))));
+        let index = a.install(|| n.run(|_| a.install(rayon_core::current_thread_index)));
+        assert_eq!((count.into_inner().unwrap(), index), (4, Some(0)));
+    });
+}
+
 // --- ends ---
 
 /// A pool of this thread and others, which tell when they go.

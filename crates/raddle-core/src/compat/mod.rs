@@ -161,10 +161,13 @@ impl Team {
         self.0.threads()
     }
 
-    /// Has one of the threads call `f`, and blocks meanwhile. A thread that works in another pool does there meanwhile what its
-    /// waits do.
+    /// Has one of the threads call `f`: this one if it is one of them (beneath another pool's work, too). Else it blocks
+    /// meanwhile. A thread that works in another pool does there meanwhile what its waits do.
     pub fn call<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        self.0.call(|_| f())
+        match self.0.worker_beneath() {
+            Some(worker) => worker.call_here(|_| f()),
+            None => self.0.call(|_| f()),
+        }
     }
 
     /// Has one of the threads call `f` some time: on a thread of the team, this one before all that it has queued
@@ -189,7 +192,10 @@ impl Team {
 
     /// As [`scope`](crate::scope()), of tasks in this team, on whichever thread calls.
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        Scope::open(&self.0, f)
+        match self.0.worker_beneath() {
+            Some(worker) => worker.call_here(|_| Scope::open(&self.0, f)),
+            None => Scope::open(&self.0, f),
+        }
     }
 }
 

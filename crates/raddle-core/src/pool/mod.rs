@@ -64,7 +64,6 @@ pub use self::worker::Worker;
 pub(crate) use self::worker_memory::WorkerMemory;
 use crate::future::Future;
 use crate::latch::Latch;
-use crate::local::{self, Restore};
 use crate::queue::{NOBODY, Task};
 use crate::scope::Scope;
 use crate::spawn;
@@ -192,13 +191,8 @@ impl Pool {
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
     {
-        if let Some(worker) = Worker::beneath(|registry| std::ptr::eq(registry, &*self.registry)) {
-            // The worker memory is another, the context the same.
-            let context = local::current();
-            let _current = worker.enter();
-            // SAFETY: X1: it remains the caller's.
-            let _restore = unsafe { Restore::after(context) };
-            return f(worker);
+        if let Some(worker) = self.registry.worker_beneath() {
+            return worker.call_here(f);
         }
         match self.registry.gate.home().enter() {
             Some(guest) => f(guest.worker()),
@@ -272,7 +266,7 @@ impl Drop for Pool {
             std::mem::forget(Arc::clone(&self.registry));
             return;
         }
-        if Worker::beneath(|registry| std::ptr::eq(registry, &*self.registry)).is_none() {
+        if self.registry.worker_beneath().is_none() {
             // A thread of another pool has work to wait for that may need its place.
             blocking(|| end(&self.registry));
             return;
