@@ -109,6 +109,7 @@ impl Team {
             trace: record::settings(),
             oldest_first: settings.oldest_first,
             hooks: SeatHooks::new(settings.on_start, settings.on_exit, settings.on_panic),
+            gone: record::retire,
         })?;
         record::enlist(&registry);
         Ok(Team(registry))

@@ -41,6 +41,7 @@ pub(crate) struct SeatHooks {
     panic: Option<PanicHook>,
     /// Of its own tasks a thread takes the oldest first.
     pub(crate) oldest_first: bool,
+    gone: Option<fn(&Registry)>,
     /// Of each seat, whether somebody has it (B1).
     given: Box<[AtomicBool]>,
     /// How many threads have come.
@@ -121,13 +122,16 @@ pub(crate) struct SeatConfig {
     pub(crate) trace: Settings,
     pub(crate) oldest_first: bool,
     pub(crate) hooks: SeatHooks,
+    /// Called when the last thread and the last handle have gone.
+    pub(crate) gone: fn(&Registry),
 }
 
 impl Registry {
     /// A pool without threads.
     pub(crate) fn seated(config: SeatConfig) -> io::Result<Arc<Registry>> {
         let given = (0..config.threads).map(|_| AtomicBool::new(false)).collect();
-        let seats = SeatHooks { oldest_first: config.oldest_first, given, ..config.hooks };
+        let (oldest_first, gone) = (config.oldest_first, Some(config.gone));
+        let seats = SeatHooks { oldest_first, gone, given, ..config.hooks };
         raddle_sync::fence::init();
         raddle_sync::fork::init();
         crate::pool::block::init();
@@ -214,6 +218,14 @@ impl Registry {
         match &self.config.seats {
             Some(seats) => seats.guard(f),
             None => SeatHooks::default().guard(f),
+        }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        if let Some(gone) = self.config.seats.as_ref().and_then(|seats| seats.gone) {
+            gone(self);
         }
     }
 }
