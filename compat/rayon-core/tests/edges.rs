@@ -187,6 +187,19 @@ fn a_pool_is_called_from_a_native_one_that_it_has_called() {
     });
 }
 
+#[test]
+fn a_scope_s_body_may_make_its_thread_one_of_a_pool() {
+    ends(|| {
+        let pool = pool(1);
+        pool.in_place_scope(|s| {
+            // Not over before the wait has fallen asleep.
+            s.spawn(|_| thread::sleep(Duration::from_millis(100)));
+            let here = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+            assert!(here.is_ok());
+        });
+    });
+}
+
 // --- ends ---
 
 /// A pool of this thread and others, which tell when they go.

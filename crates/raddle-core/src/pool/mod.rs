@@ -377,8 +377,10 @@ pub(crate) fn current_parker() -> &'static Parker {
 }
 
 /// Blocks until the latch, made with `current_parker`, is set. False: the goal's time has come, and it is not.
+///
+/// A thread that has become a worker since the latch was made waits as one that is none.
 pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
-    if let Some(memory) = Worker::here() {
+    if let Some(memory) = Worker::here().filter(|memory| latch.wakes(memory.parker())) {
         return memory.await_latch(latch, goal);
     }
     crate::future::walk::flush();
