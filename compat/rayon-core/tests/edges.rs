@@ -235,6 +235,26 @@ fn a_pool_ends_when_its_current_thread_has_run_the_last_job() {
     }
 }
 
+// --- order ---
+
+#[test]
+#[allow(deprecated)]
+fn a_scope_of_a_breadth_first_pool_takes_the_oldest_first() {
+    let pool = ThreadPoolBuilder::new().num_threads(1).breadth_first().build().unwrap();
+    let log = Mutex::new(Vec::new());
+    let note = |what| log.lock().unwrap().push(what);
+    pool.scope(|s| {
+        for i in 0..3 {
+            s.spawn(move |_| note(i));
+        }
+    });
+    // The second half has been there before what the first one spawns.
+    pool.scope(|s| {
+        rayon_core::join(|| (4..6).for_each(|i| s.spawn(move |_| note(i))), || note(3));
+    });
+    assert_eq!(log.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
+}
+
 // --- what a drop-in may do wrong ---
 
 /// A team of one thread, and what tells when that goes.

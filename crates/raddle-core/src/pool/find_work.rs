@@ -117,7 +117,7 @@ impl WorkerMemory {
         // The scope's own, with whatever stack: nobody else may come for it.
         let own = match goal {
             Goal::Scope(_, tag, _) if ordered => {
-                self.ring.pop_tagged(tag).ok().map(|task| Work::Task(task, tag))
+                self.next_own(tag, self.takes_oldest()).map(|task| Work::Task(task, tag))
             }
             _ => None,
         };
@@ -155,10 +155,19 @@ impl WorkerMemory {
 
     /// As `find_in_order`, of what nobody else need give.
     pub(crate) fn find_local(&self, at: Option<&Worker>) -> Option<Work> {
-        let oldest_first = self.registry().config.seats.as_ref().is_some_and(|s| s.oldest_first);
         let oldest = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
-        let own = if oldest_first { oldest() } else { self.newest() };
+        let own = if self.takes_oldest() { oldest() } else { self.newest() };
         own.or_else(|| self.own_fork(at?)).or_else(|| self.open_mail())
+    }
+
+    /// Whether of its own tasks the worker takes the oldest first.
+    pub(crate) fn takes_oldest(&self) -> bool {
+        self.registry().config.seats.as_ref().is_some_and(|seats| seats.oldest_first)
+    }
+
+    /// The next of this worker's own tasks, if it has this tag.
+    fn next_own(&self, tag: Tag, oldest: bool) -> Option<Task> {
+        if oldest { self.ring.steal_tagged(tag) } else { self.ring.pop_tagged(tag).ok() }
     }
 
     /// The oldest of this worker's own forks: the rest of the stack on which it waits.
@@ -342,12 +351,13 @@ impl WorkerMemory {
         forget(no_unwinding);
     }
 
-    /// Runs a task of the scope that this thread waits for, and those that lie on top of its ring afterwards.
+    /// Runs a task of the scope that this thread waits for, and those that come next in its ring.
     pub(crate) fn run_own(&self, first: Task, tag: Tag, at: &Worker) {
         let mut strand = strand::enter_foreign();
         let no_unwinding = AbortOnUnwind;
         let _current = at.enter();
         self.owned.purse.turn_to(tag);
+        let oldest = self.takes_oldest();
         walk::fresh(|| {
             let mut task = first;
             loop {
@@ -357,7 +367,7 @@ impl WorkerMemory {
                 if self.has_mail() {
                     break;
                 }
-                let Ok(next) = self.ring.pop_tagged(tag) else { break };
+                let Some(next) = self.next_own(tag, oldest) else { break };
                 task = next;
                 walk::settle();
                 strand.renew();
