@@ -53,9 +53,9 @@ pub struct Settings {
     pub stack_size: Option<usize>,
     /// Whether a thread takes the oldest of what it has queued before the newest.
     pub oldest_first: bool,
-    /// Called by each thread when it comes.
+    /// Called by each thread when it comes; not by spare ones.
     pub on_start: Option<ThreadHook>,
-    /// Called by each thread before it goes.
+    /// Called by each thread before it goes; not by spare ones.
     pub on_exit: Option<ThreadHook>,
     /// Gets panics of hooks and of what [`Team::spawn`] runs. Without it, or if it panics, the process aborts.
     pub on_panic: Option<PanicHook>,

@@ -81,10 +81,10 @@ impl SeatHooks {
         self.call(self.exit.as_ref(), memory);
     }
 
+    /// In the pool's own threads: a spare one has no index.
     fn call(&self, hook: Option<&ThreadHook>, memory: &WorkerMemory) {
-        if let Some(hook) = hook {
-            let number = memory.registry().number_of(memory).unwrap_or(memory.index);
-            self.guard(|| hook(number));
+        if let Some(hook) = hook.filter(|_| memory.index < memory.registry().threads()) {
+            self.guard(|| hook(memory.index));
         }
     }
 
