@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use raddle_core::compat::{Team, here};
+use raddle_core::compat::{Team, with_here};
 
 use crate::global;
 
@@ -27,10 +27,10 @@ where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
     R: Send,
 {
-    match here() {
+    with_here(|here| match here {
         Some(here) => here.broadcast(|thread| op(BroadcastContext::of(thread))),
         None => broadcast_in(global::team(), op),
-    }
+    })
 }
 
 pub(crate) fn broadcast_in<OP, R>(team: &Team, op: OP) -> Vec<R>
@@ -47,10 +47,10 @@ pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
-    match here() {
+    with_here(|here| match here {
         Some(here) => each(here.num_threads(), op, |index, call| here.spawn_at(index, call)),
         None => spawn_broadcast_in(global::team(), op),
-    }
+    })
 }
 
 pub(crate) fn spawn_broadcast_in<OP>(team: &Team, op: OP)

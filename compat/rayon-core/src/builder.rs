@@ -7,7 +7,7 @@ use std::io;
 use std::thread;
 
 use raddle_core::Waits;
-use raddle_core::compat::{PanicHook, Settings, Team, ThreadHook, here};
+use raddle_core::compat::{PanicHook, Settings, Team, ThreadHook, with_here};
 
 use crate::error::ThreadPoolBuildError;
 use crate::global;
@@ -131,7 +131,7 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         for index in 0..threads {
             let name = self.thread_name.as_mut().map(|name| name(index));
             if index == 0 && self.use_current_thread {
-                if here().is_some() {
+                if with_here(|here| here.is_some()) {
                     return Err(ThreadPoolBuildError::IN_POOL);
                 }
                 team.seat_here();

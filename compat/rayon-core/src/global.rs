@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use raddle_core::compat::{Team, here};
+use raddle_core::compat::{Team, with_here};
 
 use crate::builder::ThreadPoolBuilder;
 use crate::error::ThreadPoolBuildError;
@@ -57,8 +57,8 @@ pub(crate) fn build<S: ThreadSpawn>(
 
 /// Calls `op` in the pool that this thread works in, else in the global one. `op` is told whether it was brought there.
 pub(crate) fn in_pool<R: Send>(op: impl FnOnce(bool) -> R + Send) -> R {
-    match here() {
+    with_here(|here| match here {
         Some(_) => op(false),
         None => team().call(|| op(true)),
-    }
+    })
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use raddle_core::Snapshot;
-use raddle_core::compat::{self, Team, here};
+use raddle_core::compat::{self, Team, with_here};
 
 use crate::broadcast::BroadcastContext;
 use crate::fifo::Fifo;
@@ -76,10 +76,10 @@ pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R,
 {
-    match here() {
+    with_here(|here| match here {
         Some(here) => here.scope(|scope| op(Scope::of(scope))),
         None => scope_in(global::team(), op),
-    }
+    })
 }
 
 /// As [`scope_fifo`], with `op` called on this thread, also outside of pools.
@@ -91,10 +91,10 @@ pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
 {
-    match here() {
+    with_here(|here| match here {
         Some(here) => here.scope(|scope| op(&ScopeFifo::new(scope))),
         None => scope_fifo_in(global::team(), op),
-    }
+    })
 }
 
 pub(crate) fn scope_in<'scope, R>(team: &Team, op: impl FnOnce(&Scope<'scope>) -> R) -> R {

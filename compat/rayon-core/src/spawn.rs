@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raddle_core::Snapshot;
-use raddle_core::compat::{Here, Team, here};
+use raddle_core::compat::{Here, Team, with_here};
 
 use crate::fifo::Fifo;
 use crate::global;
@@ -24,10 +24,10 @@ pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
-    match here() {
+    with_here(|here| match here {
         Some(here) => here.spawn(func),
         None => global::team().spawn(func),
-    }
+    })
 }
 
 /// As [`spawn`], but of what a thread has spawned so, it runs the oldest first.
@@ -35,11 +35,11 @@ pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
-    match here() {
+    with_here(|here| match here {
         Some(here) => spawn_fifo_here(here, func),
         // What comes from outside is in order anyway.
         None => global::team().spawn(func),
-    }
+    })
 }
 
 type Entry = Box<dyn FnOnce() + Send>;
@@ -59,8 +59,8 @@ pub(crate) fn spawn_fifo_here(here: Here<'_>, func: impl FnOnce() + Send + 'stat
 
 /// As [`spawn_fifo`], in this pool.
 pub(crate) fn spawn_fifo_in(team: &Team, func: impl FnOnce() + Send + 'static) {
-    match here().filter(|here| here.is_of(team)) {
+    with_here(|here| match here.filter(|here| here.is_of(team)) {
         Some(here) => spawn_fifo_here(here, func),
         None => team.spawn(func),
-    }
+    })
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use raddle_core::compat::{Here, MAX_THREADS, Team, here};
+use raddle_core::compat::{Here, MAX_THREADS, Team, with_here};
 
 use crate::broadcast::{self, BroadcastContext};
 use crate::scope::{self, Scope, ScopeFifo};
@@ -42,8 +42,8 @@ impl ThreadPool {
         OP: FnOnce() -> R + Send,
         R: Send,
     {
-        match self.here() {
-            Some(_) => op(),
+        match self.with_here(|_| ()) {
+            Some(()) => op(),
             None => self.team.call(op),
         }
     }
@@ -70,13 +70,13 @@ impl ThreadPool {
     /// The index of this thread if it is one of this pool.
     #[inline]
     pub fn current_thread_index(&self) -> Option<usize> {
-        self.here()?.index()
+        self.with_here(|here| here.index())?
     }
 
     /// Whether this thread, if it is one of this pool, has work in its own queue.
     #[inline]
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
-        Some(self.here()?.has_pending())
+        self.with_here(|here| here.has_pending())
     }
 
     /// As [`join`](crate::join()), in this pool.
@@ -170,17 +170,17 @@ impl ThreadPool {
 
     /// As [`yield_now`](crate::yield_now()), if this thread is one of this pool.
     pub fn yield_now(&self) -> Option<Yield> {
-        self.here().map(|here| Yield::of(here.yield_now()))
+        self.with_here(|here| Yield::of(here.yield_now()))
     }
 
     /// As [`yield_local`](crate::yield_local()), if this thread is one of this pool.
     pub fn yield_local(&self) -> Option<Yield> {
-        self.here().map(|here| Yield::of(here.yield_local()))
+        self.with_here(|here| Yield::of(here.yield_local()))
     }
 
-    /// This thread, if it works in this pool.
-    fn here(&self) -> Option<Here<'_>> {
-        here().filter(|here| here.is_of(&self.team))
+    /// Calls `f` with this thread, if it works in this pool.
+    fn with_here<R>(&self, f: impl FnOnce(Here<'_>) -> R) -> Option<R> {
+        with_here(|here| here.filter(|here| here.is_of(&self.team)).map(f))
     }
 }
 
@@ -225,23 +225,23 @@ pub fn max_num_threads() -> usize {
 /// How many threads the pool has that this thread works in; outside of pools, the global one.
 #[inline]
 pub fn current_num_threads() -> usize {
-    match here() {
+    with_here(|here| match here {
         Some(here) => here.num_threads(),
         None => global::team().num_threads(),
-    }
+    })
 }
 
 /// The index of this thread in the pool that it works in: the same as long as the pool lives, below
 /// [`current_num_threads`], and no other thread's. None outside of pools.
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
-    here()?.index()
+    with_here(|here| here?.index())
 }
 
 /// Whether this thread has work in its own queue; none outside of pools.
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
-    Some(here()?.has_pending())
+    with_here(|here| Some(here?.has_pending()))
 }
 
 /// Runs one thing, as a thread that waits would do: of its own, of another thread's, or from outside. None outside of
@@ -251,12 +251,12 @@ pub fn current_thread_has_pending_tasks() -> Option<bool> {
 /// assert_eq!(rayon_core::yield_now(), None);
 /// ```
 pub fn yield_now() -> Option<Yield> {
-    Some(Yield::of(here()?.yield_now()))
+    with_here(|here| Some(Yield::of(here?.yield_now())))
 }
 
 /// As [`yield_now`], of this thread's own only.
 pub fn yield_local() -> Option<Yield> {
-    Some(Yield::of(here()?.yield_local()))
+    with_here(|here| Some(Yield::of(here?.yield_local())))
 }
 
 const _: () = {

@@ -102,6 +102,40 @@ fn a_program_is_recorded_without_a_change() {
 }
 
 #[test]
+fn handlers_go_with_their_pool_though_it_is_recorded() {
+    const CHILD: &str = "RADDLE_TEST_CHILD_HANDLERS";
+    if std::env::var_os(CHILD).is_some() {
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        let pool = rayon_core::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .start_handler(move |_| _ = &send)
+            .build()
+            .unwrap();
+        pool.install(|| each(0..100, &|_| std::thread::yield_now()));
+        drop(pool);
+        let ended = receive.recv_timeout(std::time::Duration::from_secs(20));
+        let gone = ended == Err(std::sync::mpsc::RecvTimeoutError::Disconnected);
+        // And one that is going while the process does.
+        drop(rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+        std::process::exit(if gone { 0 } else { 3 });
+    }
+    let folder = std::env::temp_dir().join(format!("raddle-handlers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("program.trace");
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "handlers_go_with_their_pool_though_it_is_recorded", "--nocapture"])
+        .env(CHILD, "1")
+        .env("RADDLE_TRACE", &file)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    let trace = raddle_trace::Trace::load(&file).unwrap();
+    assert!(trace.lanes.iter().any(|lane| !lane.events.is_empty()));
+    assert!(raddle_trace::Trace::load(&folder.join("program.trace.2")).is_ok());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_told() {
     const CHILD: &str = "RADDLE_TEST_CHILD_UNWRITABLE";
     if std::env::var_os(CHILD).is_some() {

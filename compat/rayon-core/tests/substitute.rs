@@ -163,6 +163,31 @@ fn indices_are_in_bounds_and_each_one_thread_s_at_a_time() {
 }
 
 #[test]
+fn handlers_are_called_by_the_pool_s_own_threads() {
+    ends(|pool| {
+        let threads = pool.current_num_threads();
+        let (send, calls) = channel();
+        let exits = send.clone();
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .start_handler(move |index| send.send((index, "starts")).unwrap())
+            .exit_handler(move |index| exits.send((index, "exits")).unwrap())
+            .build()
+            .unwrap();
+        // So many wait at once that spare threads come.
+        pool.scope(|s| {
+            let lock = &*Box::leak(Box::new(Mutex::new(0)));
+            (0..50).for_each(|_| s.spawn(|_| *lock.lock().unwrap() += work()));
+        });
+        drop(pool);
+        let mut calls: Vec<_> = calls.iter().collect();
+        calls.sort_unstable();
+        let all = (0..threads).flat_map(|index| [(index, "exits"), (index, "starts")]);
+        assert_eq!(calls, all.collect::<Vec<_>>());
+    });
+}
+
+#[test]
 fn tasks_meet_while_others_wait() {
     ends(|pool| {
         let threads = pool.current_num_threads();

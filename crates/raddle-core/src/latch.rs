@@ -70,6 +70,11 @@ impl Latch {
         is_set(&self.word)
     }
 
+    /// Whether it is for whoever parks on this.
+    pub(crate) fn wakes(&self, parker: &'static Parker) -> bool {
+        std::ptr::eq(self.parker, parker)
+    }
+
     #[must_use]
     pub(crate) fn prepare_sleep(&self) -> bool {
         prepare_sleep(&self.word)

@@ -170,6 +170,9 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
+        // Before it counts: nobody would see to the task.
+        self.registry().assert_here();
+        self.registry().assert_thread(thread);
         self.count.add();
         let task = self.task(f);
         self.registry().send(thread, task);

@@ -1,10 +1,11 @@
 //! How much stack a thread has left. Under models: enough.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 thread_local! {
-    /// The lowest address that this thread's stack may reach; 0: not asked yet.
-    static END: Cell<usize> = const { Cell::new(0) };
+    /// From the lowest address that this thread's stack may reach up to its top; ends at 0: not asked yet.
+    static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
 /// What a stack is taken to be where the system does not tell, counted from the first call on.
@@ -12,6 +13,8 @@ const GUESS: usize = 512 << 10;
 
 /// About how many bytes of stack the calling thread has left. Costs a thread-local read after the first call on a
 /// thread, which asks the system (a guess of 512 KiB from there on where that does not tell).
+///
+/// On a stack that is not the thread's own, as of a coroutine, nobody knows: it always says 512 KiB there.
 ///
 /// ```
 /// assert!(raddle_sync::stack::remaining() > 64 << 10);
@@ -22,12 +25,12 @@ pub fn remaining() -> usize {
         return 1 << 30;
     }
     let here = position();
-    let mut end = END.get();
-    if end == 0 {
-        end = find_end(here);
-        END.set(end);
+    let (mut end, mut top) = STACK.get();
+    if top == 0 {
+        (end, top) = find(here);
+        STACK.set((end, top));
     }
-    here.saturating_sub(end)
+    if (end..top).contains(&here) { here - end } else { GUESS }
 }
 
 /// About where the stack pointer is.
@@ -38,14 +41,20 @@ fn position() -> usize {
 }
 
 #[cold]
-fn find_end(here: usize) -> usize {
-    sys::end().filter(|&end| end < here).unwrap_or(here.saturating_sub(GUESS)).max(1)
+fn find(here: usize) -> (usize, usize) {
+    match sys::stack() {
+        Some(stack) => (stack.start, stack.end),
+        // Its top is above, but nobody knows where.
+        None => (here.saturating_sub(GUESS), usize::MAX),
+    }
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod sys {
-    /// The lowest address of this thread's stack, above its guard.
-    pub(super) fn end() -> Option<usize> {
+    use super::Range;
+
+    /// This thread's stack, above its guard.
+    pub(super) fn stack() -> Option<Range<usize>> {
         // SAFETY: no arguments, no effects.
         let me = unsafe { libc::pthread_self() };
         let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
@@ -61,27 +70,32 @@ mod sys {
         let guarded = unsafe { libc::pthread_attr_getguardsize(attributes.as_ptr(), &mut guard) };
         // SAFETY: initialised above, and not used again.
         unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-        (stack == 0 && guarded == 0).then(|| start.addr() + guard)
+        let range = || start.addr() + guard..start.addr() + size;
+        (stack == 0 && guarded == 0).then(range)
     }
 }
 
 #[cfg(all(target_os = "macos", not(miri)))]
 mod sys {
-    /// The lowest address of this thread's stack.
-    pub(super) fn end() -> Option<usize> {
+    use super::Range;
+
+    /// This thread's stack.
+    pub(super) fn stack() -> Option<Range<usize>> {
         // SAFETY: no arguments, no effects.
         let me = unsafe { libc::pthread_self() };
         // SAFETY: a living thread.
         let top = unsafe { libc::pthread_get_stackaddr_np(me) };
         // SAFETY: as above.
         let size = unsafe { libc::pthread_get_stacksize_np(me) };
-        Some(top.addr().saturating_sub(size))
+        Some(top.addr().saturating_sub(size)..top.addr())
     }
 }
 
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "macos"))))]
 mod sys {
-    pub(super) fn end() -> Option<usize> {
+    use super::Range;
+
+    pub(super) fn stack() -> Option<Range<usize>> {
         None
     }
 }
@@ -111,5 +125,21 @@ mod tests {
         // A thread has what it asked for, or somewhat more.
         assert!(before > 128 << 10 && before < 4 * size, "{before}");
         assert!(before - after >= 120 << 10, "{before} {after}");
+    }
+
+    #[test]
+    fn a_stack_that_is_not_the_thread_s_has_room() {
+        let thread = std::thread::spawn(|| {
+            let own = remaining();
+            let (end, top) = STACK.get();
+            // As seen from a stack below, and from one above.
+            STACK.set((end + (1 << 40), top + (1 << 40)));
+            let below = remaining();
+            STACK.set((1, 2));
+            (own, below, remaining())
+        });
+        let (own, below, above) = thread.join().unwrap();
+        assert!(own > 64 << 10);
+        assert_eq!((below, above), (GUESS, GUESS));
     }
 }

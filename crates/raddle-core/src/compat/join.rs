@@ -62,12 +62,12 @@ where
     }
 }
 
-/// Runs what a first half has spawned, the newest first.
+/// Runs what a first half has spawned, the newest first. Where the oldest comes first, that is the second half.
 #[cold]
 #[inline(never)]
 fn finish_spawned(worker: &Worker, position: usize) {
     let memory = worker.memory();
-    if memory.registry().config.waits == Waits::Host {
+    if memory.registry().config.waits == Waits::Host && !memory.takes_oldest() {
         memory.run_above(position);
     }
 }

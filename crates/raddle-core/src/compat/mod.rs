@@ -6,14 +6,15 @@
 //! when its handle is gone and nothing is left to do, without anybody waiting for that.
 //!
 //! ```
-//! use raddle::compat::{Settings, Team, here};
+//! use raddle::compat::{Settings, Team, with_here};
 //!
 //! let team = Team::new(Settings { threads: 2, ..Settings::default() })?;
 //! for index in 0..2 {
 //!     let seat = team.seat(index);
 //!     std::thread::spawn(move || seat.run());
 //! }
-//! assert!(team.call(|| here().and_then(|here| here.index())).is_some_and(|index| index < 2));
+//! let index = team.call(|| with_here(|here| here.and_then(|here| here.index())));
+//! assert!(index.is_some_and(|index| index < 2));
 //! team.end();
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -53,9 +54,9 @@ pub struct Settings {
     pub stack_size: Option<usize>,
     /// Whether a thread takes the oldest of what it has queued before the newest.
     pub oldest_first: bool,
-    /// Called by each thread when it comes.
+    /// Called by each thread when it comes; not by spare ones.
     pub on_start: Option<ThreadHook>,
-    /// Called by each thread before it goes.
+    /// Called by each thread before it goes; not by spare ones.
     pub on_exit: Option<ThreadHook>,
     /// Gets panics of hooks and of what [`Team::spawn`] runs. Without it, or if it panics, the process aborts.
     pub on_panic: Option<PanicHook>,
@@ -109,14 +110,19 @@ impl Team {
             trace: record::settings(),
             oldest_first: settings.oldest_first,
             hooks: SeatHooks::new(settings.on_start, settings.on_exit, settings.on_panic),
+            gone: record::retire,
         })?;
         record::enlist(&registry);
         Ok(Team(registry))
     }
 
     /// The right of some thread to be the one of this index. Once for each index.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such index, it has been given away, or the global pool is raddle's own, which has its threads.
     pub fn seat(&self, index: usize) -> Seat {
-        assert!(index < self.num_threads());
+        self.0.give_seat(index);
         Seat { registry: Arc::clone(&self.0), index }
     }
 
@@ -124,9 +130,10 @@ impl Team {
     ///
     /// # Panics
     ///
-    /// If it works in a pool already.
+    /// If it works in a pool already, and as [`seat`](Team::seat).
     pub fn seat_here(&self) {
         assert!(Worker::here().is_none(), "this thread works in a pool already");
+        self.0.give_seat(0);
         self.0.take_seat_for_good(0);
     }
 
@@ -156,10 +163,13 @@ impl Team {
         self.0.threads()
     }
 
-    /// Has one of the threads call `f`, and blocks meanwhile. A thread that works in another pool does there meanwhile what its
-    /// waits do.
+    /// Has one of the threads call `f`: this one if it is one of them (beneath another pool's work, too). Else it blocks
+    /// meanwhile. A thread that works in another pool does there meanwhile what its waits do.
     pub fn call<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        self.0.call(|_| f())
+        match self.0.worker_beneath() {
+            Some(worker) => worker.call_here(|_| f()),
+            None => self.0.call(|_| f()),
+        }
     }
 
     /// Has one of the threads call `f` some time: on a thread of the team, this one before all that it has queued
@@ -170,6 +180,10 @@ impl Team {
     }
 
     /// Has this very thread call `f` some time.
+    ///
+    /// # Panics
+    ///
+    /// If there is no thread of this index.
     #[track_caller]
     pub fn spawn_at(&self, index: usize, f: impl FnOnce() + Send + 'static) {
         spawn_in(&self.0, Some(index), f);
@@ -183,7 +197,11 @@ impl Team {
     /// As [`scope`](crate::scope()), of tasks in this team, on whichever thread calls.
     #[track_caller]
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        Scope::open(&self.0, Location::caller(), f)
+        let place = Location::caller();
+        match self.0.worker_beneath() {
+            Some(worker) => worker.call_here(|_| Scope::open(&self.0, place, f)),
+            None => Scope::open(&self.0, place, f),
+        }
     }
 }
 
@@ -210,7 +228,7 @@ impl Seat {
     }
 }
 
-/// The pool that the calling thread works in, as that thread sees it: see [`here`].
+/// The pool that the calling thread works in, as that thread sees it: see [`with_here`].
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     memory: &'a WorkerMemory,
@@ -218,9 +236,20 @@ pub struct Here<'a> {
     _not_send: PhantomData<*const ()>,
 }
 
-/// The pool that the calling thread works in; none outside of pools.
+/// Calls `f` with the pool that the calling thread works in; none outside of pools.
+///
+/// The thread may leave the pool after the call, so it cannot be kept:
+///
+/// ```compile_fail
+/// let here = raddle::compat::with_here(|here| here);
+/// ```
 #[inline]
-pub fn here<'a>() -> Option<Here<'a>> {
+pub fn with_here<R>(f: impl FnOnce(Option<Here<'_>>) -> R) -> R {
+    f(here())
+}
+
+#[inline]
+fn here<'a>() -> Option<Here<'a>> {
     Some(Here { memory: Worker::here()?, _not_send: PhantomData })
 }
 
@@ -306,6 +335,9 @@ impl fmt::Debug for Here<'_> {
 #[track_caller]
 fn spawn_in(registry: &Registry, thread: Option<usize>, f: impl FnOnce() + Send + 'static) {
     registry.assert_here();
+    if let Some(thread) = thread {
+        registry.assert_thread(thread);
+    }
     // Run on a worker of this pool, and by none but the queue, as nobody has its future.
     let guarded = move || match Worker::here() {
         Some(memory) => memory.registry().guard(f),
@@ -325,6 +357,10 @@ pub fn scope_threads(scope: &Scope<'_>) -> usize {
 }
 
 /// As [`Scope::spawn`], on this very thread of the pool.
+///
+/// # Panics
+///
+/// If there is no thread of this index.
 pub fn scope_spawn_at<'scope, F>(scope: &Scope<'scope>, thread: usize, f: F)
 where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,

@@ -1,9 +1,10 @@
 //! Recording of teams by the environment: `RADDLE_TRACE=FILE` writes what they did when the process exits.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
-use raddle_trace::TraceLevel;
+use raddle_trace::{Trace, TraceLevel};
 
 use crate::pool::Registry;
 use crate::pool::recorder::Settings;
@@ -31,19 +32,51 @@ pub(super) fn settings() -> Settings {
     Settings { level, ..Settings::default() }
 }
 
+/// A team that is recorded. It is not kept: what it holds goes when it ends.
+struct Recorded {
+    team: Weak<Registry>,
+    /// Its trace, once it has gone.
+    trace: Option<Trace>,
+    /// The process that built it, which is the one to write it: see `raddle_sync::fork`.
+    generation: u32,
+}
+
 /// What is written at the end.
-static RECORDED: Mutex<Vec<Arc<Registry>>> = Mutex::new(Vec::new());
+static RECORDED: Mutex<Vec<Recorded>> = Mutex::new(Vec::new());
+/// A team has gone.
+static GONE: Condvar = Condvar::new();
+/// How long the process waits at its end for a team that goes just then.
+const MOMENT: Duration = Duration::from_secs(1);
+
+fn recorded() -> MutexGuard<'static, Vec<Recorded>> {
+    RECORDED.lock().unwrap_or_else(|e| e.into_inner())
+}
 
 /// Remembers a team until the process exits.
 pub(super) fn enlist(registry: &Arc<Registry>) {
     if wanted().is_none() {
         return;
     }
-    let mut all = RECORDED.lock().unwrap_or_else(|e| e.into_inner());
+    let mut all = recorded();
     if all.is_empty() {
         at_exit();
     }
-    all.push(Arc::clone(registry));
+    let generation = raddle_sync::fork::generation();
+    all.push(Recorded { team: Arc::downgrade(registry), trace: None, generation });
+}
+
+/// Keeps the trace of a team that goes.
+pub(super) fn retire(registry: &Registry) {
+    if wanted().is_none() || registry.is_forked() {
+        return;
+    }
+    let trace = registry.trace();
+    let mut all = recorded();
+    if let Some(one) = all.iter_mut().find(|one| std::ptr::eq(one.team.as_ptr(), registry)) {
+        one.trace = Some(trace);
+    }
+    drop(all);
+    GONE.notify_all();
 }
 
 #[cfg(unix)]
@@ -64,9 +97,12 @@ fn at_exit() {
 
 fn save_all() {
     let Some((file, _)) = wanted() else { return };
-    let all = std::mem::take(&mut *RECORDED.lock().unwrap_or_else(|e| e.into_inner()));
-    for (number, registry) in all.iter().enumerate() {
-        if registry.is_forked() {
+    let going = |one: &mut Recorded| one.trace.is_none() && one.team.strong_count() == 0;
+    let waited = GONE.wait_timeout_while(recorded(), MOMENT, |all| all.iter_mut().any(going));
+    let (mut all, _) = waited.unwrap_or_else(|e| e.into_inner());
+    let all = std::mem::take(&mut *all);
+    for (number, one) in all.iter().enumerate() {
+        if one.generation != raddle_sync::fork::generation() {
             // A child's: the parent writes it.
             continue;
         }
@@ -74,10 +110,18 @@ fn save_all() {
         if number > 0 {
             path.push(format!(".{}", number + 1));
         }
-        if let Err(error) = registry.trace().save(&path) {
+        let saved = match (&one.trace, one.team.upgrade()) {
+            (Some(trace), _) => trace.save(&path),
+            (None, Some(team)) => {
+                let saved = team.trace().save(&path);
+                // Its threads may still run: it is not for this one to be the last.
+                std::mem::forget(team);
+                saved
+            }
+            (None, None) => continue,
+        };
+        if let Err(error) = saved {
             eprintln!("raddle: RADDLE_TRACE: {}: {error}", path.to_string_lossy());
         }
     }
-    // Their threads may still run.
-    std::mem::forget(all);
 }

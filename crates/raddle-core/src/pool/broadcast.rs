@@ -168,8 +168,16 @@ where
 }
 
 impl Registry {
+    /// # Panics
+    ///
+    /// If the pool has no thread of this index.
+    pub(crate) fn assert_thread(&self, index: usize) {
+        assert!(index < self.threads(), "thread {index} of a pool of {}", self.threads());
+    }
+
     /// Has the thread of this very worker run a task.
     pub(crate) fn send(&self, worker: usize, task: Task) {
+        self.assert_thread(worker);
         // ORD: P3 in `end`: before it can be found.
         self.count_outside();
         let memory = &self.memories[worker];

@@ -34,6 +34,11 @@ impl Registry {
         self.sum(|memory| &memory.settled)
     }
 
+    /// How much has ended so far, stolen forks included: that it stays the same says that nothing has.
+    pub(crate) fn progress(&self) -> usize {
+        self.settled().wrapping_add(self.sum(|memory| &memory.ended_forks))
+    }
+
     /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
     fn is_done(&self) -> bool {
         let settled = self.settled();
@@ -42,7 +47,7 @@ impl Registry {
         settled == self.sum(|memory| &memory.queued).wrapping_add(outside)
     }
 
-    /// By a thread that has just fallen asleep, or by whoever ends the pool: if the pool is to end and nothing is left
+    /// By a thread that has just fallen asleep (or see `see_to_end`), or by whoever ends the pool: if the pool is to end and nothing is left
     /// to do, the threads may go.
     pub(crate) fn end_if_done(&self) {
         // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
@@ -66,6 +71,18 @@ impl Registry {
             let Some(handle) = handle else { break };
             // A worker's loop does not panic; if it did, its message is out already.
             let _ = handle.join();
+        }
+    }
+}
+
+impl WorkerMemory {
+    /// This worker has run something while it waits. If its thread is here for good, it never falls asleep as one that has
+    /// nothing to do, and so sees to the pool's end now.
+    pub(crate) fn see_to_end(&self) {
+        if self.owned.for_good.get() {
+            // As when falling asleep: what it has seen to is counted.
+            fence(Ordering::SeqCst);
+            self.registry().end_if_done();
         }
     }
 }

@@ -111,16 +111,23 @@ impl WorkerMemory {
         }
         let ordered = self.registry().is_seated() && self.registry().config.waits == Waits::Host;
         let mail = if ordered && self.ring.has_work() { None } else { self.open_mail() };
-        if mail.is_some() || !self.has_room() {
+        if mail.is_some() {
             return mail.map(Found::Any);
+        }
+        // The scope's own, with whatever stack: nobody else may come for it.
+        let own = match goal {
+            Goal::Scope(_, tag, _) if ordered => {
+                self.next_own(tag, self.takes_oldest()).map(|task| Work::Task(task, tag))
+            }
+            _ => None,
+        };
+        if own.is_some() || !self.has_room() {
+            return own.map(Found::Own);
         }
         let own = match goal {
             Goal::Fork { slot, .. } => self.leapfrog(&slot.thief),
-            Goal::Scope(_, tag, _) if ordered => {
-                self.ring.pop_tagged(tag).ok().map(|task| Work::Task(task, tag))
-            }
-            Goal::Scope(_, tag, floor) => self.task_of(tag, floor),
-            Goal::Future(..) => None,
+            Goal::Scope(_, tag, floor) if !ordered => self.task_of(tag, floor),
+            Goal::Scope(..) | Goal::Future(..) => None,
         };
         own.map(Found::Own).or_else(|| {
             let work = self.is_host(goal).then(|| self.find_as_host(at));
@@ -148,10 +155,19 @@ impl WorkerMemory {
 
     /// As `find_in_order`, of what nobody else need give.
     pub(crate) fn find_local(&self, at: Option<&Worker>) -> Option<Work> {
-        let oldest_first = self.registry().config.seats.as_ref().is_some_and(|s| s.oldest_first);
         let oldest = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
-        let own = if oldest_first { oldest() } else { self.newest() };
+        let own = if self.takes_oldest() { oldest() } else { self.newest() };
         own.or_else(|| self.own_fork(at?)).or_else(|| self.open_mail())
+    }
+
+    /// Whether of its own tasks the worker takes the oldest first.
+    pub(crate) fn takes_oldest(&self) -> bool {
+        self.registry().config.seats.as_ref().is_some_and(|seats| seats.oldest_first)
+    }
+
+    /// The next of this worker's own tasks, if it has this tag.
+    fn next_own(&self, tag: Tag, oldest: bool) -> Option<Task> {
+        if oldest { self.ring.steal_tagged(tag) } else { self.ring.pop_tagged(tag).ok() }
     }
 
     /// The oldest of this worker's own forks: the rest of the stack on which it waits.
@@ -335,12 +351,13 @@ impl WorkerMemory {
         forget(no_unwinding);
     }
 
-    /// Runs a task of the scope that this thread waits for, and those that lie on top of its ring afterwards.
+    /// Runs a task of the scope that this thread waits for, and those that come next in its ring.
     pub(crate) fn run_own(&self, first: Task, tag: Tag, at: &Worker) {
         let mut strand = strand::enter_foreign();
         let no_unwinding = AbortOnUnwind;
         let _current = at.enter();
         self.owned.purse.turn_to(tag);
+        let oldest = self.takes_oldest();
         walk::fresh(|| {
             let mut task = first;
             loop {
@@ -350,7 +367,7 @@ impl WorkerMemory {
                 if self.has_mail() {
                     break;
                 }
-                let Ok(next) = self.ring.pop_tagged(tag) else { break };
+                let Some(next) = self.next_own(tag, oldest) else { break };
                 task = next;
                 walk::settle();
                 strand.renew();
@@ -408,6 +425,8 @@ impl WorkerMemory {
         // SAFETY: J1: the job is ours; `at` is this worker.
         unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
         header.mark_spent();
+        // ORD: a hint: the worker's own count.
+        self.ended_forks.store(self.ended_forks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         // Before the owner goes on, and may end up with the same number again.
         self.lane.note(EventKind::Executed, 0, key);
         drop(entered);

@@ -66,7 +66,6 @@ pub use self::worker::Worker;
 pub(crate) use self::worker_memory::WorkerMemory;
 use crate::future::Future;
 use crate::latch::Latch;
-use crate::local::{self, Restore};
 use crate::queue::{NOBODY, Task};
 use crate::scope::Scope;
 use crate::spawn;
@@ -204,13 +203,8 @@ impl Pool {
         F: FnOnce(&Worker) -> R + Send,
         R: Send,
     {
-        if let Some(worker) = Worker::beneath(|registry| std::ptr::eq(registry, &*self.registry)) {
-            // The worker memory is another, the context the same.
-            let context = local::current();
-            let _current = worker.enter();
-            // SAFETY: X1: it remains the caller's.
-            let _restore = unsafe { Restore::after(context) };
-            return f(worker);
+        if let Some(worker) = self.registry.worker_beneath() {
+            return worker.call_here(f);
         }
         match self.registry.gate.home().enter(place) {
             Some(guest) => f(guest.worker()),
@@ -289,7 +283,7 @@ impl Drop for Pool {
             std::mem::forget(Arc::clone(&self.registry));
             return;
         }
-        if Worker::beneath(|registry| std::ptr::eq(registry, &*self.registry)).is_none() {
+        if self.registry.worker_beneath().is_none() {
             // A thread of another pool has work to wait for that may need its place.
             blocking(|| end(&self.registry));
             return;
@@ -401,8 +395,10 @@ pub(crate) fn current_parker() -> &'static Parker {
 }
 
 /// Blocks until the latch, made with `current_parker`, is set. False: the goal's time has come, and it is not.
+///
+/// A thread that has become a worker since the latch was made waits as one that is none.
 pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
-    if let Some(memory) = Worker::here() {
+    if let Some(memory) = Worker::here().filter(|memory| latch.wakes(memory.parker())) {
         return memory.await_latch(latch, goal);
     }
     crate::future::walk::flush();

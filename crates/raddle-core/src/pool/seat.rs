@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! - **B1** A seat is taken once, so no memory has two threads. A place counts as held until its thread is there: so nobody
+//! - **B1** A seat is given away once (`given`), so no memory has two threads. A place counts as held until its thread is there: so nobody
 //!   wakes a thread that has not come.
 
 use std::any::Any;
@@ -16,7 +16,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use raddle_sync::atomic::{Ordering, fence};
+use raddle_sync::atomic::{AtomicBool, Ordering, fence};
 
 use crate::panics::discard;
 use crate::pool::builder::{MOST_THREADS, SPARES, ThreadHooks, Waits};
@@ -41,6 +41,9 @@ pub(crate) struct SeatHooks {
     panic: Option<PanicHook>,
     /// Of its own tasks a thread takes the oldest first.
     pub(crate) oldest_first: bool,
+    gone: Option<fn(&Registry)>,
+    /// Of each seat, whether somebody has it (B1).
+    given: Box<[AtomicBool]>,
     /// How many threads have come.
     arrived: Mutex<usize>,
     came: Condvar,
@@ -78,10 +81,10 @@ impl SeatHooks {
         self.call(self.exit.as_ref(), memory);
     }
 
+    /// In the pool's own threads: a spare one has no index.
     fn call(&self, hook: Option<&ThreadHook>, memory: &WorkerMemory) {
-        if let Some(hook) = hook {
-            let number = memory.registry().number_of(memory).unwrap_or(memory.index);
-            self.guard(|| hook(number));
+        if let Some(hook) = hook.filter(|_| memory.index < memory.registry().threads()) {
+            self.guard(|| hook(memory.index));
         }
     }
 
@@ -119,12 +122,16 @@ pub(crate) struct SeatConfig {
     pub(crate) trace: Settings,
     pub(crate) oldest_first: bool,
     pub(crate) hooks: SeatHooks,
+    /// Called when the last thread and the last handle have gone.
+    pub(crate) gone: fn(&Registry),
 }
 
 impl Registry {
     /// A pool without threads.
     pub(crate) fn seated(config: SeatConfig) -> io::Result<Arc<Registry>> {
-        let seats = SeatHooks { oldest_first: config.oldest_first, ..config.hooks };
+        let given = (0..config.threads).map(|_| AtomicBool::new(false)).collect();
+        let (oldest_first, gone) = (config.oldest_first, Some(config.gone));
+        let seats = SeatHooks { oldest_first, gone, given, ..config.hooks };
         raddle_sync::fence::init();
         raddle_sync::fork::init();
         crate::pool::block::init();
@@ -154,6 +161,19 @@ impl Registry {
         self.config.seats.is_some()
     }
 
+    /// Gives the seat of this index away (B1).
+    ///
+    /// # Panics
+    ///
+    /// If somebody has it, or there is none.
+    pub(crate) fn give_seat(&self, index: usize) {
+        let seats = self.config.seats.as_ref().expect("raddle's own global pool has no seats");
+        self.assert_thread(index);
+        // ORD: a count of one; what the seat's thread reads it gets with the seat.
+        let given = seats.given[index].swap(true, Ordering::Relaxed);
+        assert!(!given, "the seat of thread {index} has been given away");
+    }
+
     /// The calling thread is the worker of this index until the pool ends: once for each index (B1).
     ///
     /// # Panics
@@ -168,6 +188,7 @@ impl Registry {
     pub(crate) fn take_seat_for_good(self: &Arc<Self>, index: usize) {
         let memory = &self.memories[index];
         memory.sit_down();
+        memory.owned.for_good.set(true);
         // It remains a worker when the pool has ended.
         std::mem::forget(memory.base().enter());
         std::mem::forget(Arc::clone(self));
@@ -199,6 +220,14 @@ impl Registry {
         match &self.config.seats {
             Some(seats) => seats.guard(f),
             None => SeatHooks::default().guard(f),
+        }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        if let Some(gone) = self.config.seats.as_ref().and_then(|seats| seats.gone) {
+            gone(self);
         }
     }
 }

@@ -43,8 +43,10 @@ use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag};
 
-/// With less stack than this a wait takes on nothing.
+/// With less stack than this a wait takes on nothing, unless nobody else may come.
 const LAST_ROOM: usize = 64 << 10;
+/// There such a wait sees nothing end for so many times as long, before it takes on something.
+const LAST_PATIENCE: u32 = 10;
 
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +158,7 @@ impl WorkerMemory {
                         self.registry().relief.renew();
                     }
                 }
+                self.see_to_end();
                 since = None;
                 continue;
             }
@@ -174,6 +177,7 @@ impl WorkerMemory {
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal)) {
                 if let Some(work) = self.find_as_host(at) {
                     self.hidden(|| self.run_on_top(work, at));
+                    self.see_to_end();
                 }
             }
         }
@@ -188,7 +192,9 @@ impl WorkerMemory {
 
     /// Blocks until the goal wakes this worker, or its thief, or somebody who has a place for a host. True: that.
     fn sleep_apart(&self, goal: Goal<'_>, at: Option<&Worker>) -> bool {
-        if !goal.prepare_sleep() || at.is_some() && self.thief_has_work(goal) {
+        let cramped = self.is_cramped(goal);
+        // For whoever is cramped that is none: it sees whether the thief goes on by itself.
+        if !goal.prepare_sleep() || !cramped && at.is_some() && self.thief_has_work(goal) {
             return false;
         }
         // What a thread takes on may wait for what it holds itself.
@@ -205,10 +211,12 @@ impl WorkerMemory {
                 let left = deadline.saturating_duration_since(Instant::now());
                 self.parker().park_timeout(left);
             }
-            _ if self.is_cramped(goal) => {
-                let settled = self.registry().settled();
-                let woken = self.parker().park_timeout(STILL);
-                self.owned.stuck.set(!woken && settled == self.registry().settled());
+            _ if cramped => {
+                let last = stack::remaining() <= LAST_ROOM;
+                let progress = self.registry().progress();
+                let woken =
+                    self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
+                self.owned.stuck.set(!woken && progress == self.registry().progress());
             }
             _ => self.parker().park(),
         }
@@ -244,10 +252,12 @@ impl WorkerMemory {
     }
 
     /// Whether the wait would take on anything if the stack had room. Nobody else may be there to do it, so after a
-    /// while in which no task has ended it does so all the same.
+    /// while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, with any stack
+    /// that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
         let hosts = self.registry().config.waits == Waits::Host && !goal.is_alone();
-        hosts && !self.has_room() && stack::remaining() > LAST_ROOM
+        let enough = || self.registry().is_seated() || stack::remaining() > LAST_ROOM;
+        hosts && !self.has_room() && enough()
     }
 
     fn must_overreach(&self, goal: Goal<'_>) -> bool {
@@ -274,6 +284,7 @@ impl WorkerMemory {
         let Some(at) = Worker::current() else { return false };
         let Some(work) = find(at) else { return false };
         self.hidden(|| self.run_on_top(work, at));
+        self.see_to_end();
         true
     }
 

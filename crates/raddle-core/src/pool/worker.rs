@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::fork_stack::Slot;
-use crate::local;
+use crate::local::{self, Restore};
 use crate::pool::registry::Registry;
 use crate::pool::worker_memory::{SIZE, WorkerMemory};
 
@@ -197,6 +197,16 @@ impl Worker {
         Some(memory.base().head())
     }
 
+    /// Calls `f` as this worker, which the thread is, if only beneath another.
+    pub(crate) fn call_here<R>(&self, f: impl FnOnce(&Worker) -> R) -> R {
+        // The worker memory is another, the context the same.
+        let context = local::current();
+        let _current = self.enter();
+        // SAFETY: X1: it remains the caller's.
+        let _restore = unsafe { Restore::after(context) };
+        f(self)
+    }
+
     /// The workers that this thread is, innermost first.
     pub(crate) fn occupied<'a>() -> impl Iterator<Item = &'a WorkerMemory> {
         let mut next = INNERMOST.with(Cell::get);
@@ -317,6 +327,13 @@ impl Worker {
     /// How many threads work for this worker's pool: [`Pool::num_threads`](crate::Pool::num_threads).
     pub fn num_threads(&self) -> usize {
         self.registry().threads()
+    }
+}
+
+impl Registry {
+    /// The worker of this pool that the thread is, at its head, also beneath others.
+    pub(crate) fn worker_beneath<'a>(&self) -> Option<&'a Worker> {
+        Worker::beneath(|registry| std::ptr::eq(registry, self))
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Owned {
     pub(crate) outer: Cell<*const WorkerMemory>,
     /// The stolen fork that runs here, innermost.
     pub(crate) serving: Cell<*const Serving>,
+    /// The thread is this worker as long as it lives, and works only while it waits: see `seat`.
+    pub(crate) for_good: Cell<bool>,
     /// Whether the thread holds a place of the pool: see `places`.
     pub(crate) hold: Cell<Hold>,
     /// The number of the place it holds, once it was asked for.
@@ -60,7 +62,7 @@ pub(crate) struct Owned {
     pub(crate) purse: Purse,
     /// The worker blocks in a wait of the pool's own, which records that itself.
     pub(crate) apart: Cell<bool>,
-    /// While it waited without room for more on its stack, no task of the pool has ended.
+    /// While it waited without room for more on its stack, nothing of the pool's has ended.
     pub(crate) stuck: Cell<bool>,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
@@ -111,6 +113,8 @@ pub(crate) struct WorkerMemory {
     /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
     pub(crate) queued: AtomicUsize,
     pub(crate) settled: AtomicUsize,
+    /// Stolen forks that it has run.
+    pub(crate) ended_forks: AtomicUsize,
     /// Tasks for this very thread.
     pub(crate) mail: Injector,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
@@ -195,6 +199,7 @@ impl OwnedMemory {
                 captures: RefCell::default(),
                 outer: Cell::new(std::ptr::null()),
                 serving: Cell::new(std::ptr::null()),
+                for_good: Cell::new(false),
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
                 hosts: Cell::new(false),
@@ -217,6 +222,7 @@ impl OwnedMemory {
             serves: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
+            ended_forks: AtomicUsize::new(0),
             mail: Injector::new(),
             roused_at: AtomicU64::new(0),
             elsewhere: WakeAffinity::new(),

@@ -1,0 +1,311 @@
+//! Programs at the edges: little stack or somebody else's, pools within pools, pools that end late. Each has a time limit.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use raddle_core::compat::{self, Settings, Team};
+use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
+
+/// Of the threads of [`pool`].
+const STACK: usize = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn pool(threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK).build().unwrap()
+}
+
+/// Runs a program on a thread of its own, and panics if it hangs.
+fn ends(program: impl FnOnce() + Send + 'static) {
+    let (done, wait) = channel();
+    let runs = thread::spawn(move || {
+        program();
+        done.send(()).unwrap();
+    });
+    match wait.recv_timeout(LIMIT) {
+        Err(RecvTimeoutError::Timeout) => panic!("hangs"),
+        _ => runs.join().unwrap(),
+    }
+}
+
+/// Blocks until `flag` is set, as code does that knows nothing of pools.
+fn block_until(flag: &AtomicBool) {
+    while !flag.load(SeqCst) {
+        thread::yield_now();
+    }
+}
+
+/// Calls `f`, near the bottom of a stack of [`STACK`] bytes, where about so many bytes are left.
+fn with_left(left: usize, mut f: impl FnMut()) {
+    #[inline(never)]
+    fn dig(bottom: usize, f: &mut dyn FnMut()) {
+        let filler = black_box([0_u8; 4096]);
+        if filler.as_ptr().addr() < bottom {
+            f()
+        } else {
+            dig(bottom, f)
+        }
+        black_box(filler);
+    }
+    let top = 0_u8;
+    dig((&raw const top).addr() + left - STACK, &mut f);
+}
+
+// --- stacks ---
+
+#[test]
+fn a_scope_ends_on_a_stack_that_is_not_the_thread_s() {
+    ends(|| {
+        let pool = pool(1);
+        let ran = AtomicBool::new(false);
+        pool.install(|| {
+            stacker::grow(4 << 20, || rayon_core::scope(|s| s.spawn(|_| ran.store(true, SeqCst))));
+            // And what it does not wait for itself, but somebody else.
+            stacker::grow(4 << 20, || {
+                rayon_core::scope(|s| {
+                    s.spawn(|_| ());
+                    rayon_core::spawn(|| ());
+                });
+            });
+        });
+        assert!(ran.into_inner());
+    });
+}
+
+#[test]
+fn a_scope_ends_where_the_stack_does() {
+    ends(|| {
+        let pool = pool(1);
+        let count = Mutex::new(0);
+        pool.install(|| {
+            with_left(48 << 10, || {
+                rayon_core::scope(|s| {
+                    (0..10).for_each(|_| s.spawn(|_| *count.lock().unwrap() += 1))
+                });
+            });
+        });
+        assert_eq!(count.into_inner().unwrap(), 10);
+    });
+}
+
+#[test]
+fn a_wait_where_the_stack_ends_takes_on_what_it_must() {
+    ends(|| {
+        let pool = pool(1);
+        pool.install(|| {
+            with_left(48 << 10, || {
+                rayon_core::scope(|s| {
+                    s.spawn(|_| ());
+                    // Lies on top of it.
+                    rayon_core::spawn(|| ());
+                });
+            });
+        });
+    });
+}
+
+#[test]
+fn a_thread_low_on_stack_does_what_the_thief_that_it_waits_for_blocks_for() {
+    for left in [48 << 10, 128 << 10] {
+        ends(move || {
+            let pool = pool(2);
+            pool.install(|| {
+                with_left(left, || {
+                    let [taken, there] = [const { AtomicBool::new(false) }; 2];
+                    rayon_core::join(
+                        || block_until(&taken),
+                        || {
+                            taken.store(true, SeqCst);
+                            rayon_core::join(|| block_until(&there), || there.store(true, SeqCst));
+                        },
+                    );
+                });
+            });
+        });
+    }
+}
+
+/// Forks so many times, one within the other, and waits until others have run all of them but one.
+fn nest(left: usize, to_run: &AtomicUsize, forked: &(dyn Fn() + Sync)) {
+    if left == 0 {
+        while to_run.load(SeqCst) > 1 {
+            thread::yield_now();
+        }
+        return;
+    }
+    let run = || {
+        forked();
+        to_run.fetch_sub(1, SeqCst);
+    };
+    rayon_core::join(|| nest(left - 1, to_run, forked), run);
+}
+
+/// A thread low on stack waits for one that goes on with another's help. False: it has taken on something.
+fn is_left_alone(pool: &ThreadPool) -> bool {
+    const FORKS: usize = 40;
+    let disturbed = AtomicBool::new(false);
+    pool.install(|| {
+        with_left(128 << 10, || {
+            let me = thread::current().id();
+            let forked = || {
+                disturbed.fetch_or(thread::current().id() == me, SeqCst);
+                thread::sleep(Duration::from_millis(1));
+            };
+            let (taken, forked) = (&AtomicBool::new(false), &forked);
+            rayon_core::scope(|s| {
+                s.spawn(move |_| {
+                    taken.store(true, SeqCst);
+                    nest(FORKS, &AtomicUsize::new(FORKS), forked);
+                });
+                block_until(taken);
+            });
+        });
+    });
+    !disturbed.into_inner()
+}
+
+#[test]
+fn a_thread_low_on_stack_takes_on_nothing_while_forks_end() {
+    ends(|| {
+        let pool = pool(3);
+        // On a busy machine no fork may end for a while.
+        assert!((0..50).any(|_| is_left_alone(&pool)));
+    });
+}
+
+// --- pools within pools ---
+
+#[test]
+fn a_pool_is_called_from_a_native_one_that_it_has_called() {
+    ends(|| {
+        let (a, n) = (&pool(1), &raddle_core::Pool::new(1).unwrap());
+        assert_eq!(a.install(|| n.run(|_| a.install(|| 1))), 1);
+        assert_eq!(a.install(|| n.run(|_| a.join(|| 1, || 2))), (1, 2));
+        let count = Mutex::new(0);
+        let add = || *count.lock().unwrap() += 1;
+        a.install(|| n.run(|_| a.scope(|s| s.spawn(|_| add()))));
+        a.install(|| n.run(|_| a.scope_fifo(|s| s.spawn_fifo(|_| add()))));
+        a.install(|| n.run(|_| a.in_place_scope(|s| s.spawn(|_| add()))));
+        a.install(|| n.run(|_| a.in_place_scope_fifo(|s| s.spawn_fifo(|_| add()))));
+        let index = a.install(|| n.run(|_| a.install(rayon_core::current_thread_index)));
+        assert_eq!((count.into_inner().unwrap(), index), (4, Some(0)));
+    });
+}
+
+#[test]
+fn a_scope_s_body_may_make_its_thread_one_of_a_pool() {
+    ends(|| {
+        let pool = pool(1);
+        pool.in_place_scope(|s| {
+            // Not over before the wait has fallen asleep.
+            s.spawn(|_| thread::sleep(Duration::from_millis(100)));
+            let here = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+            assert!(here.is_ok());
+        });
+    });
+}
+
+// --- ends ---
+
+/// A pool of this thread and others, which tell when they go.
+fn noting_exits(sender: Sender<usize>, threads: usize) -> ThreadPool {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .use_current_thread()
+        .exit_handler(move |index| sender.send(index).unwrap())
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_pool_ends_when_its_current_thread_has_run_the_last_job() {
+    let last: [fn(); 2] = [
+        || while rayon_core::yield_now() == Some(Yield::Executed) {},
+        || drop(rayon_core::broadcast(|_| ())),
+    ];
+    for run in last {
+        ends(move || {
+            let (send, exits) = channel();
+            let (note, notes) = channel();
+            let pool = noting_exits(send, 2);
+            pool.spawn_broadcast(move |thread| note.send(thread.index()).unwrap());
+            drop(pool);
+            assert_eq!(notes.recv(), Ok(1));
+            // Its thread is asleep by now, most likely.
+            thread::sleep(Duration::from_millis(50));
+            run();
+            assert_eq!(notes.recv(), Ok(0));
+            assert_eq!(exits.recv_timeout(LIMIT / 3), Ok(1));
+        });
+    }
+}
+
+// --- order ---
+
+#[test]
+#[allow(deprecated)]
+fn a_scope_of_a_breadth_first_pool_takes_the_oldest_first() {
+    let pool = ThreadPoolBuilder::new().num_threads(1).breadth_first().build().unwrap();
+    let log = Mutex::new(Vec::new());
+    let note = |what| log.lock().unwrap().push(what);
+    pool.scope(|s| {
+        for i in 0..3 {
+            s.spawn(move |_| note(i));
+        }
+    });
+    // The second half has been there before what the first one spawns.
+    pool.scope(|s| {
+        rayon_core::join(|| (4..6).for_each(|i| s.spawn(move |_| note(i))), || note(3));
+    });
+    assert_eq!(log.into_inner().unwrap(), [0, 1, 2, 3, 4, 5]);
+}
+
+// --- what a drop-in may do wrong ---
+
+/// A team of one thread, and what tells when that goes.
+fn team() -> (Team, std::sync::mpsc::Receiver<usize>) {
+    let (send, exits) = channel();
+    let on_exit = Box::new(move |index| send.send(index).unwrap());
+    let team = Team::new(Settings { on_exit: Some(on_exit), ..Settings::default() }).unwrap();
+    let seat = team.seat(0);
+    thread::spawn(move || seat.run());
+    (team, exits)
+}
+
+fn panics(f: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+}
+
+#[test]
+fn a_seat_is_taken_once() {
+    let (team, exits) = team();
+    assert!(panics(|| drop(team.seat(0))));
+    assert!(panics(|| team.seat_here()));
+    assert!(panics(|| drop(team.seat(1))));
+    assert!(compat::with_here(|here| here.is_none()));
+    team.end();
+    assert_eq!(exits.recv_timeout(LIMIT), Ok(0));
+}
+
+#[test]
+fn nothing_is_sent_to_a_thread_that_there_is_not() {
+    ends(|| {
+        let (team, exits) = team();
+        assert!(panics(|| team.spawn_at(1, || ())));
+        assert!(panics(|| team.scope(|s| compat::scope_spawn_at(s, 1, |_| ()))));
+        team.end();
+        assert_eq!(exits.recv_timeout(LIMIT / 2), Ok(0));
+    });
+}
+
+#[test]
+fn a_native_pool_has_no_seats() {
+    let native = raddle_core::Pool::global();
+    let team = Team::global().unwrap();
+    assert_eq!(team.num_threads(), native.num_threads());
+    assert!(panics(|| drop(team.seat(0))));
+    assert!(panics(|| team.seat_here()));
+}
