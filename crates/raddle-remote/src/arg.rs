@@ -2,6 +2,7 @@
 
 use std::any::type_name;
 
+use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,10 +22,31 @@ pub(crate) fn encode_after<T: Serialize>(
     bytes: Vec<u8>,
     value: &T,
 ) -> Result<Vec<u8>, RemoteError> {
-    postcard::to_extend(value, bytes).map_err(|error| RemoteError::Encode {
+    postcard::serialize_with_flavor(value, Tail(bytes)).map_err(|error| RemoteError::Encode {
         type_name: type_name::<T>().to_owned(),
         reason: error.to_string(),
     })
+}
+
+/// The end of a vector. (postcard's own for that takes bytes one by one.)
+struct Tail(Vec<u8>);
+
+impl Flavor for Tail {
+    type Output = Vec<u8>;
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<Vec<u8>> {
+        Ok(self.0)
+    }
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RemoteError> {

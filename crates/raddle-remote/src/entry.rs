@@ -29,13 +29,16 @@ const _: () =
 
 const MAGIC: [u64; 2] = [0x7261_6464_6c65_2d72, 0x9f3c_51d8_62e7_0ba4];
 
+/// Given a function, its encoded argument, and what to append the encoded result to.
+type Trampoline = unsafe fn(*const (), &[u8], Vec<u8>) -> Result<Vec<u8>, RemoteError>;
+
 /// How calls of one type are made.
 #[repr(C)]
 pub(crate) struct Entry {
     magic: [u64; 2],
     name: fn() -> &'static str,
     /// Its first argument is a function of the entry's type.
-    call: unsafe fn(*const (), &[u8], Vec<u8>) -> Result<Vec<u8>, RemoteError>,
+    call: Trampoline,
 }
 
 struct One<A, R>(PhantomData<fn(A) -> R>);
@@ -114,7 +117,7 @@ impl Call {
         let refused = |what: &str| RemoteError::Protocol(format!("a call names {what}"));
         let entry = image
             .data_at(self.entry, size_of::<Entry>())
-            .filter(|address| address.is_multiple_of(align_of::<Entry>()))
+            .filter(|address| address % align_of::<Entry>() == 0)
             .ok_or_else(|| refused("an entry outside of the program"))?;
         // SAFETY: aligned, and within a segment that may be read; entries are never written.
         let words = unsafe { (entry as *const [usize; size_of::<Entry>() / 8]).read() };

@@ -1,5 +1,11 @@
 //! [`init`] and [`init_tests!`](crate::init_tests): how a copy of this program becomes a worker.
 
+#![allow(
+    clippy::needless_doctest_main,
+    clippy::test_attr_in_doctest,
+    reason = "where it belongs is what the examples show"
+)]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::image::Image;

@@ -177,23 +177,21 @@ fn tasks(peers: &mut Peers) {
         let turns = (milliseconds / 1e3 / turn) as u32;
         let count = (300.0 / milliseconds / 4.0).max(20.0) as usize;
         let alone = || timed(|| (0..count).for_each(|_| drop(std::hint::black_box(work(turns)))));
-        let gain = |env: &Env| {
-            let before = alone();
-            let many = timed(|| {
+        let many = |env: &Env| {
+            timed(|| {
                 let all: Vec<_> = (0..count).map(|_| env.spawn(work, turns)).collect();
                 all.into_iter().for_each(|one| drop(one.wait().expect("a number")));
-            });
-            // The least of this is the most of the gain.
-            many / before
+            })
         };
         let ask = |peer: &'static str| 1.0 / peers.borrow_mut().ask(peer, "tasks", milliseconds);
-        let found = least([
-            &mut || gain(&threads),
-            &mut || gain(&processes),
+        let [alone, threads, processes, executor, loky] = least([
+            &mut || alone(),
+            &mut || many(&threads),
+            &mut || many(&processes),
             &mut || ask("executor"),
             &mut || ask("loky"),
         ]);
-        let [a, b, c, d] = found.map(|part| 1.0 / part);
+        let (a, b, c, d) = (alone / threads, alone / processes, 1.0 / executor, 1.0 / loky);
         println!("| {milliseconds} ms | {a:.2} | {b:.2} | {c:.2} | {d:.2} |");
     }
 }

@@ -37,8 +37,9 @@ pub(crate) fn kill_own_group() -> ! {
 
 /// Whether this process leads its group.
 pub(crate) fn leads_group() -> bool {
-    // SAFETY: they return numbers.
-    unsafe { libc::getpgid(0) == libc::getpid() }
+    // SAFETY: it returns a number.
+    let group = unsafe { libc::getpgid(0) };
+    u32::try_from(group) == Ok(std::process::id())
 }
 
 /// Reaps a process that has ended, and says how; none if it has not.

@@ -121,7 +121,7 @@ pub(crate) fn receive(
         if part.cmsg_level == libc::SOL_SOCKET && part.cmsg_type == libc::SCM_RIGHTS {
             // SAFETY: arithmetic.
             let empty = unsafe { libc::CMSG_LEN(0) } as usize;
-            let count = (part.cmsg_len as usize - empty) / size_of::<RawFd>();
+            let count = (part.cmsg_len - empty) / size_of::<RawFd>();
             // SAFETY: a header in `control`.
             let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
             for index in 0..count {

@@ -37,7 +37,7 @@ pub(super) fn set_nested(env: Env) {
 pub(super) fn record_panics() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        let message = info.payload_as_str().map(str::to_owned);
+        let message = text_of(info.payload());
         let place = info.location().map(ToString::to_string);
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(Panicked { message, place });
         before(info);
@@ -180,7 +180,7 @@ fn call(task: u64, payload: &[u8], hello: &Hello, report: &Report) -> Result<(),
     sent.map_err(unanswered)
 }
 
-fn text_of(payload: &(dyn std::any::Any + Send)) -> Option<String> {
+fn text_of(payload: &dyn std::any::Any) -> Option<String> {
     let text = payload.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
 }
