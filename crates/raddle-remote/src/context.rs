@@ -11,7 +11,6 @@ use crate::seed::Seed;
 
 /// What there is to know of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct TaskInfo {
     /// Its number, unique within the process that spawned it.
     pub id: u64,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use raddle_core::{Future, collect};
+use raddle_core::{Future, Snapshot, collect};
 
 use crate::arg::Arg;
 use crate::context::{self, number};
@@ -155,7 +155,8 @@ impl Env {
         TaskBuilder { env: self.clone(), name: None, timeout: None, retries }
     }
 
-    /// Data that many tasks read: each worker is sent it once.
+    /// Data that many tasks read: each worker is sent it once. (`Sync`, because in a plan of threads they read the same value at
+    /// the same time.)
     ///
     /// # Errors
     ///
@@ -225,13 +226,14 @@ impl Env {
     }
 
     /// Takes no more tasks, waits for those that there are, for so long at most, kills the others, and ends all workers.
-    /// Whether none had to be killed.
+    /// Whether none had to be killed. (Called by what follows a future of a process it cannot wait: it says whether all is done by
+    /// now, and the rest of it goes on behind.)
     pub fn shutdown(self, time: Duration) -> bool {
         match &self.0.backend {
             Backend::Sequential | Backend::Broken(_) => true,
             Backend::Threads(threads) => threads.shut_down(time),
             #[cfg(target_os = "linux")]
-            Backend::Crew(crew) => crew.shut_down(Some(time)),
+            Backend::Crew(crew) => crew.end(Some(time)),
         }
     }
 
@@ -306,14 +308,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if let Backend::Crew(crew) = &self.backend {
-            if crew.is_mine() {
-                // Dropped by what follows a future: it is by this thread that tasks are completed.
-                let crew = Arc::clone(crew);
-                let end = move || crew.shut_down(None);
-                let _ = std::thread::Builder::new().name("raddle-end".into()).spawn(end);
-            } else {
-                crew.shut_down(None);
-            }
+            crew.end(None);
         }
     }
 }
@@ -399,7 +394,9 @@ impl TaskBuilder {
         parts.push((0, items));
         let futures: Vec<Future<Vec<R>>> =
             parts.into_iter().rev().map(|part| self.clone().part(f, part, seed)).collect();
-        collect(futures).map(|parts| parts.into_iter().flatten().collect())
+        // As for a promise: the locals of the caller are not to be kept.
+        Snapshot::default()
+            .run(|| collect(futures).map(|parts| parts.into_iter().flatten().collect()))
     }
 
     fn part<A: Arg, R: Arg>(self, f: fn(A) -> R, part: Part<A>, seed: Seed) -> Future<Vec<R>> {
@@ -446,7 +443,9 @@ impl TaskBuilder {
         };
         match &self.env.0.backend {
             Backend::Sequential => Future::from(local.call(0)),
-            Backend::Threads(threads) => threads.spawn(local, self.timeout),
+            Backend::Threads(threads) => {
+                Snapshot::default().run(|| threads.spawn(local, self.timeout))
+            }
             Backend::Broken(error) => Future::failed(error.clone()),
             #[cfg(target_os = "linux")]
             Backend::Crew(_) => unreachable!("its tasks are sent"),

@@ -71,7 +71,6 @@ pub enum RemoteError {
 
 /// How the process that ran a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Status {
     /// It exited with this code.
     Exited(i32),
@@ -107,7 +106,6 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 
 /// The end of a process that ran a task.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Death {
     /// How it ended.
     pub status: Status,

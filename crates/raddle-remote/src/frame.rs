@@ -20,8 +20,10 @@ use std::ops::Deref;
 
 /// How long a header is.
 pub(crate) const HEADER: usize = 16;
-/// So much is read at once, of a long frame.
-const CHUNK: usize = 64 << 10;
+/// What there is in a frame at most besides what [`Plan::max_frame`](crate::Plan::max_frame) limits.
+pub(crate) const ROOM: u64 = 2 << 10;
+/// So much is read at once, of a long frame: what a socket holds by default, and some.
+const CHUNK: usize = 256 << 10;
 /// So much is read at once otherwise: most frames are short.
 const SMALL: usize = 4 << 10;
 
@@ -166,8 +168,8 @@ impl Frames {
     ) -> io::Result<(usize, bool)> {
         self.compact();
         let len = self.bytes.len();
-        // R1: at most doubles what is there, so that a long frame is copied seldom.
-        let room = self.missing().clamp(SMALL, len.max(CHUNK));
+        // R1. What is read into is made zero before: more would be so in vain.
+        let room = self.missing().clamp(SMALL, CHUNK);
         self.bytes.resize(len + room, 0);
         let read = read(&mut self.bytes[len..]);
         self.bytes.truncate(len + read.as_ref().map_or(0, |read| *read));

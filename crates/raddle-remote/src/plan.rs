@@ -45,7 +45,6 @@ pub(crate) enum Engine {
 
 /// What becomes of the output of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Output {
     /// It is read as it comes and goes to [`Plan::on_output`], else to the output of this process.
     #[default]
@@ -240,7 +239,8 @@ impl Plan {
 
     /// How long arguments and results may be, in bytes as they are sent. By default 1 GiB; less than 4 GiB in any case.
     pub fn max_frame(mut self, bytes: u64) -> Plan {
-        self.settings.max_frame = bytes.min(u64::from(u32::MAX));
+        // Whole frames have a length of 32 bits, those of the bridge too.
+        self.settings.max_frame = bytes.min(u64::from(u32::MAX) - (4 << 20));
         self
     }
 

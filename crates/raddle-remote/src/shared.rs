@@ -47,6 +47,8 @@ pub(crate) struct Data {
     bytes: OnceLock<Bytes>,
     /// The same, in memory that can be mapped.
     memory: OnceLock<Option<OwnedFd>>,
+    /// Shared values that are in this one: whoever is sent it needs them too.
+    inner: OnceLock<Vec<Arc<Data>>>,
     /// Whoever has sent it on, and is to have it forgotten.
     senders: Mutex<Vec<Weak<dyn Forget>>>,
 }
@@ -78,10 +80,8 @@ const WORTH_MAPPING: usize = 256 << 10;
 enum Known {
     /// Made here.
     Made(Weak<dyn Any + Send + Sync>, Weak<Data>),
-    /// Sent here, and not looked at yet.
-    Sent(Bytes),
-    /// Sent here, and decoded.
-    Read(Arc<dyn Any + Send + Sync>, Arc<Data>),
+    /// Sent here; decoded by the first that asks, under a lock of its own: there may be another in it.
+    Sent(Arc<Data>, Arc<Mutex<Option<Arc<dyn Any + Send + Sync>>>>),
 }
 
 fn known() -> MutexGuard<'static, HashMap<u64, Known>> {
@@ -90,16 +90,47 @@ fn known() -> MutexGuard<'static, HashMap<u64, Known>> {
 }
 
 thread_local! {
-    /// What goes into the argument that this thread is encoding.
-    static NOTED: RefCell<Option<Vec<Arc<Data>>>> = const { RefCell::new(None) };
+    /// What is in the value that this thread is encoding or decoding.
+    static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
 }
 
+type Noted = Vec<Arc<Data>>;
+
 /// Encodes arguments, and says which shared values are in them.
-pub(crate) fn encode_args<A: Arg>(args: &A) -> Result<(Vec<u8>, Vec<Arc<Data>>), RemoteError> {
-    let outer = NOTED.replace(Some(Vec::new()));
-    let bytes = encode(args);
-    let noted = NOTED.replace(outer).unwrap_or_default();
+pub(crate) fn encode_args<A: Arg>(args: &A) -> Result<(Vec<u8>, Noted), RemoteError> {
+    let (bytes, noted) = noting(|| encode(args));
     Ok((bytes?, noted))
+}
+
+/// Calls `f`, and says which shared values it has met.
+fn noting<R>(f: impl FnOnce() -> R) -> (R, Noted) {
+    /// What was noted before goes on afterwards, also after a panic of the user's.
+    struct Before(Option<Noted>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            drop(NOTED.replace(self.0.take()));
+        }
+    }
+    let before = Before(NOTED.replace(Some(Vec::new())));
+    let result = f();
+    let noted = NOTED.take().unwrap_or_default();
+    drop(before);
+    (result, noted)
+}
+
+/// Notes a shared value, and those that are in it.
+fn note(data: &Arc<Data>) {
+    fn add(noted: &mut Noted, data: &Arc<Data>) {
+        if !noted.iter().any(|known| known.id == data.id) {
+            noted.push(Arc::clone(data));
+            data.inner.get().into_iter().flatten().for_each(|inner| add(noted, inner));
+        }
+    }
+    NOTED.with_borrow_mut(|noted| {
+        if let Some(noted) = noted {
+            add(noted, data);
+        }
+    });
 }
 
 impl<T: Arg + Sync> Shared<T> {
@@ -117,38 +148,56 @@ impl<T: Arg + Sync> Shared<T> {
         if let Some(bytes) = self.data.bytes.get() {
             return Ok(bytes.slice());
         }
-        let bytes = encode(&*self.value)?;
+        let (bytes, inner) = encode_args(&*self.value)?;
+        // First, so that whoever sees the bytes sees these.
+        let _ = self.data.inner.set(inner);
         Ok(self.data.bytes.get_or_init(|| Bytes::Own(bytes)).slice())
     }
 
     /// The one of this number.
     fn find(id: u64) -> Result<Shared<T>, String> {
-        let mut known = known();
-        let found = match known.get(&id) {
+        let known = known();
+        let (value, data) = match known.get(&id) {
             None => return Err("a shared value that was not sent here".into()),
-            Some(Known::Made(value, data)) => value.upgrade().zip(data.upgrade()),
-            Some(Known::Read(value, data)) => Some((Arc::clone(value), Arc::clone(data))),
-            Some(Known::Sent(bytes)) => {
-                let value: T = decode(bytes.slice()).map_err(|error| error.to_string())?;
-                let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
-                let data = Arc::new(Data::new(id));
-                let read = Known::Read(Arc::clone(&value), Arc::clone(&data));
-                if let Some(Known::Sent(bytes)) = known.insert(id, read) {
-                    let _ = data.bytes.set(bytes);
-                }
-                Some((value, data))
+            Some(Known::Made(value, data)) => {
+                let found = value.upgrade().zip(data.upgrade());
+                drop(known);
+                found.ok_or("a shared value that is gone")?
+            }
+            Some(Known::Sent(data, read)) => {
+                let (data, read) = (Arc::clone(data), Arc::clone(read));
+                drop(known);
+                (Shared::<T>::read(&data, &read)?, data)
             }
         };
-        drop(known);
-        let (value, data) = found.ok_or("a shared value that is gone")?;
         let value = value.downcast().map_err(|_| format!("no shared {}", type_name::<T>()))?;
+        note(&data);
         Ok(Shared { value, data })
+    }
+
+    /// Decodes what was sent, if that was not done yet.
+    fn read(
+        data: &Data,
+        read: &Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    ) -> Result<Arc<dyn Any + Send + Sync>, String> {
+        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = &*read {
+            return Ok(Arc::clone(value));
+        }
+        let (value, inner) = noting(|| decode::<T>(data.slice()));
+        let value: Arc<dyn Any + Send + Sync> = Arc::new(value.map_err(|error| error.to_string())?);
+        let _ = data.inner.set(inner);
+        *read = Some(Arc::clone(&value));
+        Ok(value)
     }
 }
 
 /// A worker is sent a shared value.
 pub(crate) fn keep(id: u64, bytes: Bytes) {
-    known().insert(id, Known::Sent(bytes));
+    let data = Data::new(id);
+    let _ = data.bytes.set(bytes);
+    let before = known().insert(id, Known::Sent(Arc::new(data), Arc::default()));
+    drop(before);
 }
 
 /// A worker is to forget a shared value. Tasks that still have it keep it.
@@ -160,7 +209,13 @@ pub(crate) fn forget(id: u64) {
 impl Data {
     fn new(id: u64) -> Data {
         let senders = Mutex::default();
-        Data { id, bytes: OnceLock::new(), memory: OnceLock::new(), senders }
+        Data {
+            id,
+            bytes: OnceLock::new(),
+            memory: OnceLock::new(),
+            inner: OnceLock::new(),
+            senders,
+        }
     }
 
     /// What was encoded when the value was.
@@ -232,13 +287,7 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
 impl<T: Arg + Sync> Serialize for Shared<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.encoded().map_err(serde::ser::Error::custom)?;
-        NOTED.with_borrow_mut(|noted| {
-            if let Some(noted) = noted {
-                if !noted.iter().any(|data| data.id == self.data.id) {
-                    noted.push(Arc::clone(&self.data));
-                }
-            }
-        });
+        note(&self.data);
         serializer.serialize_u64(self.data.id)
     }
 }

@@ -46,6 +46,8 @@ class Slot:
         self.answers = 0
         self.worker = None
         self.gone = True
+        # The number of the worker, and of the one that was killed last: the kill may come first.
+        self.number = self.killed = None
 
     def load(self, program):
         """Takes the program's bytes, as a file in memory."""
@@ -54,7 +56,7 @@ class Slot:
         while len(view):
             view = view[os.write(self.program, view[:1 << 30]):]
 
-    def start(self, path, config, hello):
+    def start(self, number, path, config, hello):
         """Starts a worker; returns what came until it was ready."""
         if self.program is not None:
             path = "/proc/%d/fd/%d" % (os.getpid(), self.program)
@@ -78,6 +80,9 @@ class Slot:
         with self.lock:
             self.events, self.answers, self.gone = [], 0, False
             self.worker, self.socket, self.control_socket = worker, ours, control
+            self.number = number
+            if self.killed == number:
+                self.end_group()
         threading.Thread(target=self.pump, args=(worker, ours, control), daemon=True).start()
         return self.answer()
 
@@ -99,6 +104,12 @@ class Slot:
             self.lock.wait_for(lambda: self.answers > 0 or self.gone)
             return self.take()
 
+    def last(self):
+        """Waits until the worker, which was killed, has gone."""
+        with self.lock:
+            self.lock.wait_for(lambda: self.gone)
+            return self.take()
+
     def next(self):
         """Waits until there is something."""
         with self.lock:
@@ -117,14 +128,20 @@ class Slot:
         except OSError:
             pass
 
-    def kill(self):
-        """Ends the worker and what it has started. It is reaped under the lock, so that its number is its own here."""
+    def kill(self, number):
+        """Ends the worker of this number, now or when it starts."""
         with self.lock:
-            if not self.gone and self.worker.returncode is None:
-                try:
-                    os.killpg(self.worker.pid, signal.SIGKILL)
-                except OSError:
-                    pass
+            self.killed = number
+            if self.number == number:
+                self.end_group()
+
+    def end_group(self):
+        """Ends the worker and what it has started. It is reaped under the lock, so that its process id is its own here."""
+        if not self.gone and self.worker.returncode is None:
+            try:
+                os.killpg(self.worker.pid, signal.SIGKILL)
+            except OSError:
+                pass
 
     def pump(self, worker, ours, control):
         process = os.pidfd_open(worker.pid)
@@ -280,12 +297,15 @@ class Local:
 
     def __init__(self, wire, config):
         self.wire, self.config, self.slot = wire, config, Slot()
+        self.worker = None
 
     def start(self, worker, hello):
+        self.worker = worker
         threading.Thread(target=self.run, args=(worker, hello), daemon=True).start()
 
     def run(self, worker, hello):
-        gone = self.wire.events(worker, self.slot.start(self.config["program"], self.config, hello))
+        path = self.config["program"]
+        gone = self.wire.events(worker, self.slot.start(worker, path, self.config, hello))
         while not gone:
             gone = self.wire.events(worker, self.slot.next())
 
@@ -293,7 +313,7 @@ class Local:
         self.slot.send(data)
 
     def kill(self):
-        self.slot.kill()
+        self.slot.kill(self.worker)
 
     def control(self, data):
         self.slot.interrupt(data)
@@ -309,30 +329,29 @@ class Far:
     def __init__(self, wire, config, ray):
         self.wire, self.config, self.ray = wire, config, ray
         self.inbox, self.actor = queue.SimpleQueue(), None
-        self.killed = False
+        self.worker, self.killed = None, False
 
     def start(self, worker, hello):
+        self.worker = worker
         threading.Thread(target=self.run, args=(worker, bytes(hello)), daemon=True).start()
 
     def run(self, worker, hello):
         try:
             if not self.enter(worker, hello):
                 self.serve(worker)
-            Far.free.append(self.actor)
         except Exception as error:  # Ray has many, and each means that the slot is lost.
             self.wire.write(ERROR, worker, first_line(error))
             self.wire.write(GONE, worker, b"l")
 
     def enter(self, worker, hello):
-        if Far.free:
+        try:
             self.actor = Far.free.pop()
-        else:
+        except IndexError:
             self.actor = new_actor(self.ray, self.config)
             self.ray.get(self.actor.load.remote(Far.program))
         if self.killed:
-            self.wire.write(GONE, worker, b"s9")
-            return True
-        return self.wait(worker, self.actor.start.remote("", self.config, hello))
+            return self.events(worker, [(GONE, b"s9")])
+        return self.wait(worker, self.actor.start.remote(worker, "", self.config, hello))
 
     def serve(self, worker):
         waiting, gone = [], False
@@ -343,16 +362,23 @@ class Far:
                 gone = self.wait(worker, self.actor.call.remote(Blob(b"".join(waiting))))
                 waiting = []
             elif waiting[-1] == KILLED:
-                gone = self.wait(worker, self.actor.answer.remote())
+                gone = self.wait(worker, self.actor.last.remote())
                 waiting = []
 
     def wait(self, worker, answer):
         """Passes on what comes until the answer has; whether the worker has gone."""
+        gone = False
         while True:
             done, _ = self.ray.wait([answer], timeout=Far.PEEK)
             if done:
-                return self.wire.events(worker, self.ray.get(answer))
-            self.wire.events(worker, self.ray.get(self.actor.take.remote()))
+                return self.events(worker, self.ray.get(answer)) or gone
+            gone = self.events(worker, self.ray.get(self.actor.take.remote())) or gone
+
+    def events(self, worker, events):
+        """As those of the wire. The actor is free before the driver knows, who may want another worker at once."""
+        if any(kind == GONE for kind, _ in events):
+            Far.free.append(self.actor)
+        return self.wire.events(worker, events)
 
     def data(self, data):
         self.inbox.put(data)
@@ -360,7 +386,7 @@ class Far:
     def kill(self):
         self.killed = True
         if self.actor is not None:
-            self.actor.kill.remote()
+            self.actor.kill.remote(self.worker)
         self.inbox.put(KILLED)
 
     def control(self, data):
@@ -385,8 +411,8 @@ def new_actor(ray, config):
             return super().take()
 
         @ray.method(concurrency_group="control")
-        def kill(self):
-            super().kill()
+        def kill(self, number):
+            super().kill(number)
 
         @ray.method(concurrency_group="control")
         def interrupt(self, data):
@@ -441,6 +467,8 @@ def connect(config):
 
 
 def main():
+    # A driver's choice to ignore it is inherited, and takes the status of workers away.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     wire = Wire()
     config = read_config(wire)
     ray = None

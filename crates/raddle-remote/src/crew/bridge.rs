@@ -12,14 +12,15 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Crew;
 use super::conduit::{Conduit, ENDED, Io, SOCKET, STDERR, Tail};
 use super::dispatch::Move;
+use super::hear::MOST_READS;
 use super::outbox::Part;
 use super::task::Completion;
 use super::worker::{Link, Stage};
+use super::{Crew, launch};
 use crate::error::{RemoteError, Status};
-use crate::frame::{Frames, Header, Kind, Payload, whole};
+use crate::frame::{Frames, Header, Kind, Payload, ROOM, whole};
 use crate::init;
 use crate::os::{self, poll, process, socket};
 use crate::plan::{Engine, Output, Plan, Settings, Stream};
@@ -54,9 +55,9 @@ impl Bridge {
     pub(super) fn start(plan: &Plan, number: u64) -> Result<Bridge, RemoteError> {
         let settings = &plan.settings;
         let arguments = init::arguments().ok_or(RemoteError::NotInitialised)?;
-        let deadline = Instant::now() + settings.start_timeout;
+        let deadline = Instant::now().checked_add(settings.start_timeout);
         if let Engine::Ray(address) = &settings.engine {
-            probe(address, settings.start_timeout)?;
+            probe(address, deadline)?;
         }
         let (ours, theirs) = socket::pair()?;
         let python = settings.python.as_deref().unwrap_or("python3");
@@ -66,12 +67,14 @@ impl Bridge {
         let mut child =
             command.spawn().map_err(|error| engine(format!("cannot start {python}: {error}")))?;
         let pid = child.id();
-        let process = process::open(pid)?;
         let stderr = child.stderr.take().map(OwnedFd::from);
         let limit = (settings.max_frame + (1 << 20)).min(u64::from(u32::MAX));
         let told = config(settings, arguments);
-        socket::send_all(&ours, &[&whole(Kind::Start, 0, &told)])?;
-        let conduit = Conduit::new(number, pid, process, ours, None, None, stderr, limit)?;
+        let conduit = process::open(pid).and_then(|process| {
+            socket::send_all(&ours, &[&whole(Kind::Start, 0, &told)])?;
+            Conduit::new(number, pid, process, ours, None, None, stderr, limit)
+        });
+        let conduit = conduit.inspect_err(|_| launch::end(child))?;
         match up(&conduit, deadline, settings.start_timeout) {
             Ok(width) => Ok(Bridge { conduit, width, workers: Mutex::default() }),
             Err(error) => {
@@ -84,15 +87,20 @@ impl Bridge {
     }
 
     /// Has the bridge end itself and all that it holds; it is waited for.
-    pub(super) fn stop(&self) {
+    pub(super) fn stop(&self, crew: &Crew) {
         // At the end of its input it goes, whatever it is doing.
         socket::shut(&self.conduit.socket);
         let ended = [(self.conduit.process.as_raw_fd(), libc::POLLIN)];
         if !poll::poll(ended, Some(Duration::from_secs(5))).is_ok_and(|[events]| events != 0) {
+            // M2
+            let state = crew.state();
             self.conduit.kill();
+            drop(state);
             let _ = poll::poll(ended, None);
         }
+        let state = crew.state();
         process::reap(&self.conduit.process);
+        drop(state);
     }
 }
 
@@ -114,7 +122,8 @@ fn config(settings: &Settings, arguments: &[&str]) -> Vec<u8> {
         tell("workers", &workers.to_string());
     }
     tell("program", &format!("/proc/{}/exe", std::process::id()));
-    tell("arg", &std::env::args().next().unwrap_or_else(|| "raddle".to_owned()));
+    let name = std::env::args_os().next().unwrap_or_else(|| "raddle".into());
+    tell("arg", &name.to_string_lossy());
     for argument in arguments {
         tell("arg", argument);
     }
@@ -132,7 +141,7 @@ fn config(settings: &Settings, arguments: &[&str]) -> Vec<u8> {
 }
 
 /// Whether anybody listens there: Ray itself tries for minutes.
-fn probe(address: &str, limit: Duration) -> Result<(), RemoteError> {
+fn probe(address: &str, deadline: Option<Instant>) -> Result<(), RemoteError> {
     let (host, port) = match address.rsplit_once(':') {
         Some(parts) => parts,
         None if address == "auto" => return Ok(()),
@@ -144,7 +153,7 @@ fn probe(address: &str, limit: Duration) -> Result<(), RemoteError> {
         (host, port).to_socket_addrs().map_err(|error| engine(format!("{host}: {error}")))?;
     let mut last = engine(format!("{host} has no address"));
     for one in found {
-        match TcpStream::connect_timeout(&one, limit.max(Duration::from_millis(1))) {
+        match TcpStream::connect_timeout(&one, left(deadline).max(Duration::from_millis(1))) {
             Ok(_) => return Ok(()),
             Err(error) => last = engine(format!("nobody answers at {address}: {error}")),
         }
@@ -152,11 +161,18 @@ fn probe(address: &str, limit: Duration) -> Result<(), RemoteError> {
     Err(last)
 }
 
+/// How long it is until then; where that is never, long.
+fn left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::from_secs(1 << 20), |deadline| {
+        deadline.saturating_duration_since(Instant::now())
+    })
+}
+
 /// Waits until the bridge says how many slots there are.
-fn up(conduit: &Conduit, deadline: Instant, limit: Duration) -> Result<usize, RemoteError> {
+fn up(conduit: &Conduit, deadline: Option<Instant>, limit: Duration) -> Result<usize, RemoteError> {
     let mut io = conduit.io();
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = left(deadline);
         if left.is_zero() {
             return Err(engine(format!("no answer within {limit:?}{}", said(conduit, &mut io))));
         }
@@ -208,7 +224,7 @@ impl Remote {
     pub(super) fn start(crew: &Crew, worker: u64, hello: &[u8]) -> Remote {
         let remote = Remote { worker };
         if let Some(bridge) = &crew.bridge {
-            let frames = Frames::new(crew.plan.settings.max_frame);
+            let frames = Frames::new(crew.plan.settings.max_frame + ROOM);
             let heard = Heard { frames, tail: Tail::default() };
             bridge.workers().insert(worker, heard);
         }
@@ -247,18 +263,25 @@ impl Bridge {
 }
 
 impl Crew {
-    /// The bridge has something to say, by whoever has its turn.
+    /// The bridge has something to say, by whoever has its turn. Returns the bits of which there is more.
     pub(super) fn hear_bridge(
         &self,
         bridge: &Bridge,
         io: &mut Io,
         bits: u32,
         after: &mut Vec<Completion>,
-    ) {
+    ) -> u32 {
         let conduit = &bridge.conduit;
+        let mut left = 0;
         if bits & (SOCKET | ENDED) != 0 {
             conduit.resume(&self.reactor.epoll);
+            let mut reads = 0;
             while !io.closed {
+                if reads == MOST_READS {
+                    left = SOCKET;
+                    break;
+                }
+                reads += 1;
                 let more = match io.frames.fill(|to| os::read(&conduit.socket, to)) {
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(_) | Ok((0, _)) => {
@@ -291,6 +314,7 @@ impl Crew {
             self.lose(engine(format!("the bridge is gone{said}")), after);
             self.state().lost.is_some().then(|| conduit.kill());
         }
+        left
     }
 
     /// What the bridge says of a worker.

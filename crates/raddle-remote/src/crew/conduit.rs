@@ -144,10 +144,22 @@ impl Conduit {
         }
     }
 
-    /// By whoever has the turn: there is more than is taken now.
-    pub(crate) fn again(&self, bit: u32) {
+    /// Ends the turn, though there is more to be seen to: of these, and of what was told meanwhile. It is told once more.
+    pub(crate) fn leave(&self, epoll: &Epoll, bits: u32) {
         // ORD: as in `tell`.
-        self.turn.fetch_or(bit, Ordering::AcqRel);
+        let bits = bits | self.turn.swap(0, Ordering::AcqRel);
+        if bits & SOCKET != 0 {
+            self.outbox.again(|waits| self.watch(epoll, waits));
+        }
+        for (fd, bit) in [
+            (self.stdout.as_ref(), STDOUT),
+            (self.stderr.as_ref(), STDERR),
+            (Some(&self.process), ENDED),
+        ] {
+            if let Some(fd) = fd.filter(|_| bits & bit != 0) {
+                let _ = epoll.want_room(fd, key(self.number, bit), false);
+            }
+        }
     }
 
     /// By whoever has the turn.
@@ -156,16 +168,16 @@ impl Conduit {
     }
 
     pub(crate) fn send(&self, epoll: &Epoll, parts: impl IntoIterator<Item = Part>) {
-        if self.outbox.send(&self.socket, parts) {
-            let _ = epoll.want_room(&self.socket, key(self.number, SOCKET), true);
-        }
+        self.outbox.send(&self.socket, parts, |waits| self.watch(epoll, waits));
     }
 
     /// There may be room for what is left to send.
     pub(crate) fn resume(&self, epoll: &Epoll) {
-        if self.outbox.resume(&self.socket) {
-            let _ = epoll.want_room(&self.socket, key(self.number, SOCKET), false);
-        }
+        self.outbox.resume(&self.socket, |waits| self.watch(epoll, waits));
+    }
+
+    fn watch(&self, epoll: &Epoll, waits: bool) {
+        let _ = epoll.want_room(&self.socket, key(self.number, SOCKET), waits);
     }
 
     pub(crate) fn interrupt(&self, attempt: u64) {

@@ -41,30 +41,35 @@ type News = Vec<Arc<shared::Data>>;
 
 /// How long a worker may take to leave.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
+/// After so many starts in a row that failed the queue fails, or waits for workers that are busy.
+pub(super) const MOST_FAILED: u32 = 3;
 
 impl Crew {
     /// Gives tasks to workers that are free, and starts workers for the rest.
     pub(super) fn dispatch(&self, state: &mut State) -> Vec<Move> {
         let mut moves = Vec::new();
-        while state.queue.front().is_some_and(|task| task.is_over()) {
-            state.queue.pop_front();
-        }
-        while state.queued > 0 {
-            let Some(worker) = state.idle.pop() else { break };
-            let Some(worker) = state.workers.get_mut(&worker) else { continue };
-            if !matches!(worker.stage, Stage::Idle) {
-                continue;
+        loop {
+            while state.queue.front().is_some_and(|task| task.is_over()) {
+                state.queue.pop_front();
             }
-            let next = std::iter::from_fn(|| state.queue.pop_front()).find(|task| !task.is_over());
-            let Some(task) = next else { break };
+            if state.queue.is_empty() {
+                break;
+            }
+            let Some(worker) = state.idle.pop() else { break };
+            let Some(worker) = state.workers.get_mut(&worker).filter(|one| one.is_free()) else {
+                continue;
+            };
+            let (Some(link), Some(task)) = (worker.link(), state.queue.pop_front()) else { break };
             state.queued -= 1;
-            moves.extend(self.assign(worker, task));
+            moves.push(self.assign(worker, link, task));
         }
         let counting = || state.workers.values().filter(|worker| worker.counts());
         let starting = |worker: &&Worker| matches!(worker.stage, Stage::Starting);
         let (live, coming) = (counting().count(), counting().filter(starting).count());
         let wanted = state.queued.saturating_sub(coming).min(self.width.saturating_sub(live));
-        for _ in 0..wanted {
+        // Where none can be started those that there are have to do.
+        let vain = state.failed_starts >= MOST_FAILED && counting().any(Worker::is_busy);
+        for _ in 0..if vain { 0 } else { wanted } {
             moves.push(self.hire(state));
         }
         moves
@@ -77,14 +82,12 @@ impl Crew {
         };
         let index = (0..).find(|index| !taken(index)).unwrap_or(0);
         let worker = number();
-        let deadline = Instant::now() + self.plan.settings.start_timeout;
-        state.workers.insert(worker, Worker::new(worker, index, Some(deadline)));
-        self.reactor.wake_at(deadline);
+        let deadline = self.reactor.wake_in(self.plan.settings.start_timeout);
+        state.workers.insert(worker, Worker::new(worker, index, deadline));
         Move::Start { worker, index }
     }
 
-    fn assign(&self, worker: &mut Worker, task: Arc<Task>) -> Option<Move> {
-        let link = worker.link()?;
+    fn assign(&self, worker: &mut Worker, link: Link, task: Arc<Task>) -> Move {
         let (attempt, since) = (number(), Instant::now());
         let mut course = task.course();
         course.phase = Phase::Sent { worker: worker.number, attempt };
@@ -94,12 +97,9 @@ impl Crew {
         drop(course);
         let new = |data: &&Arc<shared::Data>| worker.shared.insert(data.id);
         let news: News = task.request.shared.iter().filter(new).cloned().collect();
-        worker.deadline = task.request.timeout.map(|timeout| since + timeout);
-        if let Some(deadline) = worker.deadline {
-            self.reactor.wake_at(deadline);
-        }
+        worker.deadline = task.request.timeout.and_then(|limit| self.reactor.wake_in(limit));
         worker.stage = Stage::Busy { task: Arc::clone(&task), attempt, since };
-        Some(Move::Call { link, worker: worker.number, task, attempt, first, news })
+        Move::Call { link, worker: worker.number, task, attempt, first, news }
     }
 
     /// Does what was decided; without the lock.
@@ -109,8 +109,10 @@ impl Crew {
                 Move::Bye(link) => link.bye(self),
                 Move::Start { worker, index } => moves.extend(self.start(worker, index, after)),
                 Move::Call { link, worker, task, attempt, first, news } => {
+                    // First, and in any case: the worker counts as having them.
+                    self.share(&link, &news);
                     match self.before(&task, first) {
-                        Ok(()) => self.send(&link, &task, attempt, &news),
+                        Ok(()) => self.send(&link, &task, attempt),
                         Err(failure) => {
                             moves.extend(self.answered(worker, attempt, Err(failure), after));
                         }
@@ -129,11 +131,14 @@ impl Crew {
         }
     }
 
-    fn send(&self, link: &Link, task: &Arc<Task>, attempt: u64, news: &News) {
+    fn share(&self, link: &Link, news: &News) {
         for data in news {
             data.sent_by(self.this.clone() as _);
             link.share(self, data);
         }
+    }
+
+    fn send(&self, link: &Link, task: &Arc<Task>, attempt: u64) {
         let request = &task.request;
         let order = Order {
             call: request.call,
@@ -155,6 +160,8 @@ impl Crew {
         after: &mut Vec<Completion>,
     ) -> Vec<Move> {
         let mut state = self.state();
+        // Reason enough to try again to start another.
+        state.failed_starts = state.failed_starts.min(MOST_FAILED - 1);
         let Some(one) = state.workers.get_mut(&worker) else { return Vec::new() };
         match &one.stage {
             Stage::Busy { task, attempt: current, .. } if *current == attempt => {
@@ -174,9 +181,7 @@ impl Crew {
             moves.extend(self.retire(one));
         } else {
             one.stage = Stage::Idle;
-            let deadline = Instant::now() + self.plan.settings.idle_timeout;
-            one.deadline = Some(deadline);
-            self.reactor.wake_at(deadline);
+            one.deadline = self.reactor.wake_in(self.plan.settings.idle_timeout);
             state.idle.push(worker);
         }
         moves.extend(self.dispatch(&mut state));
@@ -189,9 +194,7 @@ impl Crew {
     /// Has a worker that is free leave.
     pub(super) fn retire(&self, worker: &mut Worker) -> Option<Move> {
         worker.stage = Stage::Retiring;
-        let deadline = Instant::now() + GRACE;
-        worker.deadline = Some(deadline);
-        self.reactor.wake_at(deadline);
+        worker.deadline = self.reactor.wake_in(GRACE);
         worker.link().map(Move::Bye)
     }
 }

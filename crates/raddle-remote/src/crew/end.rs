@@ -117,7 +117,7 @@ impl Crew {
             // It is by this thread that it would come about.
             return is_so(&self.state());
         }
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
         while !is_so(&state) {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -132,9 +132,24 @@ impl Crew {
         true
     }
 
+    /// As `shut_down`; by a thread of its own where this one would wait for itself, which then says whether all is done by now.
+    pub(crate) fn end(self: &Arc<Crew>, limit: Option<Duration>) -> bool {
+        if !self.is_mine() {
+            return self.shut_down(limit);
+        }
+        let mut state = self.state();
+        state.closing = true;
+        let finished = state.queued == 0 && !state.workers.values().any(Worker::is_busy);
+        drop(state);
+        let crew = Arc::clone(self);
+        let end = move || crew.shut_down(limit);
+        let _ = std::thread::Builder::new().name("raddle-end".into()).spawn(end);
+        finished
+    }
+
     /// Takes no more tasks, finishes those that there are, for so long at most, and ends all workers; whether all tasks were
     /// finished.
-    pub(crate) fn shut_down(&self, limit: Option<Duration>) -> bool {
+    fn shut_down(&self, limit: Option<Duration>) -> bool {
         self.state().closing = true;
         let finished = self.wait_for(limit, |state| state.unfinished == 0);
         if !finished {
@@ -161,7 +176,7 @@ impl Crew {
             self.wait_for(Some(LAST), is_over);
         }
         if let Some(bridge) = &self.bridge {
-            bridge.stop();
+            bridge.stop(self);
         }
         self.reactor.stop();
         finished

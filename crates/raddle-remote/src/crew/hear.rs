@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use raddle_core::Failure;
 
 use super::conduit::{self, Conduit, ENDED, Io, SOCKET, STDERR, STDOUT};
-use super::dispatch::Move;
+use super::dispatch::{MOST_FAILED, Move};
 use super::task::{Completion, Phase, Task};
 use super::worker::{Link, Stage};
 use super::{Crew, State, call_hook, reactor};
@@ -20,7 +20,9 @@ use crate::os::{self, process};
 use crate::plan::{Output, Stream};
 
 /// So often output is read before something else is looked at; more than a pipe holds.
-const MOST_READS: usize = 64;
+pub(super) const MOST_READS: usize = 64;
+/// So often a thread looks at what has come meanwhile.
+const MOST_TURNS: usize = 16;
 
 /// How long a process may live on that has closed its socket.
 const LINGER: Duration = Duration::from_millis(200);
@@ -44,38 +46,66 @@ impl Crew {
         if !conduit.tell(bit) {
             return;
         }
-        while let Some(bits) = conduit.next() {
+        let mut left = 0;
+        for _ in 0..MOST_TURNS {
+            let Some(bits) = conduit.next() else { return };
             let mut io = conduit.io();
-            match bridge {
+            left = match bridge {
                 Some(bridge) => self.hear_bridge(bridge, &mut io, bits, after),
                 None => self.hear_process(conduit, &mut io, bits, after),
+            };
+            if left != 0 {
+                break;
             }
         }
+        // Somebody who does not cease: others come first, and what is to be completed.
+        conduit.leave(&self.reactor.epoll, left);
     }
 
-    fn hear_process(&self, conduit: &Conduit, io: &mut Io, bits: u32, after: &mut Vec<Completion>) {
+    /// Returns the bits of which there is more.
+    fn hear_process(
+        &self,
+        conduit: &Conduit,
+        io: &mut Io,
+        bits: u32,
+        after: &mut Vec<Completion>,
+    ) -> u32 {
         let ended = bits & ENDED != 0;
+        let mut left = 0;
         if bits & SOCKET != 0 || ended {
             conduit.resume(&self.reactor.epoll);
-            self.read_socket(conduit, io, after);
+            // Of one that has ended, all.
+            let most = if ended { usize::MAX } else { MOST_READS };
+            left |= self.read_socket(conduit, io, most, after);
         }
         if bits & (STDOUT | STDERR) != 0 || ended {
-            self.read_output(conduit, io);
+            left |= self.read_output(conduit, io);
         }
         if ended {
             self.ended(conduit, io, after);
         }
+        left
     }
 
-    fn read_socket(&self, conduit: &Conduit, io: &mut Io, after: &mut Vec<Completion>) {
+    fn read_socket(
+        &self,
+        conduit: &Conduit,
+        io: &mut Io,
+        most: usize,
+        after: &mut Vec<Completion>,
+    ) -> u32 {
         let number = conduit.number;
-        while !io.closed {
+        let mut left = 0;
+        for _ in 0..most {
+            if io.closed {
+                return left;
+            }
             let more = match io.frames.fill(|to| os::read(&conduit.socket, to)) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return left,
                 Err(_) | Ok((0, _)) => {
                     io.closed = true;
                     self.closed(number);
-                    return;
+                    return left;
                 }
                 Ok((_, more)) => more,
             };
@@ -88,7 +118,7 @@ impl Crew {
                             Kind::Done | Kind::Panicked | Kind::Failed | Kind::Ready
                         ) {
                             // What the task has written is there before its answer is.
-                            self.read_output(conduit, io);
+                            left |= self.read_output(conduit, io);
                         }
                         if matches!(header.kind, Kind::Ready) {
                             io.tail.take();
@@ -102,28 +132,32 @@ impl Crew {
                     Err(damage) => {
                         io.closed = true;
                         let moves = self.misbehaves(number, damage.to_string(), after);
-                        return self.carry_out(moves, after);
+                        self.carry_out(moves, after);
+                        return left;
                     }
                 }
             }
             if !more {
-                return;
+                return left;
             }
         }
+        left | SOCKET
     }
 
-    /// Reads what was written, until there is no more.
-    fn read_output(&self, conduit: &Conduit, io: &mut Io) {
-        for (fd, stream) in [(&conduit.stdout, Stream::Stdout), (&conduit.stderr, Stream::Stderr)] {
+    /// Reads what was written, until there is no more; of somebody who does not cease, some.
+    fn read_output(&self, conduit: &Conduit, io: &mut Io) -> u32 {
+        let mut left = 0;
+        for (fd, stream, bit) in
+            [(&conduit.stdout, Stream::Stdout, STDOUT), (&conduit.stderr, Stream::Stderr, STDERR)]
+        {
             let Some(fd) = fd else { continue };
             let mut buffer = [0; 32 << 10];
-            for turn in 0.. {
-                if turn == MOST_READS {
-                    // Of somebody who does not cease: others come first, such as the end.
-                    conduit.again(if stream == Stream::Stdout { STDOUT } else { STDERR });
+            left |= bit;
+            for _ in 0..MOST_READS {
+                let Ok(read @ 1..) = os::read(fd, &mut buffer) else {
+                    left &= !bit;
                     break;
-                }
-                let Ok(read @ 1..) = os::read(fd, &mut buffer) else { break };
+                };
                 let bytes = &buffer[..read];
                 if stream == Stream::Stderr {
                     io.tail.add(bytes);
@@ -131,6 +165,7 @@ impl Crew {
                 self.output(conduit.number, stream, bytes);
             }
         }
+        left
     }
 
     /// A worker has written something.
@@ -202,9 +237,7 @@ impl Crew {
         if one.outgoing {
             return self.retire(one).into_iter().collect();
         }
-        let deadline = Instant::now() + self.plan.settings.idle_timeout;
-        one.deadline = Some(deadline);
-        self.reactor.wake_at(deadline);
+        one.deadline = self.reactor.wake_in(self.plan.settings.idle_timeout);
         state.failed_starts = 0;
         state.idle.push(worker);
         let moves = self.dispatch(&mut state);
@@ -278,9 +311,7 @@ impl Crew {
     fn closed(&self, worker: u64) {
         let mut state = self.state();
         if let Some(one) = state.workers.get_mut(&worker) {
-            let deadline = Instant::now() + LINGER;
-            (one.closed, one.deadline) = (true, Some(deadline));
-            self.reactor.wake_at(deadline);
+            (one.closed, one.deadline) = (true, self.reactor.wake_in(LINGER));
         }
     }
 
@@ -362,7 +393,7 @@ impl Crew {
         state.failed_starts += 1;
         let hopeless = matches!(why, RemoteError::BuildMismatch(_) | RemoteError::Engine(_));
         let others = state.workers.values().any(|worker| worker.is_busy());
-        if state.failed_starts < 3 && !hopeless || others {
+        if state.failed_starts < MOST_FAILED && !hopeless || others {
             return;
         }
         state.failed_starts = 0;
@@ -376,13 +407,13 @@ impl Crew {
         after: &mut Vec<Completion>,
     ) {
         state.queued = 0;
-        let queue: Vec<Arc<Task>> = state.queue.drain(..).collect();
-        let failed = |task| Completion::new(task, Err(Failure::new(why.clone())));
-        after.extend(queue.iter().filter_map(failed));
+        let failed = |task: Arc<Task>| Completion::new(&task, Err(Failure::new(why.clone())));
+        after.extend(state.queue.drain(..).filter_map(failed));
     }
 
     /// A time has come.
     fn tick(&self, after: &mut Vec<Completion>) {
+        self.forget_all();
         let now = Instant::now();
         let mut state = self.state();
         let late = |worker: &&mut super::worker::Worker| {

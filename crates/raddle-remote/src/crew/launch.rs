@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use super::Crew;
@@ -19,7 +19,7 @@ use super::worker::{Link, Stage};
 use crate::arg::encode;
 use crate::entry;
 use crate::error::RemoteError;
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{HEADER, Header, Kind, ROOM};
 use crate::init;
 use crate::message::{Hello, MAGIC, VERSION};
 use crate::os::{process, socket};
@@ -34,22 +34,26 @@ impl Crew {
         index: usize,
         after: &mut Vec<Completion>,
     ) -> Vec<Move> {
-        let link = self.hello(index).and_then(|hello| match &self.bridge {
-            None => Ok(Link::Process(Arc::new(self.launch(worker, &hello)?))),
-            Some(_) => Ok(Link::Remote(Remote::start(self, worker, &hello))),
+        let begun = self.hello(index).and_then(|hello| match &self.bridge {
+            None => Ok((Some(Arc::new(self.launch(worker, &hello)?)), hello)),
+            Some(_) => Ok((None, hello)),
         });
         let mut state = self.state();
         let Some(one) = state.workers.get_mut(&worker) else { return Vec::new() };
-        match link {
-            Ok(link) => {
-                one.link = Some(link.clone());
-                if let Link::Process(conduit) = &link {
-                    one.pid = conduit.pid;
-                    // From here on its events find it. What it does if that fails shows by the time-out.
-                    let _ = conduit.register(&self.reactor.epoll);
+        match begun {
+            // From here on what it says finds it, and its link: both under the lock.
+            Ok((conduit, hello)) => {
+                match conduit {
+                    Some(conduit) => {
+                        one.pid = conduit.pid;
+                        // What it does if that fails shows by the time-out.
+                        let _ = conduit.register(&self.reactor.epoll);
+                        one.link = Some(Link::Process(conduit));
+                    }
+                    None => one.link = Some(Link::Remote(Remote::start(self, worker, &hello))),
                 }
                 // Given up meanwhile.
-                if matches!(one.stage, Stage::Dying) || one.outgoing {
+                if matches!(one.stage, Stage::Dying) || one.outgoing || one.why.is_some() {
                     one.end(self);
                 }
                 Vec::new()
@@ -104,12 +108,20 @@ impl Crew {
         }
         let mut child = command.spawn()?;
         let pid = child.id();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let process = process::open(pid)?;
-        let limit = settings.max_frame;
-        let (stdout, stderr) = (stdout.map(OwnedFd::from), stderr.map(OwnedFd::from));
-        Ok(Conduit::new(worker, pid, process, ours, Some(control), stdout, stderr, limit)?)
+        let stdout = child.stdout.take().map(OwnedFd::from);
+        let stderr = child.stderr.take().map(OwnedFd::from);
+        let limit = settings.max_frame + ROOM;
+        let conduit = process::open(pid).and_then(|process| {
+            Conduit::new(worker, pid, process, ours, Some(control), stdout, stderr, limit)
+        });
+        Ok(conduit.inspect_err(|_| end(child))?)
     }
+}
+
+/// Ends a process to which nothing leads, and waits for it.
+pub(super) fn end(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 fn send_hello(to: &OwnedFd, hello: &[u8], control: OwnedFd) -> io::Result<()> {

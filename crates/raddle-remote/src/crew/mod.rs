@@ -21,6 +21,7 @@
 //! # Invariants
 //!
 //! - **M1** State changes under one lock, and no code of the user's runs under it.
+//!   To drop a task or a shared value is none of it: what workers are to forget is noted, and told by the reactor.
 //! - **M2** A process is signalled and reaped under that lock, so that a number is never used after it was given back.
 
 pub(crate) mod bridge;
@@ -34,11 +35,13 @@ mod reactor;
 pub(crate) mod task;
 mod worker;
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use raddle_core::{Failure, Future, Promise};
+use raddle_core::{Failure, Future, Promise, Snapshot};
 
 use self::bridge::Bridge;
 use self::reactor::Reactor;
@@ -61,6 +64,8 @@ pub(crate) struct Crew {
     /// Told when tasks are over and when workers are gone.
     changed: Condvar,
     reactor: Reactor,
+    /// Shared values that are gone, and that workers are to forget.
+    forgotten: Mutex<Vec<u64>>,
     /// Where workers are, if not here.
     bridge: Option<Bridge>,
     this: Weak<Crew>,
@@ -116,6 +121,7 @@ impl Crew {
             state: Mutex::default(),
             changed: Condvar::new(),
             reactor,
+            forgotten: Mutex::default(),
             bridge,
             this: this.clone(),
         });
@@ -131,9 +137,10 @@ impl Crew {
         &self.reactor
     }
 
-    /// Whether this thread is one that completes the crew's tasks.
+    /// Whether it is by this thread that tasks are completed: one of the reactor's, or whichever called something that has.
     pub(crate) fn is_mine(&self) -> bool {
-        self.reactor.is_mine(std::thread::current().id())
+        COMPLETING.with_borrow(|crews| crews.contains(&self.this.as_ptr().addr()))
+            || self.reactor.is_mine(std::thread::current().id())
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -151,9 +158,14 @@ impl Crew {
     pub(crate) fn spawn<R: Arg>(self: &Arc<Crew>, request: Request) -> Future<R> {
         let task = Arc::new(Task::new(number(), request));
         let handle = Handle { crew: Arc::clone(self), task: Arc::clone(&task) };
-        let (promise, future) = Promise::with_producer(handle);
+        // A promise keeps the locals of whoever makes it, and with them what `Env::run` has bound: an environment, mostly this.
+        let (promise, future) = Snapshot::default().run(|| Promise::with_producer(handle));
         task.on_end(move |ended| {
-            let value = ended.and_then(|bytes| decode(&bytes).map_err(Failure::new));
+            let value = ended.and_then(|bytes| {
+                panic::catch_unwind(|| decode(&bytes))
+                    .map_err(Failure::panicked)?
+                    .map_err(Failure::new)
+            });
             promise.complete(value);
         });
         let mut state = self.state();
@@ -180,9 +192,11 @@ impl Crew {
             return;
         }
         let count = completions.len();
+        COMPLETING.with_borrow_mut(|crews| crews.push(self.this.as_ptr().addr()));
         for completion in completions {
-            completion.resolve(&self.plan);
+            call_hook(|| completion.resolve(&self.plan));
         }
+        COMPLETING.with_borrow_mut(Vec::pop);
         let mut state = self.state();
         state.unfinished -= count;
         if state.unfinished == 0 {
@@ -194,7 +208,10 @@ impl Crew {
 impl State {
     /// Whether a task can be taken.
     fn accepts(&self, plan: &Plan, task: &Task) -> Result<(), RemoteError> {
-        let (len, limit) = (task.request.args.len() as u64, plan.settings.max_frame);
+        let (request, limit) = (&task.request, plan.settings.max_frame);
+        let call = request.args.len() + request.name.as_ref().map_or(0, String::len);
+        let shared = request.shared.iter().map(|data| data.slice().len());
+        let len = shared.fold(call, usize::max) as u64;
         if len > limit {
             return Err(RemoteError::TooLarge { len, limit });
         }
@@ -239,6 +256,11 @@ impl Task {
     }
 }
 
+thread_local! {
+    /// The crews whose tasks this thread is completing, by their addresses.
+    static COMPLETING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Calls a hook whose panic concerns nobody: it was reported.
 fn call_hook(hook: impl FnOnce()) {
     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(hook)) {
@@ -247,18 +269,29 @@ fn call_hook(hook: impl FnOnce()) {
 }
 
 impl shared::Forget for Crew {
-    /// Under no lock of the crew's: whoever drops the last clone of a shared value.
+    /// By whoever drops the last clone of a shared value, which may be this crew, under any of its locks.
     fn forget(&self, id: u64) {
-        let mut state = self.state();
-        let holds = |worker: &mut Worker| worker.shared.remove(&id);
-        let links: Vec<_> = state
-            .workers
-            .values_mut()
-            .filter_map(|worker| holds(worker).then(|| worker.link()).flatten())
-            .collect();
-        drop(state);
-        for link in links {
-            link.unshare(self, id);
+        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        self.reactor.wake_in(Duration::ZERO);
+    }
+}
+
+impl Crew {
+    /// Has workers forget what is gone.
+    fn forget_all(&self) {
+        let ids =
+            std::mem::take(&mut *self.forgotten.lock().unwrap_or_else(PoisonError::into_inner));
+        for id in ids {
+            let mut state = self.state();
+            let holders = state.workers.values_mut().filter(|worker| worker.shared.contains(&id));
+            let links: Vec<_> = holders
+                .filter_map(|worker| {
+                    worker.shared.remove(&id);
+                    worker.link()
+                })
+                .collect();
+            drop(state);
+            links.iter().for_each(|link| link.unshare(self, id));
         }
     }
 }

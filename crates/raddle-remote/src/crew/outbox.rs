@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::os::socket;
 
@@ -47,35 +47,49 @@ struct Queue {
 }
 
 impl Outbox {
-    /// Sends these after what is there; true if from now on somebody has to tell when there is room. An error is none of the
-    /// caller's: it shows at the other end of the socket.
-    pub(crate) fn send(&self, to: &OwnedFd, parts: impl IntoIterator<Item = Part>) -> bool {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Sends these after what is there. An error is none of the caller's: it shows at the other end of the socket.
+    ///
+    /// `watch` is called if from now on somebody has to tell when there is room, or nobody needs to any more; under the lock, so
+    /// that the last call is what holds.
+    pub(crate) fn send(
+        &self,
+        to: &OwnedFd,
+        parts: impl IntoIterator<Item = Part>,
+        watch: impl FnOnce(bool),
+    ) {
+        let mut queue = self.queue();
         queue.parts.extend(parts);
-        if queue.waits {
-            return false;
+        if !queue.waits {
+            queue.drain(to, watch);
         }
-        queue.drain(to);
-        queue.waits = !queue.parts.is_empty();
-        queue.waits
     }
 
-    /// There may be room; true if from now on nobody needs to tell.
-    pub(crate) fn resume(&self, to: &OwnedFd) -> bool {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !queue.waits {
-            return false;
+    /// There may be room.
+    pub(crate) fn resume(&self, to: &OwnedFd, watch: impl FnOnce(bool)) {
+        let mut queue = self.queue();
+        if queue.waits {
+            queue.drain(to, watch);
         }
-        queue.drain(to);
-        queue.waits = !queue.parts.is_empty();
-        !queue.waits
+    }
+
+    /// Calls `watch` with what holds.
+    pub(crate) fn again(&self, watch: impl FnOnce(bool)) {
+        watch(self.queue().waits);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Queue {
-    fn drain(&mut self, to: &OwnedFd) {
+    fn drain(&mut self, to: &OwnedFd, watch: impl FnOnce(bool)) {
         if drain(&mut self.parts, to).is_err() {
             self.parts.clear();
+        }
+        let waits = !self.parts.is_empty();
+        if std::mem::replace(&mut self.waits, waits) != waits {
+            watch(waits);
         }
     }
 }

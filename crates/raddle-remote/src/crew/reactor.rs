@@ -127,6 +127,13 @@ impl Reactor {
         }
     }
 
+    /// The same, in so long; returns when that is, if ever.
+    pub(crate) fn wake_in(&self, time: Duration) -> Option<Instant> {
+        let time = Instant::now().checked_add(time)?;
+        self.wake_at(time);
+        Some(time)
+    }
+
     /// The timer's event has come.
     pub(crate) fn woken(&self) {
         let mut ticks = [0; 8];

@@ -69,7 +69,12 @@ impl Worker {
 
     /// Whether it will take tasks.
     pub(crate) fn counts(&self) -> bool {
-        !self.outgoing && !matches!(self.stage, Stage::Dying | Stage::Retiring)
+        !self.outgoing && !self.closed && !matches!(self.stage, Stage::Dying | Stage::Retiring)
+    }
+
+    /// Whether it can be given a task.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && self.counts() && self.link.is_some()
     }
 
     /// Whether it has to go, and is a process by now. (A slot of a cluster may take long to become one, and goes with the

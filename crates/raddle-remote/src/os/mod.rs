@@ -133,8 +133,9 @@ impl Mapped {
     pub(crate) fn new(fd: &OwnedFd, len: usize) -> io::Result<Mapped> {
         // SAFETY: takes and returns a number.
         let seals = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
+        const SEALS: libc::c_int = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK;
         let size = std::fs::File::from(fd.try_clone()?).metadata()?.len();
-        if seals & libc::F_SEAL_WRITE == 0 || size != len as u64 || len == 0 {
+        if seals & SEALS != SEALS || size != len as u64 || len == 0 {
             return Err(io::Error::other("not a sealed file of that length"));
         }
         // SAFETY: a new mapping, wherever the system likes.

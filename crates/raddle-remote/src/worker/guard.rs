@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::frame::{Frames, Kind};
 use crate::os::{self, poll, process};
 
-/// Which attempt was interrupted last.
-static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
+/// Which attempt was interrupted last; at first one that never is. (0 is none that runs.)
+static INTERRUPTED: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Which attempt runs.
 static RUNNING: AtomicU64 = AtomicU64::new(0);
 
@@ -32,15 +32,19 @@ fn hear(task: u64) {
     }
 }
 
+/// Ends the worker, and with it what it has started. (W3)
+pub(super) fn end() -> ! {
+    match process::leads_group() {
+        true => process::kill_own_group(),
+        false => std::process::abort(),
+    }
+}
+
 pub(super) fn start(socket: &OwnedFd, control: OwnedFd, parent: OwnedFd) -> io::Result<()> {
     let socket = socket.as_raw_fd();
     let guard = move || {
         let _ = watch(socket, &control, &parent);
-        // What the worker has started goes with it. (W3)
-        match process::leads_group() {
-            true => process::kill_own_group(),
-            false => std::process::abort(),
-        }
+        end()
     };
     std::thread::Builder::new().name("raddle-guard".into()).stack_size(64 << 10).spawn(guard)?;
     Ok(())

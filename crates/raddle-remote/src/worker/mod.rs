@@ -23,7 +23,7 @@ use std::process::exit;
 
 use crate::env::Env;
 use crate::error::RemoteError;
-use crate::frame::{Frames, Header, Kind, Payload};
+use crate::frame::{Frames, Header, Kind, Payload, ROOM};
 use crate::image::{self, Image};
 use crate::message::{Build, Failed, Hello, MAGIC, Ready, VERSION};
 use crate::os::{self, process, socket};
@@ -85,8 +85,8 @@ pub(crate) fn main() -> ! {
         Ok((mut link, hello)) => {
             let limit = hello.max_frame;
             let failed = match serve::serve(&mut link, hello) {
-                // The driver has gone, and the guard is about to end this process.
-                Ok(()) => exit(0),
+                // The driver has gone. The guard is about to see it, and to do the same.
+                Ok(()) => guard::end(),
                 Err(error) => error,
             };
             let _ = serve::send_failure(0, failed, limit);
@@ -126,7 +126,7 @@ fn start() -> Result<(Link, Hello), String> {
             exit(NO_WORKER)
         }
     };
-    link.frames = Frames::new(hello.max_frame);
+    link.frames = Frames::new(hello.max_frame + ROOM);
     guard::start(&link.socket, control, parent).map_err(|error| wrong(&error))?;
     prepare(&hello).unwrap_or_else(|failed| {
         let _ = serve::send_failure(0, failed, 1 << 20);

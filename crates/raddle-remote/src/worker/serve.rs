@@ -12,7 +12,7 @@ use crate::arg::encode_after;
 use crate::context::{Report, Running, TaskInfo};
 use crate::env::Env;
 use crate::error::RemoteError;
-use crate::frame::{HEADER, Header, Kind};
+use crate::frame::{HEADER, Header, Kind, ROOM};
 use crate::message::{Failed, Hello, Order, Panicked};
 use crate::os::{Mapped, process, socket};
 use crate::shared;
@@ -58,9 +58,32 @@ pub(super) fn send(kind: Kind, task: u64, what: &impl Serialize) -> io::Result<(
     send_frame(kind, task, bytes)
 }
 
+/// Says what has failed, in a frame that is not too long.
 pub(super) fn send_failure(task: u64, failed: impl Into<Failed>, limit: u64) -> io::Result<()> {
-    let _ = limit;
-    send(Kind::Failed, task, &failed.into())
+    let mut failed = failed.into();
+    match &mut failed {
+        Failed::Decode { type_name, reason } | Failed::Encode { type_name, reason } => {
+            cut(type_name, NAME);
+            cut(reason, limit);
+        }
+        Failed::BuildMismatch(text) | Failed::Protocol(text) | Failed::Start(text) => {
+            cut(text, limit);
+        }
+        Failed::TooLarge { .. } => {}
+    }
+    send(Kind::Failed, task, &failed)
+}
+
+/// Of the name of a type or a place no more is told.
+const NAME: u64 = ROOM / 2;
+
+/// Leaves so many bytes of a text at most.
+fn cut(text: &mut String, most: u64) {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    if text.len() > most {
+        let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+    }
 }
 
 impl From<RemoteError> for Failed {
@@ -137,19 +160,21 @@ fn call(task: u64, payload: &[u8], hello: &Hello, report: &Report) -> Result<(),
     }));
     guard::begin(0);
     flush();
+    let limit = hello.max_frame;
     let sent = match result {
         Ok(Ok(bytes)) => match (bytes.len() - HEADER) as u64 {
-            len if len > hello.max_frame => {
-                send(Kind::Failed, task, &Failed::TooLarge { len, limit: hello.max_frame })
-            }
+            len if len > limit => send_failure(task, RemoteError::TooLarge { len, limit }, limit),
             _ => send_frame(Kind::Done, task, bytes),
         },
-        Ok(Err(error)) => send(Kind::Failed, task, &Failed::from(error)),
+        Ok(Err(error)) => send_failure(task, error, limit),
         Err(payload) => {
             let message = text_of(&*payload);
             // A payload's own drop may panic, and is none of ours.
             std::mem::forget(payload);
-            send(Kind::Panicked, task, &panicked(message))
+            let mut panicked = panicked(message);
+            panicked.message.iter_mut().for_each(|message| cut(message, limit));
+            panicked.place.iter_mut().for_each(|place| cut(place, NAME));
+            send(Kind::Panicked, task, &panicked)
         }
     };
     sent.map_err(unanswered)

@@ -104,3 +104,53 @@ pub fn strict_plans_encode(on: &On) {
     let other = Env::new(Plan::sequential()).unwrap().share(vec![5_u32]).unwrap();
     assert_eq!(value(env.spawn(sum, (other, 1))), 6);
 }
+
+pub fn shared_values_in_shared_values(on: &On) {
+    type Outer = Shared<(Shared<Vec<u32>>, u32)>;
+    let env = Env::new(on.plan().strict(true)).unwrap();
+    let inner = env.share(vec![1, 2, 3]).unwrap();
+    let outer: Outer = env.share((inner, 10)).unwrap();
+    let sum = |outer: Outer| outer.0.iter().sum::<u32>() + outer.1;
+    for _ in 0..3 {
+        assert_eq!(value(env.spawn(sum, outer.clone())), 16);
+    }
+    // And on from there.
+    let deeper = |outer: Outer| {
+        let env = Env::current();
+        (env.workers(), value(env.spawn(|outer: Outer| outer.0.len(), outer)))
+    };
+    let env = Env::new(on.plan().nested(Plan::processes(2))).unwrap();
+    assert_eq!(value(env.spawn(deeper, outer)), (2, 3));
+}
+
+pub fn shared_values_of_tasks_that_never_ran(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    let len = |shared: Shared<Bytes>| shared.0.len();
+    for round in 0..10 {
+        let gates = Gates::new();
+        let shared = env.share(Bytes("x".repeat(round + 1))).unwrap();
+        assert_eq!(value(env.spawn(len, shared.clone())), round + 1);
+        let busy = env.spawn(crate::support::pass, (gates.at("here"), gates.at("go")));
+        gates.wait("here");
+        let queued = env.spawn(len, shared);
+        queued.kill();
+        // Nobody but the queue has it now.
+        drop(queued);
+        gates.open("go");
+        value(busy);
+        assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+    }
+}
+
+pub fn hooks_that_panic_keep_no_shared_value(on: &On) {
+    let plan = on.plan().workers(1).before_start(|info| assert!(info.name.is_none(), "no names"));
+    let env = Env::new(plan).unwrap();
+    let shared = env.share(vec![1_u32, 2, 3]).unwrap();
+    let sum = |shared: Shared<Vec<u32>>| shared.iter().sum::<u32>();
+    let failed = crate::support::failure(env.task().name("a").spawn(sum, shared.clone()));
+    assert_eq!(failed.kind(), raddle::FailureKind::Panicked);
+    assert_eq!(value(env.spawn(sum, shared)), 6);
+}

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::time::Duration;
 
-use raddle::remote::{Death, Env, RemoteError, Status, task};
+use raddle::remote::{Death, Env, RemoteError, Shared, Status, task};
 use raddle::{Failure, FailureKind};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -358,4 +358,51 @@ pub fn functions_of_libraries_are_refused(on: &On) {
     }
     let none = Env::new(on.plan().workers(0));
     assert!(matches!(none, Err(RemoteError::Start(_))) || on.which == Where::Sequential);
+}
+
+/// Goes out, and panics on its way in.
+#[derive(Debug, Serialize)]
+struct Bursts(u32);
+
+impl<'de> Deserialize<'de> for Bursts {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Bursts, D::Error> {
+        panic!("burst")
+    }
+}
+
+pub fn results_whose_decoding_panics(on: &On) {
+    let env = encoding(on);
+    for _ in 0..3 {
+        let failed = failure(env.spawn(|(): ()| Bursts(1), ()));
+        assert_eq!(failed.kind(), FailureKind::Panicked, "{failed}");
+        assert!(failed.to_string().contains("burst"), "{failed}");
+        still_works(&env);
+    }
+    // It waits for none of them.
+    drop(env);
+}
+
+pub fn messages_are_as_long_as_allowed(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let env = Env::new(on.plan().max_frame(10_000).workers(1)).unwrap();
+    let worker = value(env.spawn(|()| std::process::id(), ()));
+    // The length goes along, of two bytes.
+    let back = |bytes: String| bytes;
+    assert_eq!(value(env.spawn(back, "x".repeat(9_998))).len(), 9_998);
+    let named = env.task().name("y".repeat(5_000)).spawn(back, "x".repeat(4_000));
+    assert_eq!(value(named).len(), 4_000);
+    let failed = failure(env.task().name("y".repeat(5_000)).spawn(back, "x".repeat(9_000)));
+    assert!(matches!(remote(&failed), RemoteError::TooLarge { .. }), "{failed}");
+    let failed = failure(env.spawn(tear, "x".repeat(9_000)));
+    assert_eq!(failed.kind(), FailureKind::Panicked);
+    let failed = failure(env.spawn(|len: usize| -> () { panic!("{}", "ä".repeat(len)) }, 20_000));
+    assert_eq!(failed.kind(), FailureKind::Panicked);
+    assert_eq!(failed.downcast::<String>().unwrap(), "ä".repeat(5_000));
+    // Of an environment that allows more.
+    let long = Env::new(raddle::remote::Plan::sequential()).unwrap().share(vec![1_u8; 20_000]);
+    let failed = failure(env.spawn(|long: Shared<Vec<u8>>| long.len(), long.unwrap()));
+    assert!(matches!(remote(&failed), RemoteError::TooLarge { .. }), "{failed}");
+    assert_eq!(value(env.spawn(|()| std::process::id(), ())), worker);
 }

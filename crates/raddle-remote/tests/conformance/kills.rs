@@ -225,3 +225,28 @@ pub fn interrupts_do_not_reach_the_next_task(on: &On) {
         let _ = result(future);
     }
 }
+
+fn notes_and_spins((ran, here): (String, String)) {
+    note(&ran);
+    spin(here);
+}
+
+pub fn what_was_killed_is_not_tried_again(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    let gates = Gates::new();
+    let task = env.task().retries(5);
+    let killed = task.clone().spawn(notes_and_spins, (gates.at("ran"), gates.at("here")));
+    gates.wait("here");
+    killed.kill();
+    assert_eq!(failure(killed).kind(), FailureKind::Killed);
+    let late = task.timeout(std::time::Duration::from_millis(300));
+    let failed = failure(late.spawn(notes_and_spins, (gates.at("late"), gates.at("late here"))));
+    assert_eq!(failed.kind(), FailureKind::TimedOut);
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+    drop(env);
+    assert_eq!(gates.lines("ran"), 1);
+    assert!(gates.lines("late") <= 1);
+}

@@ -139,3 +139,60 @@ pub fn dropped_by_what_follows_a_future(on: &On) {
         until(|| !is_alive(&pid));
     }
 }
+
+/// The same, on the thread that kills.
+pub fn dropped_by_what_follows_a_kill(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let env = on.env();
+    let gates = Gates::new();
+    let future = env.spawn(spin, gates.at("here"));
+    let pid = gates.said("here");
+    let last = future.recover(move |failure| {
+        drop(env);
+        Err(failure)
+    });
+    last.kill();
+    assert_eq!(failure(last).kind(), raddle::FailureKind::Killed);
+    until(|| !is_alive(&pid));
+}
+
+pub fn shut_down_by_what_follows_a_future(on: &On) {
+    let env = on.env();
+    let gates = Gates::new();
+    if !on.is_concurrent() {
+        gates.open("go");
+    }
+    let future = env.spawn(pass, (gates.at("here"), gates.at("go")));
+    let pid = gates.said("here");
+    let last = future.map(move |_| env.shutdown(LONG));
+    gates.open("go");
+    let _ = value(last);
+    if on.is_apart() {
+        until(|| !is_alive(&pid));
+    }
+}
+
+pub fn what_was_spawned_under_it_is_finished(on: &On) {
+    let gates = Gates::new();
+    let env = on.env();
+    env.run(|| {
+        for _ in 0..10 {
+            raddle::remote::spawn(|path: String| note(&path), gates.at("ran")).detach();
+        }
+        raddle::remote::map(|path: String| note(&path), vec![gates.at("ran"); 10]).detach();
+    });
+    drop(env);
+    assert_eq!(gates.lines("ran"), 20);
+}
+
+pub fn limits_may_be_the_longest(on: &On) {
+    let plan = on.plan().start_timeout(Duration::MAX).idle_timeout(Duration::MAX);
+    let env = Env::new(plan).unwrap();
+    let task = env.task().timeout(Duration::MAX);
+    assert_eq!(value(task.spawn(|n| n + 1, 1)), 2);
+    env.reset();
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+    assert!(env.shutdown(Duration::MAX));
+}

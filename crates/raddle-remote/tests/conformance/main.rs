@@ -85,6 +85,8 @@ suite! {
         retries_run_out,
         hooks_that_panic_fail_the_task,
         functions_of_libraries_are_refused,
+        results_whose_decoding_panics,
+        messages_are_as_long_as_allowed,
     }
     kills {
         queued_tasks_never_start,
@@ -97,12 +99,14 @@ suite! {
         interrupts_are_the_tasks_choice,
         queued_tasks_are_interrupted,
         interrupts_do_not_reach_the_next_task,
+        what_was_killed_is_not_tried_again,
     }
     output {
         all_of_it_comes_and_no_more,
         ten_megabytes_while_it_runs,
         each_task_has_its_own,
         output_that_is_discarded,
+        output_that_does_not_cease,
         progress_comes_in_order,
     }
     data {
@@ -111,6 +115,9 @@ suite! {
         shared_values_are_forgotten,
         large_shared_values,
         strict_plans_encode,
+        shared_values_in_shared_values,
+        shared_values_of_tasks_that_never_ran,
+        hooks_that_panic_keep_no_shared_value,
     }
     life {
         recycling_strands_nothing,
@@ -121,5 +128,9 @@ suite! {
         shutdown_says_whether_all_was_done,
         environments_that_were_shut_down_refuse,
         dropped_by_what_follows_a_future,
+        dropped_by_what_follows_a_kill,
+        shut_down_by_what_follows_a_future,
+        what_was_spawned_under_it_is_finished,
+        limits_may_be_the_longest,
     }
 }

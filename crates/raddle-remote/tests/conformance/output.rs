@@ -144,3 +144,26 @@ pub fn progress_comes_in_order(on: &On) {
         assert_eq!(own.len() as u64, total + 1);
     }
 }
+
+fn writes_for_ever(here: String) {
+    open(here, "");
+    let chunk = vec![b'x'; 1 << 16];
+    while std::io::stdout().write_all(&chunk).is_ok() {}
+}
+
+pub fn output_that_does_not_cease(on: &On) {
+    // On Ray all of it goes through the cluster.
+    if !on.is_apart() || on.which == crate::support::Where::Ray {
+        return;
+    }
+    let env = Env::new(on.plan().output(Output::Discard)).unwrap();
+    let gates = Gates::new();
+    let future = env.spawn(writes_for_ever, gates.at("here"));
+    gates.wait("here");
+    for n in 0..20 {
+        assert_eq!(value(env.spawn(|n| n + 1, n)), n + 1);
+    }
+    future.kill();
+    assert_eq!(crate::support::failure(future).kind(), raddle::FailureKind::Killed);
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+}

@@ -98,6 +98,20 @@ pub(crate) fn deaths_leave_nothing() {
     });
 }
 
+/// Ended by what follows a future, on a thread of its own making.
+pub(crate) fn continuations_that_end_it_leave_nothing() {
+    leaves_nothing(|| {
+        let env = processes(2);
+        let ends = env.clone().spawn(|n| n + 1, 1).map(move |_| drop(env));
+        ends.wait().unwrap();
+        until(|| belongings().2 == 0);
+        let env = processes(2);
+        let ends = env.clone().spawn(|n| n + 1, 1).map(move |_| env.shutdown(LONG));
+        assert!(ends.wait().unwrap());
+        until(|| belongings().2 == 0);
+    });
+}
+
 /// From reset to an answer, of a pool of two.
 fn fastest_start(env: &Env) -> Duration {
     let start = |_| {

@@ -25,6 +25,14 @@ fn another(name: &str, args: &[&str]) -> Command {
 pub(crate) fn part(name: &str, args: &[String]) {
     match (name, args) {
         ("driver", [plan, path]) => driver(plan, path),
+        ("relay", []) => {
+            let said = |word: String| {
+                print!("{word} on ");
+                eprint!("{word} beside");
+            };
+            processes(1).spawn(said, "warp".to_owned()).wait().unwrap();
+            print!("and on");
+        }
         ("plan", []) => print!("{}", Env::current().plan()),
         ("replaced", [path]) => replaced(path),
         ("worker_without_init", []) => {
@@ -89,19 +97,20 @@ fn driver(plan: &str, path: &str) {
         plan = plan.python(python);
     }
     let env = Env::new(plan).unwrap();
-    let idle = env.spawn(|()| std::process::id(), ()).wait().unwrap();
-    say(&format!("{path}/idle"), &idle.to_string());
     let spins = env.spawn(spin, format!("{path}/busy"));
+    said(&format!("{path}/busy"));
+    let rests = |()| (std::process::id(), Command::new("sleep").arg("1000").spawn().unwrap().id());
+    let (idle, child) = env.spawn(rests, ()).wait().unwrap();
+    say(&format!("{path}/idle"), &format!("{idle} {child}"));
     let _ = spins.wait();
 }
 
 fn killed_driver(plan: &str) {
     let path = directory("driver");
     let mut driver = another("driver", &[plan, &path]).spawn().unwrap();
-    let mut pids: Vec<String> =
-        said(&format!("{path}/busy")).split(' ').map(str::to_owned).collect();
-    pids.push(said(&format!("{path}/idle")));
-    assert!(pids.iter().skip(1).all(|pid| is_alive(pid)));
+    let pids = [said(&format!("{path}/busy")), said(&format!("{path}/idle"))].join(" ");
+    let pids: Vec<&str> = pids.split(' ').collect();
+    assert!(pids.len() == 4 && pids.iter().all(|pid| is_alive(pid)));
     driver.kill().unwrap();
     let start = Instant::now();
     assert_eq!(driver.wait().unwrap().signal(), Some(libc::SIGKILL));
@@ -230,4 +239,11 @@ pub(crate) fn an_engine_that_is_not_there() {
     assert!(start.elapsed() < limit, "{:?}", start.elapsed());
     let (_, _, children) = crate::support::belongings();
     assert_eq!(children, 0);
+}
+
+pub(crate) fn output_is_relayed() {
+    let output = another("relay", &[]).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "warp on and on");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "warp beside");
 }

@@ -6,6 +6,7 @@
 mod counts;
 mod drivers;
 mod signals;
+mod strangers;
 mod support;
 
 use std::process::{Command, ExitCode};
@@ -27,10 +28,16 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("the_file_may_be_replaced", drivers::the_file_may_be_replaced),
     ("the_environment_names_the_plan", drivers::the_environment_names_the_plan),
     ("an_engine_that_is_not_there", drivers::an_engine_that_is_not_there),
+    ("output_is_relayed", drivers::output_is_relayed),
+    ("other_builds_are_refused", strangers::other_builds_are_refused),
+    ("other_versions_are_refused", strangers::other_versions_are_refused),
+    ("damage_on_the_way_to_a_worker", strangers::damage_on_the_way_to_a_worker),
+    ("without_descriptors_tasks_wait", strangers::without_descriptors_tasks_wait),
     ("a_killed_driver_on_ray_leaves_nothing", drivers::a_killed_driver_on_ray_leaves_nothing),
     ("a_wrong_token_is_refused_by_ray", drivers::a_wrong_token_is_refused_by_ray),
     ("a_thousand_resets_leave_nothing", counts::a_thousand_resets_leave_nothing),
     ("a_hundred_rounds_leave_nothing", counts::a_hundred_rounds_leave_nothing),
+    ("continuations_that_end_it_leave_nothing", counts::continuations_that_end_it_leave_nothing),
     ("deaths_leave_nothing", counts::deaths_leave_nothing),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
 ];

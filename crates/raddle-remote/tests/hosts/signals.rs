@@ -4,9 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use raddle::remote::{RemoteError, Status};
+use raddle::remote::{Env, Plan, RemoteError, Status};
 
-use crate::support::{processes, until};
+use crate::support::{LONG, processes, until};
 
 fn dies(_: ()) {
     std::process::abort();
@@ -41,6 +41,10 @@ pub(crate) fn ignored_children_still_resolve() {
     env.reset();
     assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
     drop(env);
+    // The bridge does not inherit the choice.
+    let env = Env::new(Plan::loopback(1).start_timeout(LONG)).unwrap();
+    let failure = env.spawn(dies, ()).wait().unwrap_err();
+    assert_eq!(status_of(&failure), Status::Signalled(libc::SIGABRT));
 }
 
 /// Another part of the program waits for any child.
