@@ -49,7 +49,7 @@ pub(crate) struct Common {
     /// How much --trace records
     #[arg(long, global = true, value_enum, value_name = "LEVEL", display_order = 103)]
     pub(crate) trace_level: Option<Level>,
-    /// Events that each thread has room for before they are written to the file [default: 65536]
+    /// Events that a thread has room for at once [default: 65536]
     #[arg(long, global = true, value_name = "EVENTS", display_order = 104)]
     pub(crate) trace_room: Option<usize>,
     /// Where a run's tasks go: threads:N, processes:N, ray:auto, ..

@@ -63,6 +63,10 @@ impl Output {
         matches!(self.target, Target::Stdout)
     }
 
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.target, Target::File(_))
+    }
+
     pub(crate) fn name(&self) -> String {
         self.named.display().to_string()
     }

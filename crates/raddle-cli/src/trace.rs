@@ -197,6 +197,7 @@ fn diff(args: &DiffArgs) -> Result<(), Error> {
 #[derive(Debug)]
 pub(crate) struct Recording {
     path: PathBuf,
+    output: Output,
     level: TraceLevel,
     room: usize,
 }
@@ -218,26 +219,40 @@ impl Recording {
             Level::Phase => TraceLevel::Phase,
             Level::Tasks => TraceLevel::Tasks,
         };
-        // Asked now; made when the run begins.
-        drop(Output::prepare("the trace", path, files)?);
+        let output = Output::prepare("the trace", path, files)?;
         let room = common.trace_room.unwrap_or(1 << 16);
-        Ok(Some(Recording { path: path.clone(), level, room }))
+        Ok(Some(Recording { path: path.clone(), output, level, room }))
     }
 
     pub(crate) fn level(&self) -> TraceLevel {
         self.level
     }
 
-    /// Has a pool record into the file while it runs, so that one which is killed leaves a trace.
+    /// Has a pool record into the file while it runs, so that one which is killed leaves a trace. A device or a pipe is
+    /// written when it has run.
     pub(crate) fn prepare_pool(&self, builder: PoolBuilder) -> PoolBuilder {
-        builder.trace_to(&self.path).trace_capacity(self.room)
+        let builder = builder.trace_capacity(self.room);
+        if self.output.is_file() { builder.trace_to(&self.path) } else { builder }
     }
 
     /// Has the report say what was recorded.
     pub(crate) fn tell(&self, trace: &Trace, report: &mut Report) {
-        let name = self.path.display().to_string();
+        let name = self.output.name();
         let (events, dropped) = (trace.len(), trace.drops());
-        report.told("trace", name.clone(), format!("{name}, {events} events, {dropped} dropped"));
+        let written = match self.output.is_file() {
+            true => Ok(()),
+            false => self.output.write(|to| trace.write(to)),
+        };
+        match written {
+            Ok(()) => {
+                let told = format!("{name}, {events} events, {dropped} dropped");
+                report.told("trace", name, told);
+            }
+            Err(error) => {
+                report.datum("trace", Value::Null);
+                report.fail(error);
+            }
+        }
         report.datum("trace_events", events);
         report.datum("trace_dropped", dropped);
     }
