@@ -131,7 +131,7 @@ fn handlers_go_with_their_pool_though_it_is_recorded() {
     assert!(status.success(), "{status}");
     let trace = raddle_trace::Trace::load(&file).unwrap();
     assert!(trace.lanes.iter().any(|lane| !lane.events.is_empty()));
-    assert!(raddle_trace::Trace::load(&folder.join("program.trace.2")).is_ok());
+    assert!(raddle_trace::Trace::load(folder.join("program.trace.2")).is_ok());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

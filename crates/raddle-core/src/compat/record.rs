@@ -97,11 +97,21 @@ fn at_exit() {
 
 fn save_all() {
     let Some((file, _)) = wanted() else { return };
-    let going = |one: &mut Recorded| one.trace.is_none() && one.team.strong_count() == 0;
-    let waited = GONE.wait_timeout_while(recorded(), MOMENT, |all| all.iter_mut().any(going));
-    let (mut all, _) = waited.unwrap_or_else(|e| e.into_inner());
-    let all = std::mem::take(&mut *all);
-    for (number, one) in all.iter().enumerate() {
+    // Those that are still there stay from now on: their threads may still run, and it is not for this one to be the last.
+    let mut held: Vec<Option<Arc<Registry>>> = Vec::new();
+    let any_going = |all: &mut Vec<Recorded>| {
+        held.resize_with(all.len(), || None);
+        all.iter().zip(&mut held).any(|(one, held)| {
+            if held.is_none() {
+                *held = one.team.upgrade();
+            }
+            one.trace.is_none() && held.is_none()
+        })
+    };
+    let waited = GONE.wait_timeout_while(recorded(), MOMENT, any_going);
+    let all = std::mem::take(&mut *waited.unwrap_or_else(|e| e.into_inner()).0);
+    let held = std::mem::ManuallyDrop::new(held);
+    for (number, (one, held)) in all.iter().zip(&*held).enumerate() {
         if one.generation != raddle_sync::fork::generation() {
             // A child's: the parent writes it.
             continue;
@@ -110,14 +120,9 @@ fn save_all() {
         if number > 0 {
             path.push(format!(".{}", number + 1));
         }
-        let saved = match (&one.trace, one.team.upgrade()) {
+        let saved = match (&one.trace, held) {
             (Some(trace), _) => trace.save(&path),
-            (None, Some(team)) => {
-                let saved = team.trace().save(&path);
-                // Its threads may still run: it is not for this one to be the last.
-                std::mem::forget(team);
-                saved
-            }
+            (None, Some(team)) => team.trace().save(&path),
             (None, None) => continue,
         };
         if let Err(error) = saved {
