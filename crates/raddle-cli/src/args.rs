@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Show what was recorded
     #[command(subcommand)]
     Trace(TraceCommand),
-    /// Say what each plan would do here: workers, and whether they can be had
+    /// Say what each plan would do here, and with which workers
     Plan(PlanArgs),
     /// Print what makes a shell complete command lines of raddle
     ///

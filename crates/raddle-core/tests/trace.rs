@@ -264,7 +264,7 @@ fn eventually_near(
     body: impl Fn(&Pool),
 ) -> raddle_trace::Scale {
     let mut seen = Vec::new();
-    for _ in 0..40 {
+    for _ in 0..400 {
         let (w, s, scale) = scaled(threads, &body);
         if near(w, work) && near(s, span) {
             return scale;
@@ -288,7 +288,7 @@ fn tree(worker: &Worker, leaves: u32, leaf: Duration) {
 #[test]
 fn work_and_span_of_forks_are_as_built() {
     for threads in [1, 2] {
-        eventually_near(threads, (3200.0, 200.0), |pool| pool.run(|w| tree(w, 16, us(200))));
+        eventually_near(threads, (9600.0, 600.0), |pool| pool.run(|w| tree(w, 16, us(600))));
     }
     let alone = |pool: &Pool| {
         pool.run(|w| {
