@@ -168,8 +168,8 @@ impl Trace {
             }
             shown = now;
             let at = self.offset(event.tsc).max(last);
-            // Steps, of which one may be too long for 32 bits.
-            let mut step = at - last;
+            // Steps, of which one may be too long for 32 bits. Where nothing happens for days, three are shown.
+            let mut step = (at - last).min(u64::from(u32::MAX) << 16);
             while step > u64::from(u32::MAX) {
                 times.extend(u32::MAX.to_le_bytes());
                 states.push(states.last().copied().unwrap_or(0));

@@ -31,12 +31,11 @@ pub(crate) fn a_thousand_resets_leave_nothing() {
     }
     env.reset();
     env.spawn(|()| (), ()).wait().unwrap();
-    // As many workers as at first, or one more or less.
-    let after = belongings();
-    assert!(
-        after.0 <= before.0 + 16 && after.1 <= before.1 + 2 && after.2 <= 2,
-        "{before:?} {after:?}"
-    );
+    // As many workers as at first, or one more or less. Threads of the reactor go after a while.
+    until(|| {
+        let after = belongings();
+        after.0 <= before.0 + 16 && after.1 <= before.1 + 2 && after.2 <= 2
+    });
     drop(env);
     leaves_nothing(|| {
         let env = processes(2);
