@@ -10,7 +10,7 @@
 //! par::for_each(&mut heights, |h| *h += 1);
 //! par::sort_unstable(&mut heights);
 //! let sum = par::map_reduce(&heights, 0, |&h| h, |a, b| a + b);
-//! assert_eq!((heights[0], heights[9_999], sum), (1, 10_007, 50_045_026));
+//! assert_eq!((heights[0], heights[9_999], sum), (1, 10_007, 50_046_578));
 //! assert_eq!(par::find_any(&heights, |&h| h > 10_006), Some(&10_007));
 //! ```
 //!
