@@ -51,12 +51,6 @@ impl Relief {
         let _ =
             self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
     }
-
-    /// What a host has taken on is over, so no harm was done: the next may be asked at once.
-    pub(crate) fn renew(&self) {
-        // ORD: a hint, before the host gives its place back, which has a fence.
-        self.credit.fetch_max(1, Ordering::Relaxed);
-    }
 }
 
 impl Registry {
@@ -68,6 +62,15 @@ impl Registry {
             || self.is_refused()
             // ORD: ordered by the SeqCst fences of `strand` and `recall` (S4).
             || self.relief.credit.load(Ordering::Relaxed) > 0
+    }
+
+    /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
+    /// nothing is written, as every wait comes here.
+    pub(crate) fn renew_credit(&self) {
+        if self.config.waits == Waits::Substitute {
+            // ORD: a hint, before the host gives its place back, which has a fence.
+            self.relief.credit.fetch_max(1, Ordering::Relaxed);
+        }
     }
 
     /// Places are stranded: looks after a while whether the pool stands still.

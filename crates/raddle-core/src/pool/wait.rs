@@ -155,7 +155,7 @@ impl WorkerMemory {
                     Found::Own(work) => self.run_on_top(work, at),
                     Found::Any(work) => {
                         self.hidden(|| self.run_on_top(work, at));
-                        self.registry().relief.renew();
+                        self.registry().renew_credit();
                     }
                 }
                 self.see_to_end();
