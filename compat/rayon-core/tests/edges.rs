@@ -38,20 +38,17 @@ fn block_until(flag: &AtomicBool) {
     }
 }
 
-/// Calls `f`, near the bottom of a stack of [`STACK`] bytes, where about so many bytes are left.
-fn with_left(left: usize, mut f: impl FnMut()) {
-    #[inline(never)]
-    fn dig(bottom: usize, f: &mut dyn FnMut()) {
-        let filler = black_box([0_u8; 4096]);
-        if filler.as_ptr().addr() < bottom {
-            f()
-        } else {
-            dig(bottom, f)
-        }
-        black_box(filler);
+/// Calls `f` where about so many bytes of this thread's stack are left. The system is asked: a thread may be given a stack
+/// of another that has ended, and that may be larger than the pool's builder has asked for.
+#[inline(never)]
+fn with_left(left: usize, f: &mut dyn FnMut()) {
+    let filler = black_box([0_u8; 4096]);
+    if stacker::remaining_stack().expect("the system tells") < left {
+        f()
+    } else {
+        with_left(left, f)
     }
-    let top = 0_u8;
-    dig((&raw const top).addr() + left - STACK, &mut f);
+    black_box(filler);
 }
 
 // --- stacks ---
@@ -81,7 +78,7 @@ fn a_scope_ends_where_the_stack_does() {
         let pool = pool(1);
         let count = Mutex::new(0);
         pool.install(|| {
-            with_left(48 << 10, || {
+            with_left(48 << 10, &mut || {
                 rayon_core::scope(|s| {
                     (0..10).for_each(|_| s.spawn(|_| *count.lock().unwrap() += 1))
                 });
@@ -96,7 +93,7 @@ fn a_wait_where_the_stack_ends_takes_on_what_it_must() {
     ends(|| {
         let pool = pool(1);
         pool.install(|| {
-            with_left(48 << 10, || {
+            with_left(48 << 10, &mut || {
                 rayon_core::scope(|s| {
                     s.spawn(|_| ());
                     // Lies on top of it.
@@ -113,7 +110,7 @@ fn a_thread_low_on_stack_does_what_the_thief_that_it_waits_for_blocks_for() {
         ends(move || {
             let pool = pool(2);
             pool.install(|| {
-                with_left(left, || {
+                with_left(left, &mut || {
                     let [taken, there] = [const { AtomicBool::new(false) }; 2];
                     rayon_core::join(
                         || block_until(&taken),
@@ -148,7 +145,7 @@ fn is_left_alone(pool: &ThreadPool) -> bool {
     const FORKS: usize = 40;
     let disturbed = AtomicBool::new(false);
     pool.install(|| {
-        with_left(128 << 10, || {
+        with_left(128 << 10, &mut || {
             let me = thread::current().id();
             let forked = || {
                 disturbed.fetch_or(thread::current().id() == me, SeqCst);
