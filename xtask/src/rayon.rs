@@ -7,6 +7,7 @@
 //! rayon-demo is not published: `RAYON_REPOSITORY` may name a clone of rayon's repository, for its tests.
 
 mod docs;
+mod lock;
 mod packages;
 
 use std::fs;
@@ -102,7 +103,11 @@ fn run_all(threads: &[usize], quick: bool) -> io::Result<bool> {
             suites.push(Suite { unstable: true, ..Suite::new("rayon-demo", &demo, args) });
         }
     }
-    let mut all_well = true;
+    let foreign = lock::foreign(&folder.join("lock"), RAYON, &ours)?;
+    let mut all_well = foreign.is_empty();
+    if !all_well {
+        eprintln!("xtask: the drop-in brings into a program's lock: {}", foreign.join(", "));
+    }
     let mut lines = Vec::new();
     // Examples are built anew each time, which takes minutes: last.
     let (examples, tests): (Vec<&Suite>, Vec<&Suite>) =

@@ -19,16 +19,37 @@ pub struct Scope<'scope>(raddle_core::Scope<'scope>);
 pub struct ScopeFifo<'scope> {
     /// Of the call that opened the scope, which is not over while anybody has a reference to this.
     scope: NonNull<raddle_core::Scope<'scope>>,
-    /// One for each thread of the pool.
-    fifos: Arc<[Fifo<Entry<'scope>>]>,
+    fifos: Fifos<'scope>,
 }
+
+/// A queue for each thread of the pool: of the same call.
+struct Fifos<'scope>(NonNull<[Fifo<Entry<'scope>>]>);
 
 type Entry<'scope> = Box<dyn FnOnce(&ScopeFifo<'scope>) + Send + 'scope>;
 
-// SAFETY: a reference to a `Sync` value, and queues of what is `Send`, under locks.
+// SAFETY: a reference to a `Sync` value, and `Fifos`.
 unsafe impl Send for ScopeFifo<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for ScopeFifo<'_> {}
+// SAFETY: a reference to queues of what is `Send`, under locks.
+unsafe impl Send for Fifos<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Fifos<'_> {}
+
+impl Clone for Fifos<'_> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Copy for Fifos<'_> {}
+
+impl<'scope> Fifos<'scope> {
+    fn all(&self) -> &[Fifo<Entry<'scope>>] {
+        // SAFETY: only what runs within the scope has this: see `ScopeFifo`.
+        unsafe { self.0.as_ref() }
+    }
+}
 
 /// Calls `op` with a scope on a thread of the pool that this thread works in, else of the global one, and returns when `op`
 /// and all that was spawned in the scope are over.
@@ -92,7 +113,10 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
 {
     with_here(|here| match here {
-        Some(here) => here.scope(|scope| op(&ScopeFifo::new(scope))),
+        Some(here) => {
+            let fifos = fifos(here.num_threads());
+            here.scope(|scope| op(&ScopeFifo::of(scope, Fifos(NonNull::from(&*fifos)))))
+        }
         None => scope_fifo_in(global::team(), op),
     })
 }
@@ -102,7 +126,13 @@ pub(crate) fn scope_in<'scope, R>(team: &Team, op: impl FnOnce(&Scope<'scope>) -
 }
 
 pub(crate) fn scope_fifo_in<'scope, R>(team: &Team, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
-    team.scope(|scope| op(&ScopeFifo::new(scope)))
+    let fifos = fifos(team.num_threads());
+    team.scope(|scope| op(&ScopeFifo::of(scope, Fifos(NonNull::from(&*fifos)))))
+}
+
+/// For so many threads. To outlive the scope.
+fn fifos<'scope>(threads: usize) -> Box<[Fifo<Entry<'scope>>]> {
+    (0..threads).map(|_| Fifo::default()).collect()
 }
 
 impl<'scope> Scope<'scope> {
@@ -138,15 +168,7 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'scope> ScopeFifo<'scope> {
-    fn new(scope: &raddle_core::Scope<'scope>) -> ScopeFifo<'scope> {
-        let threads = compat::scope_threads(scope);
-        ScopeFifo::with(scope, (0..threads).map(|_| Fifo::default()).collect())
-    }
-
-    fn with(
-        scope: &raddle_core::Scope<'scope>,
-        fifos: Arc<[Fifo<Entry<'scope>>]>,
-    ) -> ScopeFifo<'scope> {
+    fn of(scope: &raddle_core::Scope<'scope>, fifos: Fifos<'scope>) -> ScopeFifo<'scope> {
         ScopeFifo { scope: NonNull::from(scope), fifos }
     }
 
@@ -160,18 +182,18 @@ impl<'scope> ScopeFifo<'scope> {
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
     {
-        let (scope, fifos) = (self.scope(), Arc::clone(&self.fifos));
+        let (scope, fifos) = (self.scope(), self.fifos);
         let Some(index) = compat::scope_index(scope) else {
             // What comes from outside is in order anyway.
-            scope.spawn(move |scope| body(&ScopeFifo::with(scope, fifos)));
+            scope.spawn(move |scope| body(&ScopeFifo::of(scope, fifos)));
             return;
         };
         // It may run by the token of another, but not in its context.
         let context = Snapshot::capture();
-        fifos[index].push(Box::new(move |scope| context.run(|| body(scope))));
+        fifos.all()[index].push(Box::new(move |scope| context.run(|| body(scope))));
         scope.spawn(move |scope| {
-            let entry = fifos[index].pop();
-            entry(&ScopeFifo::with(scope, fifos));
+            let entry = fifos.all()[index].pop();
+            entry(&ScopeFifo::of(scope, fifos));
         });
     }
 
@@ -181,12 +203,12 @@ impl<'scope> ScopeFifo<'scope> {
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
         let body = Arc::new(body);
-        let threads = self.fifos.len();
+        let threads = self.fifos.all().len();
         for index in 0..threads {
-            let (body, fifos) = (Arc::clone(&body), Arc::clone(&self.fifos));
+            let (body, fifos) = (Arc::clone(&body), self.fifos);
             compat::scope_spawn_at(self.scope(), index, move |scope| {
                 let context = BroadcastContext::new(index, threads);
-                body(&ScopeFifo::with(scope, fifos), context);
+                body(&ScopeFifo::of(scope, fifos), context);
             });
         }
     }

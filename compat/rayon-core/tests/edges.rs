@@ -1,6 +1,7 @@
 //! Programs at the edges: little stack or somebody else's, pools within pools, pools that end late. Each has a time limit.
 
 use std::hint::black_box;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -36,6 +37,24 @@ fn block_until(flag: &AtomicBool) {
     while !flag.load(SeqCst) {
         thread::yield_now();
     }
+}
+
+/// This thread, as the system's list of threads has it.
+fn here() -> PathBuf {
+    let link = std::fs::read_link("/proc/thread-self").unwrap_or_else(|_| "none".into());
+    Path::new("/proc").join(link)
+}
+
+/// Blocks until a thread sleeps; where the system does not tell, for a while.
+fn until_asleep(thread: &Path) {
+    let asleep = |stat: String| stat.rsplit(") ").next().is_some_and(|it| it.starts_with('S'));
+    while let Ok(stat) = std::fs::read_to_string(thread.join("stat")) {
+        if asleep(stat) {
+            return;
+        }
+        thread::yield_now();
+    }
+    thread::sleep(Duration::from_millis(100));
 }
 
 /// Calls `f` where about so many bytes of this thread's stack are left. The system is asked: a thread may be given a stack
@@ -195,12 +214,16 @@ fn a_pool_is_called_from_a_native_one_that_it_has_called() {
 #[test]
 fn a_scope_s_body_may_make_its_thread_one_of_a_pool() {
     ends(|| {
-        let pool = pool(1);
+        let (pool, waiter, built) = (pool(1), here(), AtomicBool::new(false));
         pool.in_place_scope(|s| {
             // Not over before the wait has fallen asleep.
-            s.spawn(|_| thread::sleep(Duration::from_millis(100)));
-            let here = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
-            assert!(here.is_ok());
+            s.spawn(|_| {
+                block_until(&built);
+                until_asleep(&waiter);
+            });
+            let one = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+            assert!(one.is_ok());
+            built.store(true, SeqCst);
         });
     });
 }
@@ -228,13 +251,13 @@ fn a_pool_ends_when_its_current_thread_has_run_the_last_job() {
             let (send, exits) = channel();
             let (note, notes) = channel();
             let pool = noting_exits(send, 2);
-            pool.spawn_broadcast(move |thread| note.send(thread.index()).unwrap());
+            pool.spawn_broadcast(move |thread| note.send((thread.index(), here())).unwrap());
             drop(pool);
-            assert_eq!(notes.recv(), Ok(1));
-            // Its thread is asleep by now, most likely.
-            thread::sleep(Duration::from_millis(50));
+            let (index, other) = notes.recv().unwrap();
+            assert_eq!(index, 1);
+            until_asleep(&other);
             run();
-            assert_eq!(notes.recv(), Ok(0));
+            assert_eq!(notes.recv().unwrap().0, 0);
             assert_eq!(exits.recv_timeout(LIMIT / 3), Ok(1));
         });
     }

@@ -16,7 +16,8 @@ use crate::pool::{Waits, Worker};
 /// # Panics
 ///
 /// If `a` or `b` does, after both are over.
-#[inline]
+// Not inlined: iterators call it from the functions that have their leaves' loops, which would have fewer registers.
+#[inline(never)]
 pub fn join<A, B, RA, RB>(
     injected: bool,
     a: A,

@@ -11,7 +11,7 @@
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -120,6 +120,12 @@ const ONE_VISIT: usize = 1 << 32;
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
+/// How many processors there are: asked once, as the system has to read files for that.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, |n| n.get()))
+}
+
 impl Registry {
     /// How many worker memories a pool may come to have, and where its relief begins.
     fn workers_for(config: &Config) -> (usize, usize) {
@@ -139,7 +145,7 @@ impl Registry {
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
         let (workers, crew_end) = Registry::workers_for(&config);
-        let processors = thread::available_parallelism().map_or(1, |n| n.get());
+        let processors = processors();
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
             places: Places::new(threads, workers),
@@ -452,7 +458,9 @@ impl Registry {
 
     /// The most workers that may search at a time.
     pub(crate) fn search_cap(&self) -> usize {
-        self.config.policy.search_cap(self.threads(), self.places.counts().free())
+        let cap = self.config.policy.search_cap(self.threads(), self.places.counts().free());
+        // Who comes from outside needs two: one for the call, and one for what it forks.
+        if self.is_seated() { cap.max(2) } else { cap }
     }
 
     /// Has the calling thread leave the processor of the last guest, if it is there: on the same one it can only work in the

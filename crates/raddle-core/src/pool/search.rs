@@ -154,9 +154,15 @@ impl WorkerMemory {
         registry.config.spin_for.map_or(time, |least| time.max(least))
     }
 
-    /// A moment of a search.
+    /// A moment of a search. Where callers from outside are threads beside the pool's, and may have just been woken, their
+    /// processor is not kept from them.
     pub(crate) fn pause(&self) {
-        if self.registry().oversubscribed { thread::yield_now() } else { hint::spin_loop() }
+        let registry = self.registry();
+        if registry.oversubscribed || registry.is_seated() {
+            thread::yield_now();
+        } else {
+            hint::spin_loop();
+        }
     }
 
     /// Sleeps for short times and looks after each (S5): regions that are over before somebody who sleeps for good

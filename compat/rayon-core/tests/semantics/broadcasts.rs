@@ -1,0 +1,114 @@
+//! What each thread runs once.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use crate::{block_until, pool};
+
+#[test]
+fn a_broadcast_runs_once_on_each_thread_by_index() {
+    let pool = pool(7);
+    for _ in 0..50 {
+        let calls = AtomicUsize::new(0);
+        let indices = pool.broadcast(|thread| {
+            calls.fetch_add(1, SeqCst);
+            assert_eq!(thread.num_threads(), 7);
+            assert_eq!(rayon_core::current_thread_index(), Some(thread.index()));
+            thread.index()
+        });
+        assert_eq!(indices, (0..7).collect::<Vec<_>>());
+        assert_eq!(calls.into_inner(), 7);
+    }
+}
+
+#[test]
+fn a_broadcast_reaches_threads_that_wait_in_a_join() {
+    let pool = pool(2);
+    let stolen = AtomicBool::new(false);
+    pool.install(|| {
+        rayon_core::join(
+            || block_until(&stolen),
+            || {
+                stolen.store(true, SeqCst);
+                assert_eq!(rayon_core::broadcast(|thread| thread.index()), [0, 1]);
+            },
+        )
+    });
+}
+
+#[test]
+fn and_those_that_wait_in_a_scope() {
+    let pool = pool(2);
+    let stolen = AtomicBool::new(false);
+    pool.scope(|s| {
+        s.spawn(|_| {
+            stolen.store(true, SeqCst);
+            assert_eq!(rayon_core::broadcast(|thread| thread.index()), [0, 1]);
+        });
+        block_until(&stolen);
+    });
+}
+
+#[test]
+fn and_those_whose_first_half_has_panicked() {
+    let pool = pool(2);
+    let stolen = AtomicBool::new(false);
+    let result = std::panic::catch_unwind(|| {
+        pool.install(|| {
+            rayon_core::join(
+                || {
+                    block_until(&stolen);
+                    panic!("a");
+                },
+                || {
+                    stolen.store(true, SeqCst);
+                    rayon_core::broadcast(|thread| thread.index());
+                },
+            )
+        })
+    });
+    assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"a"));
+}
+
+#[test]
+fn and_those_that_wait_for_another_pool() {
+    let (a, b) = (pool(2), pool(1));
+    let inside = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    a.in_place_scope(|s| {
+        s.spawn(|_| {
+            b.install(|| {
+                inside.store(true, SeqCst);
+                block_until(&over);
+            });
+        });
+        block_until(&inside);
+        assert_eq!(a.broadcast(|thread| thread.index()), [0, 1]);
+        over.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn a_broadcast_panics_once_all_calls_are_over() {
+    let pool = pool(4);
+    let calls = AtomicUsize::new(0);
+    let result = std::panic::catch_unwind(|| {
+        pool.broadcast(|_| {
+            calls.fetch_add(1, SeqCst);
+            panic!("each");
+        })
+    });
+    assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"each"));
+    assert_eq!(calls.into_inner(), 4);
+}
+
+#[test]
+fn broadcasts_of_scopes_borrow() {
+    let pool = pool(3);
+    let seen = Mutex::new(Vec::new());
+    pool.scope(|s| s.spawn_broadcast(|_, thread| seen.lock().unwrap().push(thread.index())));
+    pool.scope_fifo(|s| s.spawn_broadcast(|_, thread| seen.lock().unwrap().push(thread.index())));
+    let mut seen = seen.into_inner().unwrap();
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 0, 1, 1, 2, 2]);
+}

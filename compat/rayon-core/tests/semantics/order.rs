@@ -1,0 +1,184 @@
+//! Who runs what first.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
+
+use crate::{block_until, pool};
+
+/// What is noted, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<i32>>>);
+
+impl Log {
+    pub(crate) fn note(&self, what: i32) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    pub(crate) fn all(&self) -> Vec<i32> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn spawn(&self, what: i32) {
+        let log = self.clone();
+        rayon_core::spawn(move || log.note(what));
+    }
+
+    pub(crate) fn spawn_fifo(&self, what: i32) {
+        let log = self.clone();
+        rayon_core::spawn_fifo(move || log.note(what));
+    }
+}
+
+/// Has the one thread of a pool do what it has queued.
+fn drain(pool: &ThreadPool) {
+    pool.install(|| while rayon_core::yield_local() == Some(Yield::Executed) {});
+}
+
+#[test]
+fn spawned_last_is_run_first_however_many_there_are() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| (0..1000).for_each(|i| log.spawn(i)));
+    drain(&pool);
+    assert_eq!(log.all(), (0..1000).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn spawned_first_is_run_first_by_fifo_however_many_there_are() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| (0..1000).for_each(|i| log.spawn_fifo(i)));
+    drain(&pool);
+    assert_eq!(log.all(), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn tokens_of_a_fifo_lie_where_they_were_spawned() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| {
+        log.spawn_fifo(1);
+        log.spawn(10);
+        log.spawn_fifo(2);
+    });
+    drain(&pool);
+    assert_eq!(log.all(), [1, 10, 2]);
+}
+
+#[test]
+fn what_comes_from_outside_is_run_in_order_and_after_the_thread_s_own() {
+    let (pool, log) = (pool(1), Log::default());
+    let (ready, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (own, there, gate) = (log.clone(), Arc::clone(&ready), Arc::clone(&go));
+    pool.spawn(move || {
+        there.store(true, SeqCst);
+        block_until(&gate);
+        own.spawn(1);
+        own.spawn(0);
+    });
+    block_until(&ready);
+    for i in 2..100 {
+        let log = log.clone();
+        pool.spawn(move || log.note(i));
+    }
+    go.store(true, SeqCst);
+    // Behind all of them.
+    pool.install(|| ());
+    assert_eq!(log.all(), (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_the_first_half_of_a_join_spawns_runs_before_the_second_half() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| {
+        log.spawn(5);
+        rayon_core::join(
+            || {
+                log.spawn(2);
+                log.spawn(1);
+                log.note(0);
+            },
+            || log.note(3),
+        );
+        log.note(4);
+    });
+    drain(&pool);
+    assert_eq!(log.all(), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn and_so_it_is_where_joins_are_nested() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| {
+        rayon_core::join(
+            || {
+                rayon_core::join(
+                    || {
+                        log.spawn(2);
+                        log.note(1);
+                    },
+                    || {
+                        log.note(3);
+                        log.spawn(4);
+                    },
+                );
+            },
+            || log.note(5),
+        )
+    });
+    assert_eq!(log.all(), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn what_a_scope_waits_for_runs_last_in_first_out() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.scope(|s| {
+        for i in 0..100 {
+            let log = &log;
+            s.spawn(move |s| {
+                log.note(2 * i + 1);
+                s.spawn(move |_| log.note(2 * i));
+            });
+        }
+    });
+    assert_eq!(log.all(), (0..200).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn tasks_of_a_fifo_scope_run_first_in_first_out_per_scope() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.scope_fifo(|outer| {
+        let log = &log;
+        outer.spawn_fifo(move |_| log.note(2));
+        rayon_core::scope_fifo(|inner| {
+            inner.spawn_fifo(move |_| log.note(0));
+            inner.spawn_fifo(move |_| log.note(1));
+        });
+        outer.spawn_fifo(move |_| log.note(3));
+    });
+    assert_eq!(log.all(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_broadcast_comes_after_the_thread_s_own() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| {
+        let noted = log.clone();
+        rayon_core::spawn_broadcast(move |_| noted.note(2));
+        let noted = log.clone();
+        rayon_core::spawn_broadcast(move |_| noted.note(3));
+        log.spawn(1);
+        log.spawn(0);
+        while rayon_core::yield_local() == Some(Yield::Executed) {}
+    });
+    assert_eq!(log.all(), [0, 1, 2, 3]);
+}
+
+#[test]
+#[allow(deprecated)]
+fn breadth_first_takes_the_oldest_of_its_own() {
+    let pool = ThreadPoolBuilder::new().num_threads(1).breadth_first().build().unwrap();
+    let log = Log::default();
+    pool.install(|| (0..100).for_each(|i| log.spawn(i)));
+    drain(&pool);
+    assert_eq!(log.all(), (0..100).collect::<Vec<_>>());
+}
