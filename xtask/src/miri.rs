@@ -63,7 +63,16 @@ const SUITES: &[Suite] = &[
         quick: false,
         leaks: false,
     },
-    // Without pools: those are not for Miri yet.
+    // All that pools do, small.
+    Suite {
+        package: "raddle-core",
+        targets: &["--test", "small"],
+        only: &[],
+        skip: &[],
+        races: true,
+        quick: true,
+        leaks: false,
+    },
     Suite {
         package: "raddle-core",
         targets: &["--lib"],
