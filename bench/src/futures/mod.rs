@@ -31,6 +31,12 @@ mod tokio;
 /// Links of the chains in the operations named `..N`.
 pub(crate) const LINKS: u64 = 100;
 
+/// Promises that live at the same time in `aliveAtOnce`.
+pub(crate) const ALIVE: u64 = 100_000;
+
+/// Promises that are set on another thread, all together, in `setElsewhere`.
+pub(crate) const MOVED: u64 = 1_000;
+
 /// The value of every future. Operations add up what comes out, and the sum is checked.
 const ONE: u64 = 1;
 

@@ -1,10 +1,14 @@
 //! raddle's futures.
 
-use std::hint::black_box;
+use std::{
+    hint::black_box,
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread,
+};
 
 use raddle::{Future, Promise};
 
-use super::{LINKS, ONE, Repeat, repeat, repeat_make};
+use super::{ALIVE, LINKS, MOVED, ONE, Repeat, repeat, repeat_make};
 
 pub(super) fn operation(name: &str) -> Option<Repeat> {
     Some(match name {
@@ -35,6 +39,20 @@ pub(super) fn operation(name: &str) -> Option<Repeat> {
         }),
         "mapPromise" => repeat!(promise(|f| f.map(|_| ONE))),
         "mapPromiseN" | "setValueN" => repeat!(promise(|f| chain(f, |f| f.map(|_| ONE)))),
+        "mapPromise10" => repeat!(promise(|f| links(10, f, |f| f.map(|_| ONE)))),
+        "mapPromise300" => repeat!(promise(|f| links(300, f, |f| f.map(|_| ONE)))),
+        "mapPromise1000" => repeat!(promise(|f| links(1_000, f, |f| f.map(|_| ONE)))),
+        "mapPromise10000" => repeat!(promise(|f| links(10_000, f, |f| f.map(|_| ONE)))),
+        "aliveAtOnce" => repeat!({
+            let (promises, futures): (Vec<_>, Vec<_>) = (0..ALIVE).map(|_| mapped()).unzip();
+            promises.into_iter().for_each(|promise| promise.set(ONE));
+            futures.into_iter().map(take).sum::<u64>() / ALIVE
+        }),
+        "setElsewhere" => repeat!({
+            let (promises, futures): (Vec<_>, Vec<_>) = (0..MOVED).map(|_| mapped()).unzip();
+            SETTER.with(|setter| setter.set_all(promises));
+            futures.into_iter().map(take).sum::<u64>() / MOVED
+        }),
         "flatMapPromise" => repeat!(promise(|f| f.flat_map(|_| Future::ready(ONE)))),
         "flatMapPromiseN" => {
             repeat!(promise(|f| chain(f, |f| f.flat_map(|_| Future::ready(ONE)))))
@@ -58,11 +76,50 @@ fn promise(derive: impl FnOnce(Future<u64>) -> Future<u64>) -> u64 {
     take(future)
 }
 
-fn chain(mut future: Future<u64>, link: impl Fn(Future<u64>) -> Future<u64>) -> Future<u64> {
-    for _ in 0..LINKS {
+fn chain(future: Future<u64>, link: impl Fn(Future<u64>) -> Future<u64>) -> Future<u64> {
+    links(LINKS, future, link)
+}
+
+fn links(
+    count: u64,
+    mut future: Future<u64>,
+    link: impl Fn(Future<u64>) -> Future<u64>,
+) -> Future<u64> {
+    for _ in 0..count {
         future = link(future);
     }
     future
+}
+
+fn mapped() -> (Promise<u64>, Future<u64>) {
+    let (promise, future) = Promise::new();
+    (promise, future.map(|_| ONE))
+}
+
+/// A thread that sets promises.
+struct Setter {
+    promises: SyncSender<Vec<Promise<u64>>>,
+    set: Receiver<()>,
+}
+
+thread_local! {
+    static SETTER: Setter = {
+        let ((promises, theirs), (done, set)) = (sync_channel::<Vec<Promise<u64>>>(1), sync_channel(1));
+        thread::spawn(move || {
+            for promises in theirs {
+                promises.into_iter().for_each(|promise| promise.set(ONE));
+                let _ = done.send(());
+            }
+        });
+        Setter { promises, set }
+    };
+}
+
+impl Setter {
+    fn set_all(&self, promises: Vec<Promise<u64>>) {
+        self.promises.send(promises).expect("the thread runs");
+        self.set.recv().expect("the thread runs");
+    }
 }
 
 fn descend(depth: u64) -> Future<u64> {

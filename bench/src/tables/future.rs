@@ -54,15 +54,22 @@ struct Operation {
     time: Option<f64>,
     bytes: Option<f64>,
     allocations: Option<f64>,
+    /// Whether Trane is the only one on the JVM that has it.
+    trane_only: bool,
 }
 
 /// One that is only shown.
 const fn shown(name: &'static str, what: &'static str) -> Operation {
-    Operation { name, what, time: None, bytes: None, allocations: None }
+    Operation { name, what, time: None, bytes: None, allocations: None, trane_only: false }
 }
 
 const fn within(name: &'static str, what: &'static str, time: f64) -> Operation {
     Operation { time: Some(time), ..shown(name, what) }
+}
+
+/// One that is not part of the JVM's usual ones: how it scales.
+const fn scaled(name: &'static str, what: &'static str) -> Operation {
+    Operation { trane_only: true, ..within(name, what, 1.0) }
 }
 
 /// One on a satisfied future.
@@ -92,6 +99,12 @@ const OPERATIONS: &[Operation] = &[
         ..within("mapPromise", "create, map, set, take", 0.6)
     },
     within("mapPromiseN", "the same, 100 links", 0.6),
+    scaled("mapPromise10", "the same, 10 links"),
+    scaled("mapPromise300", "the same, 300 links"),
+    scaled("mapPromise1000", "the same, 1,000 links"),
+    scaled("mapPromise10000", "the same, 10,000 links"),
+    scaled("aliveAtOnce", "100,000 promises and maps, then set, then taken"),
+    scaled("setElsewhere", "1,000 promises and maps, set on another thread, taken"),
     shown("flatMapPromise", "create, flat_map, set, take"),
     within("flatMapPromiseN", "the same, 100 links", 0.6),
     shown("ensurePromise", "create, ensure, set, take"),
@@ -117,7 +130,7 @@ impl Operation {
         }
         for &(row, class, options) in JVM {
             let judged = row == TRANE;
-            let wanted = class == TRANE_CLASS || settings.peers == Peers::All;
+            let wanted = class == TRANE_CLASS || settings.peers == Peers::All && !self.trane_only;
             if let Some(jvm) = jvm.filter(|_| wanted) {
                 let benchmark = format!("{class}.{}", self.name);
                 let measure = on_jvm(Rc::clone(jvm), benchmark, options, judged, settings);
@@ -225,8 +238,9 @@ mod tests {
                 env!("CARGO_MANIFEST_DIR")
             );
             let source = fs::read_to_string(path).unwrap();
-            for operation in OPERATIONS {
-                assert!(source.contains(&format!(" {}()", operation.name)), "{}", operation.name);
+            let has = |op: &&Operation| class == &TRANE_CLASS || !op.trane_only;
+            for operation in OPERATIONS.iter().filter(has) {
+                assert!(source.contains(&format!(" {}(", operation.name)), "{}", operation.name);
             }
         }
     }

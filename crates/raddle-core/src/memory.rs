@@ -1,20 +1,29 @@
 //! Where nodes and tasks come from and go to.
 //!
 //! They are small, of few sizes, and made and freed at a rate at which the system's allocator is most of
-//! the cost of an operation. So each thread keeps a few free blocks of each size for the next one. What
-//! is over the limit, or of an unusual size, is the allocator's. With `--cfg raddle_plain_memory` all are, so that tools
+//! the cost of an operation. So each thread keeps free blocks of each size for the next one: two batches of [`BATCH`] at
+//! most. What is over that goes to a *depot* for all threads, a batch at a time, from where those take it who have none: long
+//! chains, and promises that are made on one thread and completed on another, cost a lock for each batch. All depots keep
+//! [`DEPOT`] bytes; what is over that, or of an unusual size, is the allocator's. With `--cfg raddle_plain_memory` all are, so that tools
 //! that watch the allocator see every node. Under models `ledger` stands in for this.
 //!
 //! # Invariants
 //!
-//! - **M1** A block in a list is free, of the list's size, and belongs to the thread of the list.
+//! - **M1** A block in a list is free, of the list's size, and belongs to the thread of the list, or to who has the lock of the
+//!   depot, or to who took it out there.
 
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::{Mutex, PoisonError};
 
-/// How many blocks of a size a thread keeps.
-const LIMIT: usize = 256;
+use raddle_sync::atomic::AtomicUsize;
+use raddle_sync::atomic::Ordering::Relaxed;
+
+/// Blocks of a size that go from thread to thread together.
+const BATCH: usize = 256;
+/// Bytes of all sizes that are kept for all threads.
+const DEPOT: usize = 128 << 10;
 /// Sizes in words, from two to fewer than this many.
 const CLASSES: usize = 17;
 
@@ -35,6 +44,9 @@ enum Ending {
 
 thread_local! {
     static FREE: [Cell<*mut Block>; CLASSES] =
+        const { [const { Cell::new(ptr::null_mut()) }; CLASSES] };
+    /// A batch each, or nothing.
+    static SPARE: [Cell<*mut Block>; CLASSES] =
         const { [const { Cell::new(ptr::null_mut()) }; CLASSES] };
     static ENDING: Cell<Ending> = const { Cell::new(Ending::Unregistered) };
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
@@ -81,10 +93,100 @@ pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
 #[cold]
 #[inline(never)]
 fn fresh<N>() -> NonNull<N> {
-    let layout = const { class::<N>() }.map_or(Layout::new::<N>(), layout);
+    let Some(class) = (const { class::<N>() }) else { return allocated(Layout::new::<N>()).cast() };
+    refill(class).unwrap_or_else(|| allocated(layout(class))).cast()
+}
+
+fn allocated(layout: Layout) -> NonNull<u8> {
     // SAFETY: nodes have a state, so they are not of size zero.
     let place = unsafe { std::alloc::alloc(layout) };
-    NonNull::new(place.cast()).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+    NonNull::new(place).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+}
+
+/// A block of another batch, if there is one.
+fn refill(class: usize) -> Option<NonNull<u8>> {
+    let spare = SPARE.with(|spare| spare[class].replace(ptr::null_mut()));
+    let batch = NonNull::new(spare).or_else(|| DEPOTS[class].take(class))?;
+    // What a thread that is about to end would not free.
+    if !is_kept() {
+        DEPOTS[class].put(batch, class);
+        return None;
+    }
+    // SAFETY: M1.
+    let next = unsafe { batch.as_ref() }.next;
+    FREE.with(|free| free[class].set(next));
+    Some(batch.cast())
+}
+
+/// How many bytes are in depots.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// Batches of a size that no thread wants at the moment.
+struct Depot {
+    /// How many there are; changed under the lock.
+    batches: AtomicUsize,
+    first: Mutex<Batches>,
+}
+
+/// A list of batches: the count of each one's first block leads to the next.
+struct Batches(*mut Block);
+
+// SAFETY: M1: what is free is nobody's.
+unsafe impl Send for Batches {}
+
+static DEPOTS: [Depot; CLASSES] =
+    [const { Depot { batches: AtomicUsize::new(0), first: Mutex::new(Batches(ptr::null_mut())) } };
+        CLASSES];
+
+impl Depot {
+    fn take(&self, class: usize) -> Option<NonNull<Block>> {
+        // ORD: a hint.
+        if self.batches.load(Relaxed) == 0 {
+            return None;
+        }
+        let first = &mut *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = NonNull::new(first.0)?;
+        // SAFETY: M1.
+        let block = unsafe { batch.as_mut() };
+        first.0 = ptr::with_exposed_provenance_mut(std::mem::replace(&mut block.count, BATCH));
+        // ORD: as above.
+        self.batches.fetch_sub(1, Relaxed);
+        // ORD: a number.
+        KEPT.fetch_sub(bytes(class), Relaxed);
+        Some(batch)
+    }
+
+    /// Keeps a batch, or frees it if there are enough.
+    fn put(&self, mut batch: NonNull<Block>, class: usize) {
+        let first = &mut *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        // ORD: a number.
+        if KEPT.fetch_add(bytes(class), Relaxed) + bytes(class) > DEPOT {
+            // ORD: as above.
+            KEPT.fetch_sub(bytes(class), Relaxed);
+            return release(batch.as_ptr(), class);
+        }
+        // SAFETY: M1.
+        unsafe { batch.as_mut() }.count = first.0.expose_provenance();
+        first.0 = batch.as_ptr();
+        // ORD: a hint for those who look without the lock.
+        self.batches.fetch_add(1, Relaxed);
+    }
+}
+
+/// How large a batch is.
+fn bytes(class: usize) -> usize {
+    layout(class).size() * BATCH
+}
+
+/// Gives a list of blocks back to the allocator.
+fn release(mut list: *mut Block, class: usize) {
+    // SAFETY: M1.
+    while let Some(block) = unsafe { list.as_ref() } {
+        let gone = list;
+        list = block.next;
+        // SAFETY: M1, and taken out of the list.
+        unsafe { std::alloc::dealloc(gone.cast(), layout(class)) };
+    }
 }
 
 /// Frees a node, after its fields were dropped if they want to be.
@@ -105,14 +207,31 @@ pub(crate) unsafe fn free<N>(node: NonNull<N>) {
     let next = FREE.with(|free| free[class].get());
     // SAFETY: M1.
     let count = unsafe { next.as_ref() }.map_or(0, |next| next.count);
-    if count >= LIMIT || (count == 0 && !is_kept()) {
-        // SAFETY: contract, with this layout.
-        return unsafe { std::alloc::dealloc(node.as_ptr().cast(), layout(class)) };
-    }
     let block = node.cast::<Block>();
+    if count >= BATCH || (count == 0 && !is_kept()) {
+        return begin_batch(block, class);
+    }
     // SAFETY: two words at least, and nobody else's.
     unsafe { block.write(Block { next, count: count + 1 }) };
     FREE.with(|free| free[class].set(block.as_ptr()));
+}
+
+/// Makes a free block the first of a batch; the one before is full.
+#[cold]
+#[inline(never)]
+fn begin_batch(block: NonNull<Block>, class: usize) {
+    // SAFETY: two words at least, and nobody else's.
+    unsafe { block.write(Block { next: ptr::null_mut(), count: 1 }) };
+    if !is_kept() {
+        return release(block.as_ptr(), class);
+    }
+    let full = FREE.with(|free| free[class].replace(block.as_ptr()));
+    if !full.is_null() {
+        let spare = SPARE.with(|spare| spare[class].replace(full));
+        if let Some(spare) = NonNull::new(spare) {
+            DEPOTS[class].put(spare, class);
+        }
+    }
 }
 
 /// Whether this thread may keep blocks; asked when it has none of a size.
@@ -135,17 +254,12 @@ struct AtThreadEnd;
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
         ENDING.set(Ending::Over);
-        FREE.with(|free| {
-            for (class, list) in free.iter().enumerate() {
-                let mut next = list.replace(ptr::null_mut());
-                // SAFETY: M1.
-                while let Some(block) = unsafe { next.as_ref() } {
-                    let gone = next;
-                    next = block.next;
-                    // SAFETY: M1, and taken out of the list.
-                    unsafe { std::alloc::dealloc(gone.cast(), layout(class)) };
-                }
+        let empty = |lists: &[Cell<*mut Block>; CLASSES]| {
+            for (class, list) in lists.iter().enumerate() {
+                release(list.replace(ptr::null_mut()), class);
             }
-        });
+        };
+        FREE.with(empty);
+        SPARE.with(empty);
     }
 }

@@ -6,8 +6,9 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::spin::Backoff;
 
 use crate::future::state::{
-    Abandoned, Attach, BUSY, CONT, CONT_EARS, DROPPED, EMPTY, ERR, GONE, KILLED, Kill, NEVER, OK,
-    Outcome, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload, word_of,
+    Abandoned, Attach, BUSY, CONT, CONT_EARS, Carries, DROPPED, EMPTY, ERR, GONE, KILLED, Kill,
+    NEVER, OK, Outcome, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload,
+    word_of,
 };
 
 impl<C> State<C> {
@@ -26,6 +27,17 @@ impl<C> State<C> {
         }
     }
 
+    /// The outcome, once there is one, or else what the word carries; for a consumer of whom there is no other part.
+    #[inline]
+    pub(crate) fn carried(&self) -> Result<Option<NonNull<C>>, Outcome> {
+        // ORD: Acquire pairs with the Release in `complete`.
+        let word = self.word().load(Ordering::Acquire);
+        match word & TAG {
+            EMPTY => Ok(if word == NEVER { None } else { payload(word) }),
+            _ => Self::read(word).map_or(Ok(None), Err),
+        }
+    }
+
     /// Asks to have `who`, which starts with its state, told; an interrupt node that is there is pointed to it by `behind`.
     /// Gives the outcome instead if there is one.
     #[inline]
@@ -33,26 +45,37 @@ impl<C> State<C> {
         &self,
         who: NonNull<C>,
         how: Attach,
+        carries: Carries,
         behind: impl Fn(NonNull<C>),
     ) -> Result<(), Refused> {
         let tag = if how == Attach::Continuation { CONT } else { WAIT };
         let after = word_of(who, tag);
-        // ORD: Release pairs with the Acquire in `complete`; Acquire on failure with its Release.
-        match self.word().compare_exchange(EMPTY, after, Ordering::Release, Ordering::Acquire) {
+        // ORD: nothing is looked at.
+        let before = match (carries, how) {
+            (Carries::Cell, Attach::Continuation) => self.word().load(Ordering::Relaxed),
+            _ => EMPTY,
+        };
+        if before & TAG != EMPTY || before == BUSY || before == NEVER {
+            return self.attach_slowly(carries, who, how, behind);
+        }
+        // ORD: Release pairs with the Acquire in `complete`.
+        match self.word().compare_exchange(before, after, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            Err(word) => self.attach_slowly(word, who, how, behind),
+            Err(_) => self.attach_slowly(carries, who, how, behind),
         }
     }
 
     #[cold]
     fn attach_slowly(
         &self,
-        mut word: usize,
+        carries: Carries,
         who: NonNull<C>,
         how: Attach,
         behind: impl Fn(NonNull<C>),
     ) -> Result<(), Refused> {
         let mut backoff = Backoff::new();
+        // ORD: Acquire pairs with the Release in `complete`.
+        let mut word = self.word().load(Ordering::Acquire);
         loop {
             if let Some(outcome) = Self::read(word) {
                 return Err(Refused::Done(outcome));
@@ -62,7 +85,7 @@ impl<C> State<C> {
                     return Err(Refused::Never);
                 }
                 // SAFETY: the caller's still; contract.
-                unsafe { Self::mark(who) };
+                unsafe { Self::set_aside(who, NEVER) };
                 word_of(who, WAIT)
             } else if word == BUSY {
                 backoff.spin();
@@ -74,10 +97,14 @@ impl<C> State<C> {
                     return Err(Refused::Taken);
                 }
                 assert!(word & TAG == EMPTY, "a future has one consumer");
-                match (payload(word), how) {
-                    (None, Attach::Continuation) => word_of(who, CONT),
-                    (None, Attach::Waiter) => word_of(who, WAIT),
-                    (Some(interrupt_node), how) => {
+                match payload(word).filter(|_| carries == Carries::Interrupts) {
+                    None if how == Attach::Continuation => word_of(who, CONT),
+                    None => {
+                        // SAFETY: the caller's still; contract.
+                        unsafe { Self::set_aside(who, word) };
+                        word_of(who, WAIT)
+                    }
+                    Some(interrupt_node) => {
                         if !self.hold(word) {
                             // ORD: as below.
                             word = self.word().load(Ordering::Acquire);
@@ -120,20 +147,12 @@ impl<C> State<C> {
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
                 WAIT => {
-                    // ORD: as above.
-                    let after = self.word().compare_exchange(
-                        word,
-                        EMPTY,
-                        Ordering::AcqRel,
-                        Ordering::Relaxed,
-                    );
-                    if after.is_ok() {
-                        let waiter = payload(word);
-                        // SAFETY: it was attached, and is the caller's now.
-                        if waiter.is_some_and(|waiter| unsafe { Self::is_marked(waiter) }) {
-                            // ORD: the producer has left (F5).
-                            self.word().store(NEVER, Ordering::Release);
-                        }
+                    if self.hold(word) {
+                        let waiter: Option<NonNull<C>> = payload(word);
+                        // SAFETY: attached, and held.
+                        let before = waiter.map_or(EMPTY, |waiter| unsafe { Self::aside(waiter) });
+                        // ORD: as in `leave`.
+                        self.word().store(before, Ordering::Release);
                         return waiter;
                     }
                 }
@@ -156,6 +175,27 @@ impl<C> State<C> {
         // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
         let word = self.word().load(Ordering::Relaxed);
         word & TAG == EMPTY && word & !TAG != 0 && word != NEVER
+    }
+
+    /// As `abandon`, if nobody can want to know; none: not gone.
+    #[inline]
+    pub(crate) fn abandon_early(&self, carries: Carries) -> Option<Abandoned> {
+        // ORD: Acquire pairs with the Release in `complete`.
+        let word = self.word().load(Ordering::Acquire);
+        match word {
+            OK => return Some(Abandoned::Done(Outcome::Ok)),
+            ERR => return Some(Abandoned::Done(Outcome::Err)),
+            _ => {}
+        }
+        let bare = match carries {
+            Carries::Interrupts => word == EMPTY,
+            Carries::Cell => word & TAG == EMPTY && word != BUSY && word != NEVER,
+        };
+        // ORD: Release, as in `abandon`.
+        let exchange = |word| {
+            self.word().compare_exchange(word, DROPPED, Ordering::Release, Ordering::Relaxed)
+        };
+        (bare && exchange(word).is_ok()).then_some(Abandoned::Left)
     }
 
     /// The consumer goes away; nobody waits.
@@ -189,7 +229,11 @@ impl<C> State<C> {
     }
 
     /// The consumer kills the future; the interrupt node stays for the producer.
-    pub(crate) fn kill(&self, next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>) -> Kill<C> {
+    pub(crate) fn kill(
+        &self,
+        carries: Carries,
+        next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+    ) -> Kill<C> {
         let mut backoff = Backoff::new();
         loop {
             // ORD: nothing is looked at before the word is taken or changed.
@@ -200,11 +244,13 @@ impl<C> State<C> {
                     continue;
                 }
                 _ if word == NEVER => GONE,
+                EMPTY if carries == Carries::Cell => KILLED,
                 EMPTY => word | KILLED,
                 WAIT if self.hold(word) => {
                     let waiter = payload(word);
                     // SAFETY: attached, and held.
-                    let never = waiter.is_some_and(|waiter| unsafe { Self::is_marked(waiter) });
+                    let never =
+                        waiter.is_some_and(|waiter| unsafe { Self::aside(waiter) } == NEVER);
                     // ORD: as in `leave`.
                     self.word().store(if never { GONE } else { KILLED }, Ordering::Release);
                     return Kill::Done(waiter);
@@ -242,7 +288,7 @@ impl<C> State<C> {
                 EMPTY | WAIT | WAIT_INTERRUPTS if self.hold(word) => {
                     let waiter = payload(word).filter(|_| word & TAG == WAIT);
                     // SAFETY: attached, and held.
-                    if waiter.is_some_and(|waiter| unsafe { Self::is_marked(waiter) }) {
+                    if waiter.is_some_and(|waiter| unsafe { Self::aside(waiter) } == NEVER) {
                         self.leave(Visit(word));
                         return None;
                     }
@@ -266,6 +312,16 @@ impl Visit {
     /// The interrupt node of the visited node itself.
     pub(crate) fn interrupt_node<C>(&self) -> Option<NonNull<C>> {
         matches!(self.0 & TAG, EMPTY | WAIT_INTERRUPTS).then(|| payload(self.0)).flatten()
+    }
+
+    /// The cell of the visited node's future.
+    pub(crate) fn cell<C>(&self) -> Option<NonNull<C>> {
+        let word = match payload::<C>(self.0) {
+            // SAFETY: attached, and held.
+            Some(waiter) if self.0 & TAG == WAIT => unsafe { State::aside(waiter) },
+            _ => self.0,
+        };
+        payload(word)
     }
 
     /// Gives the visited node an interrupt node, which it has not; `between` sets its `next`.

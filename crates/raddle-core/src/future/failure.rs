@@ -120,6 +120,13 @@ impl Failure {
         Failure(unsafe { NonNull::new_unchecked(inner) })
     }
 
+    /// Whether nothing came with it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.inner(), Inner::Plain(_))
+    }
+
+    #[inline]
     fn inner(&self) -> &Inner {
         // SAFETY: static, or kept by this share.
         unsafe { self.0.as_ref() }

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::linked::{Linked, is_upstream, linked_result};
-use crate::future::node::{self, Body, Head, NodeRef, Root, Slot, VTable};
+use crate::future::node::{self, Body, Ends, Head, NodeRef, Root, Slot, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Upstream;
 use crate::future::walk::{self, Next, Walk};
@@ -38,11 +38,10 @@ fn call<T, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out
         .unwrap_or_else(|payload| Future::failed(Failure::panicked(payload)))
 }
 
-/// The node of such an operation; `head` and `upstream` come first, whatever the types.
+/// The node of such an operation; `upstream` and `head` come first, whatever the types.
 #[repr(C)]
 struct FlatMapNode<T, O: ThenFuture<T>, C> {
-    head: Head,
-    upstream: Upstream,
+    linked: Linked,
     body: Body<O, O::Out>,
     context: ManuallyDrop<C>,
 }
@@ -51,13 +50,18 @@ impl<T: Send + 'static> Future<T> {
     /// The future that the operation makes of this one.
     #[inline]
     pub(crate) fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
-        // As in `then`.
-        if let Repr::Pending(pending) = self.0 {
-            return match local::capture().some() {
-                None => pending.then_future(op, ()),
-                Some(context) => pending.then_future(op, context),
-            };
+        match self.0 {
+            Repr::Ready(value) => now(op, Ok(value)),
+            Repr::Failed(failure) => now(op, Err(failure)),
+            Repr::Pending(pending) if node::fits::<O>() => pending.then_future_captured(op),
+            Repr::Pending(pending) => pending.then_future_captured(Boxed(Box::new(op))),
+            rare => Future(rare).then_future_rarely(op),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn then_future_rarely<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
         match self.now() {
             Now::Done(result) => now(op, result),
             // It had been polled.
@@ -70,17 +74,27 @@ impl<T: Send + 'static> Future<T> {
 /// Calls the operation, now or soon.
 #[inline]
 fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
-    if !walk::enter() {
-        return later(op, result);
-    }
+    let Some(level) = walk::enter() else { return later(op, result) };
     let future = call(op, result);
-    walk::leave();
+    walk::leave(level);
     future
 }
 
 /// Has the operation called when this thread is less deep.
 #[cold]
+#[inline(never)]
 fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
+    match node::fits::<O>() {
+        true => deferred(op, result),
+        false => deferred(Boxed(Box::new(op)), result),
+    }
+}
+
+fn deferred<T, O>(op: O, result: Result<T, Failure>) -> Future<O::Out>
+where
+    T: Send + 'static,
+    O: ThenFuture<T>,
+{
     let (slot, outcome) = Slot::of(result);
     // The context at that time is another.
     let operation = FlatMapNode::allocate(op, local::capture(), None);
@@ -91,32 +105,54 @@ fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>)
     // SAFETY: as above.
     unsafe { place.write(slot) };
     walk::defer_walk(Next { node: operation, from, outcome });
-    let node = NodeRef::headed(operation);
     // SAFETY: a new node of such a future.
-    unsafe { Future::pending(node, Some(node)) }
+    unsafe { Future::pending(Ends::of(NodeRef::headed(operation))) }
+}
+
+/// As in `then`.
+struct Boxed<O>(Box<O>);
+
+impl<T, O: ThenFuture<T>> ThenFuture<T> for Boxed<O> {
+    type Out = O::Out;
+
+    fn call(self, result: Result<T, Failure>) -> Future<O::Out> {
+        (*self.0).call(result)
+    }
+
+    fn killed(self) {
+        (*self.0).killed();
+    }
 }
 
 impl<T: Send + 'static> Pending<T> {
     #[inline]
+    fn then_future_captured<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
+        match local::capture().some() {
+            None => self.then_future(op, ()),
+            Some(context) => self.then_future(op, context),
+        }
+    }
+
+    #[inline]
     fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        let pending = match self.take() {
+        let (pending, cell) = match self.take() {
             // Saves the node.
             Ok(result) => return now(op, result),
-            Err(pending) => pending,
+            Err(both) => both,
         };
-        let operation = FlatMapNode::<T, O, C>::allocate(op, context, pending.cell());
+        let operation = FlatMapNode::<T, O, C>::allocate(op, context, cell);
         match pending.attach(operation) {
-            Ok(()) => {
-                let node = NodeRef::headed(operation);
-                // SAFETY: a new node of such a future.
-                unsafe { Future::pending(node, Some(node)) }
-            }
-            Err(now) => {
+            // SAFETY: a new node of such a future.
+            Ok(()) => unsafe { Future::pending(Ends::of(NodeRef::headed(operation))) },
+            Err(result) => {
                 // SAFETY: it is not attached, so it is this thread's alone.
                 let op = unsafe { FlatMapNode::<T, O, C>::dismantle(operation) }.0;
                 // SAFETY: as above.
-                unsafe { memory::free(operation.cast::<FlatMapNode<T, O, C>>()) };
-                now.map_or(Future::never(), Future::from).then_future(op)
+                unsafe { memory::free(Linked::start::<FlatMapNode<T, O, C>>(operation)) };
+                match result {
+                    Some(result) => now(op, result),
+                    None => Future::never(),
+                }
             }
         }
     }
@@ -124,9 +160,9 @@ impl<T: Send + 'static> Pending<T> {
 
 impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     const VTABLE: &'static VTable = &VTable {
-        slot: offset_of!(Self, body),
+        has_slot: true,
         // SAFETY: of such a node (contract).
-        free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        free: |node| unsafe { memory::free(Linked::start::<Self>(node)) },
         step: Self::step,
         forsaken: Self::forsaken,
         wake: node::never,
@@ -140,17 +176,19 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     /// Field by field, as for `then`.
     #[inline]
     fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
+        let before = offset_of!(Self, linked.head);
+        node::check_slot::<O::Out>(offset_of!(Self, body) - before, before);
         let place = memory::reserve::<Self>();
         let head = Head { state: State::new(), vtable: Self::VTABLE };
         // SAFETY: just reserved, here and below.
-        unsafe { node::put(place, offset_of!(Self, head), head) };
+        unsafe { node::put(place, offset_of!(Self, linked.head), head) };
         // SAFETY: as above.
-        unsafe { node::put(place, offset_of!(Self, upstream), Upstream::new(upstream)) };
+        unsafe { node::put(place, offset_of!(Self, linked.upstream), Upstream::new(upstream)) };
         // SAFETY: as above.
         unsafe { node::put(place, offset_of!(Self, body), op) };
         // SAFETY: as above.
         unsafe { node::put(place, offset_of!(Self, context), context) };
-        place.cast()
+        Linked::head(place)
     }
 
     /// Takes the closure and the context out.
@@ -162,10 +200,11 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
         // SAFETY: alive.
         unsafe { node.as_ref() }.state.touch_body();
+        let start = Linked::start::<Self>(node);
         // SAFETY: contract.
-        let op = unsafe { node::pick(node, offset_of!(Self, body)) };
+        let op = unsafe { node::pick(start, offset_of!(Self, body)) };
         // SAFETY: contract.
-        (op, unsafe { node::pick(node, offset_of!(Self, context)) })
+        (op, unsafe { node::pick(start, offset_of!(Self, context)) })
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {

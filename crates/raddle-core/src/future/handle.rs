@@ -1,21 +1,16 @@
 //! [`Future`], the consumer's handle.
 
 use raddle_sync::atomic::{AtomicBool, Ordering};
-use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(not(raddle_loom))]
 use crate::future::awaiting::Awaited;
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
-use crate::future::node::{self, NodeRef};
-use crate::future::state::{Abandoned, Kill, Outcome, Refused};
-use crate::future::upstream::{Inputs, Purpose, Visitor};
-use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
+use crate::future::node::Ends;
+use crate::future::{Assist, Killed, Waiter, wait};
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -37,12 +32,14 @@ use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait,
 #[must_use = "dropping a future drops its value; what produces it goes on all the same"]
 pub struct Future<T>(pub(crate) Repr<T>);
 
+// All that is in it is a word, if the value is, and nothing that may change under a shared reference: so the compiler takes
+// it for a pair, which travels in two registers.
 pub(crate) enum Repr<T> {
     Ready(T),
     Failed(Failure),
     Pending(Pending<T>),
     /// Nobody produces it, so there is no node that somebody would have to free.
-    Never(Never),
+    Never(Box<Never>),
     /// It has been polled.
     #[cfg(not(raddle_loom))]
     Awaited(Box<Awaited<T>>),
@@ -79,11 +76,11 @@ pub(crate) enum Now<T> {
 
 /// The consumer's share of a node.
 pub(crate) struct Pending<T> {
-    node: NodeRef,
-    /// Where interrupts go: see `upstream`.
-    cell: Option<NodeRef>,
-    _value: PhantomData<T>,
+    pub(super) ends: Ends,
+    pub(super) _value: PhantomData<T>,
 }
+
+const _: () = assert!(size_of::<Future<usize>>() == 2 * size_of::<usize>());
 
 // SAFETY: values are made on one thread and used on another; `&Future` gives no reference to one.
 unsafe impl<T: Send> Send for Future<T> {}
@@ -97,26 +94,23 @@ impl<T> Future<T> {
     ///
     /// # Safety
     ///
-    /// The node is that of a future of `T` and has no other consumer; `cell` is alive as long as it is not done
+    /// The node is that of a future of `T` and has no other consumer; the cell is alive as long as it is not done
     /// (V1 in `upstream`).
     #[inline]
-    pub(crate) unsafe fn pending(node: NodeRef, cell: Option<NodeRef>) -> Future<T> {
-        Future(Repr::Pending(Pending { node, cell, _value: PhantomData }))
+    pub(crate) unsafe fn pending(ends: Ends) -> Future<T> {
+        Future(Repr::Pending(Pending { ends, _value: PhantomData }))
     }
 
     /// The result if it is there, else what to attach to.
     #[inline]
     pub(crate) fn now(self) -> Now<T> {
-        if let Repr::Pending(pending) = self.0 {
-            // Not worth a jump table.
-            return match pending.take() {
-                Ok(result) => Now::Done(result),
-                Err(pending) => Now::Pending(pending),
-            };
-        }
         match self.0 {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
+            Repr::Pending(pending) => match pending.outcome() {
+                Some(outcome) => Now::Done(pending.take_done(outcome)),
+                None => Now::Pending(pending),
+            },
             rare => Future(rare).now_rarely(),
         }
     }
@@ -182,12 +176,17 @@ impl<T> Future<T> {
     #[doc(alias = "join")]
     #[doc(alias = "await")]
     #[doc(alias = "Await.result")]
+    #[inline]
     pub fn wait(self) -> Result<T, Failure> {
-        let _touch = wait::Touch::begin(&self);
-        match self.now() {
-            Now::Done(result) => result,
-            Now::Pending(pending) => pending.wait(),
-            Now::Never => wait::forever(),
+        match self.0 {
+            Repr::Ready(value) => Ok(value),
+            Repr::Failed(failure) => Err(failure),
+            Repr::Pending(pending) => pending.wait(),
+            rare => match Future(rare).now_rarely() {
+                Now::Done(result) => result,
+                Now::Pending(pending) => pending.wait(),
+                Now::Never => wait::forever(),
+            },
         }
     }
 
@@ -207,7 +206,7 @@ impl<T> Future<T> {
     /// assert_eq!(result.unwrap(), 7);
     /// ```
     pub fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Future<T>> {
-        let _touch = wait::Touch::begin(&self);
+        let _touch = wait::Touch::begin(self.as_pending().map(Pending::node));
         match self.now() {
             Now::Done(result) => Ok(result),
             Now::Pending(pending) => pending.wait_timeout(time).map_err(Future::from_pending),
@@ -242,7 +241,7 @@ impl<T> Future<T> {
     #[doc(alias = "wait_for_future")]
     #[track_caller]
     pub fn wait_ref(&self) {
-        let _touch = wait::Touch::begin(self);
+        let _touch = wait::Touch::begin(self.as_pending().map(Pending::node));
         match &self.0 {
             Repr::Never(never) => {
                 while !never.is_killed() {
@@ -343,229 +342,12 @@ impl<T> Future<T> {
     pub fn masked(self) -> Future<T> {
         match self.0 {
             Repr::Pending(mut pending) => {
-                pending.cell = pending.cell.map(NodeRef::masked);
+                pending.ends = pending.ends.masked();
                 Future(Repr::Pending(pending))
             }
             #[cfg(not(raddle_loom))]
             Repr::Awaited(awaited) => awaited.release().masked(),
             done => Future(done),
-        }
-    }
-}
-
-impl<T> Pending<T> {
-    #[inline]
-    pub(crate) fn node(&self) -> NodeRef {
-        self.node
-    }
-
-    #[inline]
-    pub(crate) fn cell(&self) -> Option<NodeRef> {
-        self.cell
-    }
-
-    #[inline]
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
-        // SAFETY: the consumer keeps the node alive.
-        unsafe { self.node.state() }.outcome()
-    }
-
-    /// The result, if it is there.
-    #[inline]
-    pub(crate) fn take(self) -> Result<Result<T, Failure>, Pending<T>> {
-        match self.outcome() {
-            Some(outcome) => Ok(self.take_done(outcome)),
-            None => Err(self),
-        }
-    }
-
-    /// Whether nothing but adapters lies between this and the root upstream: to drop it is to drop that.
-    pub(crate) fn is_adapted(&self) -> bool {
-        // SAFETY: the consumer keeps the node alive.
-        match unsafe { self.node.vtable() } {
-            Some(vtable) => vtable.adapts,
-            None => true,
-        }
-    }
-
-    /// The combination that this is the future of, if it is one.
-    #[inline]
-    fn combination(&self) -> Option<Arc<dyn Inputs>> {
-        // SAFETY: the consumer keeps the node alive.
-        let state = unsafe { self.node.state() };
-        if self.is_adapted() && (state.is_heard() || !self.node.is_root()) {
-            // SAFETY: this is the consumer.
-            return unsafe { Visitor::combination(self.node, self.cell) };
-        }
-        None
-    }
-
-    /// The result of a node that is done.
-    #[inline]
-    pub(crate) fn take_done(self, outcome: Outcome) -> Result<T, Failure> {
-        if outcome == Outcome::Killed {
-            // The producer may still be there: going is all there is to do.
-            return Err(Failure::killed());
-        }
-        let node = ManuallyDrop::new(self).node;
-        // SAFETY: done, so the slot is full and the consumer's (F1), which is used up.
-        let result = unsafe { node.take(outcome) };
-        // SAFETY: the slot is empty, and there is nothing downstream.
-        unsafe { node.free::<T>() };
-        result
-    }
-
-    /// What a consumer does to whom nobody could be attached: the result, or none if there will never be one.
-    pub(crate) fn refused(self, refused: Refused) -> Option<Result<T, Failure>> {
-        match refused {
-            Refused::Done(outcome) => Some(self.take_done(outcome)),
-            Refused::Never | Refused::Taken => None,
-        }
-    }
-
-    /// Shows a visitor what is upstream; by a combination that holds this future.
-    pub(crate) fn visit(&self, visitor: &mut Visitor) {
-        // SAFETY: this is the consumer.
-        unsafe { visitor.enter(self.node, self.cell) };
-    }
-
-    fn visitor(&self, purpose: Purpose) -> Visitor {
-        let mut visitor = Visitor::new(purpose);
-        // SAFETY: this is the consumer.
-        unsafe { visitor.enter(self.node, self.cell) };
-        visitor
-    }
-
-    /// There is to be a shared future of this one.
-    pub(crate) fn share(&self) {
-        self.visitor(Purpose::Share).finish();
-    }
-
-    pub(crate) fn interrupt(&self, signal: &Interrupt) {
-        self.visitor(Purpose::Interrupt(signal.clone())).finish().interrupt(signal);
-    }
-
-    pub(crate) fn kill(&self) -> Killed {
-        // SAFETY: the consumer keeps the node alive.
-        if let Some(kill) = unsafe { self.node.vtable() }.and_then(|vtable| vtable.kill) {
-            if let Some(head) = self.node.head() {
-                // SAFETY: as above.
-                return unsafe { kill(head) };
-            }
-        }
-        let combination = self.combination();
-        let found = self.visitor(Purpose::Interrupt(Interrupt::killed())).finish();
-        // SAFETY: the consumer keeps the node alive.
-        let state = unsafe { self.node.state() };
-        // SAFETY: E1: by the consumer.
-        match state.kill(|interrupt_node| unsafe { InterruptNode::next(interrupt_node) }) {
-            Kill::TooLate => Killed::TooLate,
-            Kill::Done(waiter) => {
-                if let Some(waiter) = waiter {
-                    // SAFETY: F2: found by who completed it.
-                    unsafe { walk::wake(waiter) };
-                }
-                let running = found.kill();
-                if let Some(inputs) = combination {
-                    walk::abandon(inputs);
-                }
-                if running { Killed::WhileRunning } else { Killed::BeforeStart }
-            }
-        }
-    }
-
-    // --- waiting ---
-
-    fn wait(self) -> Result<T, Failure> {
-        if self.block(None, Waiter::Patient) == Assist::Cycle {
-            return Err(Failure::cycle());
-        }
-        self.take().unwrap_or_else(|_| unreachable!("waited until it was done"))
-    }
-
-    fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Pending<T>> {
-        let deadline = Instant::now().checked_add(time);
-        if self.block(deadline, Waiter::Hurried) == Assist::Cycle {
-            return Ok(Err(Failure::cycle()));
-        }
-        self.take()
-    }
-
-    /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
-    fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
-        let helps = waiter == Waiter::Patient;
-        loop {
-            // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
-            walk::flush();
-            if helps && self.assist() == Assist::Cycle {
-                return Assist::Cycle;
-            }
-            // A task that this thread has just run may have been killed, and its killer not be ready yet.
-            if self.outcome().is_some() {
-                return Assist::Go;
-            }
-            // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node, deadline) };
-            let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if self.outcome().is_some() || late() {
-                return Assist::Go;
-            }
-        }
-    }
-
-    /// Offers to run what is behind the future and has not started.
-    fn assist(&self) -> Assist {
-        if self.outcome().is_some() {
-            return Assist::Go;
-        }
-        // SAFETY: the consumer keeps the node alive.
-        let assist = unsafe { self.node.vtable() }.and_then(|vtable| vtable.assist);
-        match assist.zip(self.node.head()) {
-            // SAFETY: as above.
-            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, Waiter::Patient) }),
-            None => self.assist_upstream(),
-        }
-    }
-
-    /// As [`assist`](Pending::assist), for a future that was made of others.
-    fn assist_upstream(&self) -> Assist {
-        let mut help = Assist::Go;
-        loop {
-            let mut ran = false;
-            for task in self.visitor(Purpose::Gather).finish().tasks {
-                match walk::fresh(|| task.assist(Waiter::Patient)) {
-                    Assist::Cycle => return Assist::Cycle,
-                    Assist::Ran => ran = true,
-                    Assist::Go => {}
-                }
-                if self.outcome().is_some() {
-                    return Assist::Ran;
-                }
-            }
-            // What has been run may have brought new ones.
-            if !ran {
-                return help;
-            }
-            help = Assist::Ran;
-        }
-    }
-}
-
-impl<T> Drop for Pending<T> {
-    fn drop(&mut self) {
-        if let Some(inputs) = self.combination() {
-            walk::abandon(inputs);
-        }
-        // SAFETY: the consumer keeps the node alive.
-        let state = unsafe { self.node.state() };
-        match state.abandon() {
-            Abandoned::Left => {}
-            // SAFETY: the producer has left, and the slot is empty.
-            Abandoned::Never => unsafe { self.node.free::<T>() },
-            Abandoned::Done(outcome) => {
-                // SAFETY: done, so the slot is the consumer's (F1), who goes.
-                unsafe { node::discard_result::<T>(self.node, outcome) };
-            }
         }
     }
 }

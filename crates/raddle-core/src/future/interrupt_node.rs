@@ -38,7 +38,7 @@ pub(crate) struct InterruptNode {
 }
 
 static VTABLE: VTable = VTable {
-    slot: 0,
+    has_slot: false,
     free: |_| unreachable!("interrupt_node are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
@@ -192,6 +192,11 @@ struct Handler {
 }
 
 impl Heard {
+    /// Whether there is a handler to be called now. One that is set later is called then.
+    pub(crate) fn is_handled(&self) -> bool {
+        self.handler.is_some() || self.running
+    }
+
     /// Remembers the signal, unless there was a kill; gives back the one before.
     pub(crate) fn hear(&mut self, signal: &Interrupt) -> Option<Interrupt> {
         if self.signal.as_ref().is_some_and(Interrupt::is_kill) {

@@ -29,9 +29,9 @@ impl LinkNode<()> {
 
 impl<T: Send + 'static> LinkNode<T> {
     const VTABLE: &'static VTable = &VTable {
-        slot: 0,
+        has_slot: false,
         // SAFETY: of such a node (contract).
-        free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        free: |node| unsafe { memory::free(Linked::start::<Self>(node)) },
         step: Self::step,
         forsaken: Self::forsaken,
         wake: node::never,
@@ -46,13 +46,13 @@ impl<T: Send + 'static> LinkNode<T> {
         // SAFETY: of a living link node.
         unsafe { node.as_ref() }.state.touch();
         // SAFETY: of a living link node.
-        let root = unsafe { node.cast::<Self>().as_ref() }.root;
+        let root = unsafe { Linked::start::<Self>(node).as_ref() }.root;
         // SAFETY: of a living link node.
         let upstream = unsafe { Linked::upstream(node) };
         // SAFETY: attached by `link`.
         let result = unsafe { linked_result::<T>(upstream, walk) };
         // It may be found upstream of the root until the walk is over.
-        walk.push(node.cast(), |node| {
+        walk.push(Linked::start(node), |node| {
             // SAFETY: its work is done.
             unsafe { memory::free(node.cast::<Self>()) };
         });
@@ -62,13 +62,13 @@ impl<T: Send + 'static> LinkNode<T> {
 
     unsafe fn forsaken(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         // SAFETY: of a living link node.
-        let root = unsafe { node.cast::<Self>().as_ref() }.root;
+        let root = unsafe { Linked::start::<Self>(node).as_ref() }.root;
         // SAFETY: of a living link node.
         unsafe { Linked::upstream(node) }.pass();
         // SAFETY: told once, of a node whose slot is empty.
         unsafe { walk.pass::<T>() };
         // As in `step`.
-        walk.push(node.cast(), |node| {
+        walk.push(Linked::start(node), |node| {
             // SAFETY: its work is done.
             unsafe { memory::free(node.cast::<Self>()) };
         });
@@ -116,14 +116,13 @@ fn attach_linker<T: Send + 'static>(
     to: NodeRef,
     cell: Option<NodeRef>,
 ) -> Result<(), Refused> {
-    let linking: NonNull<Head> = memory::allocate(LinkNode {
+    let linking = Linked::head(memory::allocate(LinkNode {
         linked: Linked {
             head: Head { state: State::new(), vtable: LinkNode::<T>::VTABLE },
             upstream: Upstream::new(None),
         },
         root,
-    })
-    .cast();
+    }));
     // SAFETY: by the producer.
     if unsafe { NodeRef::root(root).state() }.is_attached() {
         // Whoever follows may be shared (V4). Those who come later say so.

@@ -6,7 +6,7 @@
 //! to the new future in its place and goes: a recursion of `flat_map` in tail position occupies two nodes,
 //! however long it is. This is Twitter's linking, done on attaching.
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, offset_of};
 use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
@@ -20,17 +20,33 @@ use crate::future::then::attach;
 use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::Walk;
 
-/// The part of a `flat_map` node that does not depend on its types, and the part of a link node.
+/// The part of a `flat_map` node that does not depend on its types, and the part of a link node: what comes first in the
+/// allocation. What points to the node points to its head.
 #[repr(C)]
 pub(crate) struct Linked {
-    pub(crate) head: Head,
     pub(crate) upstream: Upstream,
+    pub(crate) head: Head,
 }
 
 impl Linked {
     pub(crate) unsafe fn upstream<'a>(node: NonNull<Head>) -> &'a Upstream {
         // SAFETY: contract: of a living `flat_map` or link node.
-        unsafe { &(*node.cast::<Linked>().as_ptr()).upstream }
+        unsafe { &(*Linked::start::<Linked>(node).as_ptr()).upstream }
+    }
+
+    /// Where the allocation of a `flat_map` or link node begins, which is an `N`, from its head.
+    #[inline]
+    pub(crate) fn start<N>(node: NonNull<Head>) -> NonNull<N> {
+        let start = node.as_ptr().wrapping_byte_sub(offset_of!(Linked, head));
+        // SAFETY: no allocation begins at 0.
+        unsafe { NonNull::new_unchecked(start) }.cast()
+    }
+
+    /// The head of such a node.
+    #[inline]
+    pub(crate) fn head<N>(start: NonNull<N>) -> NonNull<Head> {
+        // SAFETY: within the node.
+        unsafe { start.byte_add(offset_of!(Linked, head)) }.cast()
     }
 
     pub(crate) unsafe fn visit(node: NonNull<Head>, _: &mut Visitor) -> Option<Locked> {
@@ -171,6 +187,8 @@ impl<T: Send + 'static> Pending<T> {
             unsafe { target.free::<T>() };
             return Ok(());
         }
+        // Before it is used up. (If it is done meanwhile, there is nothing to attach to.)
+        let cell = self.cell();
         let this = ManuallyDrop::new(self);
         let mut behind = state.continuation();
         if let Some(interrupt_node) = behind.filter(|&node| interrupt_node::is_interrupt_node(node))
@@ -187,14 +205,14 @@ impl<T: Send + 'static> Pending<T> {
         let linked: Result<(), Refused> = match over {
             Some((next, relink)) => {
                 // SAFETY: this is the consumer here, and the producer that the node waits for.
-                let linked = unsafe { relink(next, this.node(), this.cell(), target) };
+                let linked = unsafe { relink(next, this.node(), cell, target) };
                 if linked.is_ok() {
                     // SAFETY: nothing leads to it any more, neither from below nor from upstream (V2).
                     unsafe { target.free::<T>() };
                 }
                 linked
             }
-            None => link(this.node(), this.cell()),
+            None => link(this.node(), cell),
         };
         linked.map_err(|refused| ManuallyDrop::into_inner(this).refused(refused))
     }
@@ -238,7 +256,7 @@ pub(crate) unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bo
         }
         let mut visitor = Visitor::new(Purpose::Find(wanted, steps));
         // SAFETY: by its consumer.
-        unsafe { visitor.enter(pending.node(), pending.cell()) };
+        unsafe { visitor.enter(pending.ends()) };
         let found = visitor.finish();
         if found.node || !found.cut {
             return found.node;
@@ -284,10 +302,10 @@ unsafe fn follow(from: NodeRef, to: NodeRef, steps: usize) -> Followed {
             next = behind;
         }
         // SAFETY: as above.
-        at = match unsafe { next.as_ref() }.table().slot {
+        at = match unsafe { next.as_ref() }.table().has_slot {
             // SAFETY: a link node: all else that takes a result has a slot.
-            0 => NodeRef::root(unsafe { next.cast::<LinkNode<()>>().as_ref() }.root),
-            _ => NodeRef::headed(next),
+            false => NodeRef::root(unsafe { Linked::start::<LinkNode<()>>(next).as_ref() }.root),
+            true => NodeRef::headed(next),
         };
     }
     Followed::Further

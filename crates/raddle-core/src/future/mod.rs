@@ -15,14 +15,14 @@
 //! | `state`, `consumer` | the word between producer and consumer, and what each does with it. **Start here** |
 //! | `node`      | what all nodes have in common; completing                                   |
 //! | `life`      | for models: that nobody uses what has been freed                              |
-//! | `walk`      | running continuations, in a loop                                            |
+//! | `walk`, `garbage` | running continuations, in a loop; what is freed afterwards            |
 //! | `upstream`  | the way of interrupts, against the current                                   |
 //! | `interrupt_node`      | where a promise hears of them                                              |
 //! | `then`      | nodes of `map` and its like                                                |
 //! | `flat_map`  | nodes of `flat_map` and its like                                            |
 //! | `link`      | nodes of linked promises                                                    |
 //! | `linked`    | what these two have in common: becoming another future                       |
-//! | `handle`, `promise` | the two ends                                                        |
+//! | `handle`, `pending`, `promise` | the two ends                                              |
 //! | `ops`       | the operations on one future, in terms of `then` and `flat_map`                   |
 //! | `operations` | what each of these does                                                  |
 //! | `watch`     | attaching to a future that one keeps                                        |
@@ -47,6 +47,7 @@ mod consumer;
 mod delay;
 pub(crate) mod failure;
 mod flat_map;
+mod garbage;
 pub(crate) mod handle;
 mod interrupt;
 pub(crate) mod interrupt_node;
@@ -58,6 +59,7 @@ pub(crate) mod node;
 mod on;
 mod operations;
 mod ops;
+mod pending;
 mod promise;
 mod race;
 mod repeat;

@@ -7,20 +7,21 @@
 //!
 //! # Invariants
 //!
-//! - **N1** A node starts with its state. All but roots have the vtable next, and the [`Slot`] of the
-//!   future's type `vtable.slot` bytes from the start. A slot is full from the moment its producer decides
+//! - **N1** A node starts with its state, though its allocation may start before. All but roots have the vtable next. Then
+//!   comes the [`Slot`] of the future's type, if it has one, as soon as it is aligned. A slot is full from the moment its producer decides
 //!   the outcome until the consumer takes it; with the outcome `Killed` it is not looked at.
 //! - **N2** The slot is used by one party at a time (F1 in `state`).
 //! - **N3** A node is freed once: by the continuation that took its result, by its consumer, or by the
 //!   producer if the consumer has gone. One that others may find upstream (it has `visit`, or is a root)
 //!   goes only when the walk that passed it is over (see `walk`).
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, offset_of};
+use std::num::NonZero;
 use std::ptr::NonNull;
 
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::interrupt_node::InterruptNode;
-use crate::future::state::{Completed, Forsaken, Outcome, Refused, State};
+use crate::future::state::{Carries, Completed, Forsaken, Outcome, Refused, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter, wait};
@@ -46,8 +47,8 @@ impl Head {
 /// What a node can do, by its type.
 #[derive(Debug)]
 pub(crate) struct VTable {
-    /// Where in the node the slot is (N1).
-    pub(crate) slot: usize,
+    /// Whether the node has a slot (N1).
+    pub(crate) has_slot: bool,
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
     /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
@@ -68,6 +69,20 @@ pub(crate) struct VTable {
     pub(crate) assist: Option<unsafe fn(NonNull<Head>, Waiter) -> Assist>,
     /// Kills what produces the value, if that is not this node's own affair.
     pub(crate) kill: Option<unsafe fn(NonNull<Head>) -> Killed>,
+}
+
+/// Whether a closure can be in the place of a slot (N1); otherwise it is put into a box.
+pub(crate) const fn fits<O>() -> bool {
+    align_of::<O>() <= size_of::<Head>()
+}
+
+/// Sees to it that the slot of a new node is where it is looked for: `at` bytes from the head, in an allocation that is aligned
+/// for it and begins so many bytes before the head.
+#[inline(always)]
+pub(crate) fn check_slot<T>(at: usize, before: usize) {
+    let align = align_of::<Slot<T>>();
+    let end = before + size_of::<Head>();
+    assert!(before + at == end.next_multiple_of(align), "the slot comes after the head");
 }
 
 /// For tables of nodes that are never attached in the one way or the other.
@@ -103,6 +118,51 @@ pub(crate) struct NodeRef(NonNull<u8>);
 const ROOT: usize = 1;
 /// Marks cells that interrupts do not come to, though others do who go upstream (see `upstream`).
 const DEAF: usize = 2;
+/// Marks what a handle holds if its node is not its cell, which the node's state carries; the other marks are the cell's.
+const CARRIED: usize = 4;
+const MARKS: usize = ROOT | DEAF | CARRIED;
+
+/// A node and the cell of its future, as a handle holds them: in a word, as the one is the other or leads there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends(NodeRef);
+
+impl Ends {
+    /// Of a node that is its own cell.
+    #[inline]
+    pub(crate) fn of(node: NodeRef) -> Ends {
+        Ends(node)
+    }
+
+    /// Of a node whose state carries the cell.
+    #[inline]
+    pub(crate) fn with_cell(node: NonNull<Head>, cell: NodeRef) -> Ends {
+        let marks = cell.0.addr().get() & (ROOT | DEAF);
+        Ends(NodeRef(node.cast::<u8>().map_addr(|addr| addr | marks | CARRIED)))
+    }
+
+    #[inline]
+    pub(crate) fn node(self) -> NodeRef {
+        let addr = self.0.0.addr().get();
+        let marks = if addr & CARRIED == 0 { ROOT } else { 0 };
+        NodeRef(self.0.0.map_addr(|addr| NodeRef::unmarked(addr, MARKS & !marks)))
+    }
+
+    /// The cell, if the node's state carries that.
+    #[inline]
+    pub(crate) fn cell(self, carried: Option<NonNull<Head>>) -> Option<NodeRef> {
+        let addr = self.0.0.addr().get();
+        if addr & CARRIED == 0 {
+            return Some(self.0);
+        }
+        let marks = addr & (ROOT | DEAF);
+        Some(NodeRef(carried?.cast::<u8>().map_addr(|addr| addr | marks)))
+    }
+
+    /// The same, the cell marked as [`masked`](NodeRef::masked).
+    pub(crate) fn masked(self) -> Ends {
+        Ends(self.0.masked())
+    }
+}
 
 impl NodeRef {
     pub(crate) fn root<T>(root: NonNull<Root<T>>) -> NodeRef {
@@ -118,6 +178,23 @@ impl NodeRef {
         self.0.addr().get() & ROOT != 0
     }
 
+    /// What the node's state carries.
+    #[inline]
+    pub(crate) fn carries(self) -> Carries {
+        if self.is_root() { Carries::Interrupts } else { Carries::Cell }
+    }
+
+    /// For a node that is left by the last who needed what its state carried.
+    #[inline]
+    pub(crate) fn free_carried(self) -> impl Fn(NonNull<Head>) {
+        move |carried| {
+            if self.is_root() {
+                // SAFETY: F4: nothing else leads to it.
+                unsafe { InterruptNode::free(carried) };
+            }
+        }
+    }
+
     /// Where the node is, to call it by.
     pub(crate) fn address(self) -> *const u8 {
         self.start().as_ptr()
@@ -126,9 +203,19 @@ impl NodeRef {
     /// The node's address, without the mark.
     #[inline]
     fn start(self) -> NonNull<u8> {
-        let start = self.0.as_ptr().map_addr(|addr| addr & !(ROOT | DEAF));
-        // SAFETY: nodes are not at the addresses 0 to 3.
-        unsafe { NonNull::new_unchecked(start) }
+        self.0.map_addr(|addr| Self::unmarked(addr, ROOT | DEAF))
+    }
+
+    #[inline]
+    fn unmarked(addr: NonZero<usize>, marks: usize) -> NonZero<usize> {
+        // SAFETY: nodes are not at the addresses 0 to 7.
+        unsafe { NonZero::new_unchecked(addr.get() & !marks) }
+    }
+
+    /// The node that a state carries: without marks, as the handle has them.
+    #[inline]
+    pub(crate) fn carried(self) -> NonNull<Head> {
+        self.start().cast()
     }
 
     /// The node, if it has a head.
@@ -187,13 +274,17 @@ impl NodeRef {
     pub(crate) unsafe fn slot<T>(self) -> *mut Slot<T> {
         // SAFETY: contract.
         unsafe { self.state() }.touch_body();
-        // SAFETY: contract.
-        let offset = match unsafe { self.vtable() } {
-            Some(vtable) => vtable.slot,
-            None => std::mem::offset_of!(Root<T>, slot),
-        };
+        let (start, align) = (self.start().as_ptr(), align_of::<Slot<T>>());
+        if self.is_root() {
+            // SAFETY: N1.
+            return unsafe { start.byte_add(offset_of!(Root<T>, slot)) }.cast();
+        }
         // SAFETY: N1.
-        unsafe { self.start().byte_add(offset) }.cast().as_ptr()
+        let end = unsafe { start.byte_add(size_of::<Head>()) };
+        if align <= align_of::<Head>() {
+            return end.cast();
+        }
+        end.map_addr(|addr| addr.next_multiple_of(align)).cast()
     }
 
     /// Takes the result out of a node that is done.
@@ -235,6 +326,11 @@ impl NodeRef {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
             None => walk.push(self.start(), Root::<T>::free),
+            // SAFETY: contract.
+            Some(vtable) if vtable.relink.is_some() => unsafe {
+                walk.push_linked(self.start().cast());
+            },
+            // A task that was killed may not have left its slot yet.
             Some(vtable) if vtable.visit.is_some() => {
                 walk.push(self.start(), |node| {
                     let node = node.cast::<Head>();
@@ -260,16 +356,24 @@ impl<T> Root<T> {
     /// # Safety
     ///
     /// `node` is such a root, and nobody else knows it.
+    #[inline]
     unsafe fn free(node: NonNull<u8>) {
         let root = node.cast::<Root<T>>();
         // SAFETY: alive.
-        let interrupt_node = unsafe { root.as_ref() }.state.interrupt_node();
-        if let Some(interrupt_node) = interrupt_node {
-            // SAFETY: F4.
-            unsafe { InterruptNode::free(interrupt_node) };
+        let state = unsafe { &root.as_ref().state };
+        if !state.is_bare() {
+            Self::free_interrupt_node(state);
         }
         // SAFETY: contract.
         unsafe { memory::free(root) };
+    }
+
+    #[cold]
+    fn free_interrupt_node(state: &State<Head>) {
+        if let Some(interrupt_node) = state.interrupt_node() {
+            // SAFETY: F4.
+            unsafe { InterruptNode::free(interrupt_node) };
+        }
     }
 }
 
@@ -353,7 +457,7 @@ impl<T> Slot<T> {
 ///
 /// The caller is the node's producer, nothing is in its slot, and unless there is a next the caller does not use
 /// the node afterwards. It is the node of a future of `T`.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn conclude<T>(node: NodeRef, result: Result<T, Failure>) -> Option<Next> {
     let (full, outcome) = Slot::of(result);
     // SAFETY: contract.
@@ -369,14 +473,19 @@ pub(crate) unsafe fn conclude<T>(node: NodeRef, result: Result<T, Failure>) -> O
 /// # Safety
 ///
 /// As there.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next> {
     // SAFETY: alive until it is completed.
     let state = unsafe { node.state() };
-    // SAFETY: F4.
-    match state.complete(outcome, |interrupt_node| unsafe { InterruptNode::free(interrupt_node) }) {
+    match state.complete(outcome, node.carries(), node.free_carried()) {
         Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
         Completed::Alone => None,
+        Completed::Dropped => {
+            // SAFETY: the consumer has gone, so both the slot and the node are the producer's, and nobody
+            // is downstream, who could find it.
+            unsafe { discard_early::<T>(node, outcome) };
+            None
+        }
         other => {
             // SAFETY: contract.
             unsafe { completed::<T>(node, outcome, other) };
@@ -396,8 +505,7 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
     let forsaken = state.forsake(
         // SAFETY: E1: attached, so there is one.
         |interrupt_node| unsafe { InterruptNode::next(interrupt_node) },
-        // SAFETY: F4.
-        |interrupt_node| unsafe { InterruptNode::free(interrupt_node) },
+        node.free_carried(),
     );
     match forsaken {
         Forsaken::Left => None,
@@ -414,28 +522,49 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
 #[cold]
 unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) {
     match found {
-        Completed::Next(_) | Completed::Alone => {}
+        Completed::Next(_) | Completed::Alone | Completed::Dropped => {}
         Completed::Tell(waiter) => {
             wait::host::resolved(node);
             // SAFETY: F2.
             unsafe { walk::wake(waiter) };
-        }
-        Completed::Dropped => {
-            // SAFETY: the consumer has gone, so both the slot and the node are the producer's, and nobody
-            // is downstream, who could find it.
-            unsafe { discard_result::<T>(node, outcome) };
         }
         Completed::Killed => {
             // SAFETY: F1: the producer's still.
             discard(unsafe { node.take::<T>(outcome) });
             // SAFETY: the producer has not left yet.
             let state = unsafe { node.state() };
-            // SAFETY: F4.
-            if state.leave_killed(|interrupt_node| unsafe { InterruptNode::free(interrupt_node) }) {
+            if state.leave_killed(node.free_carried()) {
                 // SAFETY: the consumer has gone.
                 unsafe { node.free::<T>() };
             }
         }
+    }
+}
+
+/// As [`discard_result`], which is not called if there is nothing to drop.
+///
+/// # Safety
+///
+/// As there.
+#[inline]
+pub(crate) unsafe fn discard_early<T>(node: NodeRef, outcome: Outcome) {
+    let is_empty = match outcome {
+        Outcome::Ok => !std::mem::needs_drop::<T>(),
+        Outcome::Err => {
+            // SAFETY: contract.
+            let slot = unsafe { node.slot::<T>() };
+            // SAFETY: as above, and full.
+            let failure: &Failure = unsafe { &*slot.cast::<Failure>() };
+            failure.is_plain()
+        }
+        Outcome::Killed => true,
+    };
+    if is_empty {
+        // SAFETY: contract.
+        unsafe { node.free::<T>() };
+    } else {
+        // SAFETY: contract.
+        unsafe { discard_result::<T>(node, outcome) };
     }
 }
 

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::future::failure::Failure;
-use crate::future::handle::{Future, Never, Repr};
+use crate::future::handle::{Future, Repr};
 use crate::future::operations::{
     Adapt, AndThen, Ensure, Filter, FlatMap, Map, MapFailure, MapResult, OnComplete, OnFailure,
     OnSuccess, Or, Recover, Rescue, Transform,
@@ -38,7 +38,7 @@ impl<T> Future<T> {
         Future(Repr::Failed(Failure::new(failure)))
     }
 
-    /// A future that is never done, unless it is [killed](Future::kill). Costs nothing; what is made of it is never done
+    /// A future that is never done, unless it is [killed](Future::kill). One small allocation; what is made of it is never done
     /// either, and its closures are dropped at once. There is nothing behind it that could be interrupted.
     ///
     /// So it is with a future that *becomes* this one, by a closure that returns it or by a linked promise: the closures
@@ -51,7 +51,7 @@ impl<T> Future<T> {
     /// assert!(Future::<u32>::never().wait_timeout(Duration::from_millis(1)).is_err());
     /// ```
     pub fn never() -> Future<T> {
-        Future(Repr::Never(Never::default()))
+        Future(Repr::Never(Box::default()))
     }
 
     /// A future that is done, with this result.
@@ -97,9 +97,9 @@ impl<T> Future<T> {
 /// - Dropping the new future does not keep the closure from running.
 ///
 /// Nothing recurses: neither completing long chains, nor dropping them, nor closures that return futures made by
-/// operations that return futures. When completions are nested 32 deep (a continuation that completes a promise
-/// whose continuation completes a promise ..), the next ones are put off until the outermost is over, or the
-/// thread waits for a future.
+/// operations that return futures. When completions are nested deep (a continuation that completes a promise
+/// whose continuation completes a promise .., so that they take some 64 KiB of stack), the next ones are put off until the
+/// outermost is over, or the thread waits for a future.
 impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the value.
     ///

@@ -12,7 +12,7 @@ use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{self, InterruptNode, Interrupts};
 use crate::future::link;
-use crate::future::node::{self, NodeRef, Root};
+use crate::future::node::{self, Ends, NodeRef, Root};
 use crate::future::state::State;
 use crate::future::walk;
 use crate::panics::discard;
@@ -187,7 +187,7 @@ impl<T: Send + 'static> Promise<T> {
         let root = Root::allocate(state);
         let node = NodeRef::root(root);
         // SAFETY: a new root of such a future.
-        (Promise { root, _invariant: PhantomData }, unsafe { Future::pending(node, Some(node)) })
+        (Promise { root, _invariant: PhantomData }, unsafe { Future::pending(Ends::of(node)) })
     }
 
     /// Completes the future with a value.

@@ -35,6 +35,10 @@
 //! `CONT` and `WAIT` it is attached in the place of who is behind it, and has a tag of its own, because who
 //! may look at an interrupt node may not look at a continuation, which may be gone.
 //!
+//! A node of `map` and its like has none; in its place `EMPTY` carries the *cell* of the node's future (see `upstream`), which
+//! only the consumer asks for: it takes that along when it leaves its place to a continuation. Under `WAIT` the cell is in
+//! the waiter's own word, which holds what the node's word was before; detaching puts that back.
+//!
 //! A producer that *forsakes* a future leaves it to its consumer, with nothing in the slot: it has become one that is
 //! never done. If a waiter is attached, the word stays `WAIT`, and it is the waiter's own word that is `NEVER`; a
 //! continuation is told, and forsakes its own (see `walk`).
@@ -98,6 +102,15 @@ impl Outcome {
             Outcome::Killed => GONE,
         }
     }
+}
+
+/// What a word carries that says `EMPTY`, by the kind of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// A promise's: its interrupt node, if it has one.
+    Interrupts,
+    /// Another's: the cell of its future, if it is not that itself.
+    Cell,
 }
 
 /// How somebody is attached.
@@ -181,6 +194,7 @@ pub(crate) struct State<C> {
     _continuation: PhantomData<*const C>,
 }
 
+#[inline]
 pub(super) fn word_of<C>(pointer: NonNull<C>, tag: usize) -> usize {
     pointer.as_ptr().expose_provenance() | tag
 }
@@ -196,6 +210,7 @@ fn interrupt_node_of<C>(word: usize) -> Option<NonNull<C>> {
 }
 
 impl<C> State<C> {
+    #[inline]
     pub(crate) fn new() -> State<C> {
         Self::of_word(EMPTY)
     }
@@ -205,11 +220,18 @@ impl<C> State<C> {
         Self::of_word(word_of(interrupt_node, EMPTY))
     }
 
+    /// Not done, with a cell.
+    #[inline]
+    pub(crate) fn with_cell(cell: NonNull<C>) -> State<C> {
+        Self::of_word(word_of(cell, EMPTY))
+    }
+
     /// With a continuation from the start.
     pub(crate) fn with_continuation(continuation: NonNull<C>) -> State<C> {
         Self::of_word(word_of(continuation, CONT))
     }
 
+    #[inline]
     fn of_word(word: usize) -> State<C> {
         const { assert!(align_of::<C>() > TAG, "the tag needs three bits") };
         State { word: AtomicUsize::new(word), life: Life::new(), _continuation: PhantomData }
@@ -235,12 +257,13 @@ impl<C> State<C> {
 
     // --- the producer's ---
 
-    /// The slot is written. It is the consumer's from here on (F1). The interrupt node, if there is one and the node
-    /// will not take them along, go to `free_interrupt_node` (F4).
-    #[inline]
+    /// The slot is written. It is the consumer's from here on (F1). What the word carries goes to `free_interrupt_node` (F4),
+    /// if it carries something and nobody is attached who takes it along.
+    #[inline(always)]
     pub(crate) fn complete(
         &self,
         outcome: Outcome,
+        carries: Carries,
         free_interrupt_node: impl FnOnce(NonNull<C>),
     ) -> Completed<C> {
         // ORD: Acquire pairs with the Release of `attach`: the continuation is visible.
@@ -252,8 +275,15 @@ impl<C> State<C> {
         let exchange = |word| {
             self.word().compare_exchange(word, outcome.word(), Ordering::AcqRel, Ordering::Acquire)
         };
-        if word == EMPTY && exchange(word).is_ok() {
+        let alone = match carries {
+            Carries::Interrupts => word == EMPTY,
+            Carries::Cell => word & TAG == EMPTY && word != BUSY,
+        };
+        if alone && exchange(word).is_ok() {
             return Completed::Alone;
+        }
+        if word & TAG == DROPPED {
+            return Completed::Dropped;
         }
         self.complete_slowly(word, outcome, free_interrupt_node)
     }
@@ -360,7 +390,7 @@ impl<C> State<C> {
                     };
                     if let Some(waiter) = waiter {
                         // SAFETY: attached, so alive until it is told or detached.
-                        unsafe { Self::mark(waiter) };
+                        unsafe { Self::set_aside(waiter, NEVER) };
                     }
                     let after = waiter.map_or(NEVER, |waiter| word_of(waiter, WAIT));
                     // ORD: as in `leave`.
@@ -373,28 +403,28 @@ impl<C> State<C> {
         }
     }
 
-    /// Says to a waiter that it will not be told.
+    /// Keeps what the node's word was in the word of a waiter; `NEVER`: it will not be told.
     ///
     /// # Safety
     ///
     /// A living node, which starts with its state.
-    pub(super) unsafe fn mark(waiter: NonNull<C>) {
+    pub(super) unsafe fn set_aside(waiter: NonNull<C>, word: usize) {
         // SAFETY: contract.
         let state = unsafe { waiter.cast::<State<C>>().as_ref() };
         // ORD: ordered by the word that leads there.
-        state.word().store(NEVER, Ordering::Relaxed);
+        state.word().store(word, Ordering::Relaxed);
     }
 
-    /// Whether a waiter has been marked.
+    /// What was set aside in a waiter's word.
     ///
     /// # Safety
     ///
-    /// As for `mark`.
-    pub(super) unsafe fn is_marked(waiter: NonNull<C>) -> bool {
+    /// As for `set_aside`.
+    pub(super) unsafe fn aside(waiter: NonNull<C>) -> usize {
         // SAFETY: contract.
         let state = unsafe { waiter.cast::<State<C>>().as_ref() };
-        // ORD: as in `mark`.
-        state.word().load(Ordering::Relaxed) == NEVER
+        // ORD: as in `set_aside`.
+        state.word().load(Ordering::Relaxed)
     }
 
     /// The continuation, if the consumer has left its place to one.
@@ -423,6 +453,14 @@ impl<C> State<C> {
         // ORD: a hint.
         let word = self.word().load(Ordering::Relaxed);
         word & TAG == KILLED || word == UNWANTED
+    }
+
+    /// Whether it is clear that there is no interrupt node.
+    #[inline]
+    pub(crate) fn is_bare(&self) -> bool {
+        // ORD: for who frees the node.
+        let word = self.word().load(Ordering::Relaxed);
+        matches!(word & TAG, CONT | DONE) || word == DROPPED
     }
 
     /// The interrupt node, if there is one.

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::node::{self, Body, Head, NodeRef, VTable};
+use crate::future::node::{self, Body, Ends, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
@@ -43,13 +43,18 @@ impl<T: Send + 'static> Future<T> {
     /// The future of what the operation makes of this one.
     #[inline]
     pub(crate) fn then<O: Then<T>>(self, op: O) -> Future<O::Out> {
-        // Not by `now`: attaching finds out by itself whether a pending one is done.
-        if let Repr::Pending(pending) = self.0 {
-            return match local::capture().some() {
-                None => pending.then(op, ()),
-                Some(context) => pending.then(op, context),
-            };
+        match self.0 {
+            Repr::Ready(value) => Future::from(call(op, Ok(value))),
+            Repr::Failed(failure) => Future::from(call(op, Err(failure))),
+            Repr::Pending(pending) if node::fits::<O>() => pending.then_captured(op),
+            Repr::Pending(pending) => pending.then_captured(Boxed(Box::new(op))),
+            rare => Future(rare).then_rarely(op),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn then_rarely<O: Then<T>>(self, op: O) -> Future<O::Out> {
         match self.now() {
             Now::Done(result) => Future::from(call(op, result)),
             // It had been polled.
@@ -59,19 +64,40 @@ impl<T: Send + 'static> Future<T> {
     }
 }
 
+/// An operation that is aligned so that it would not be where the slot is.
+struct Boxed<O>(Box<O>);
+
+impl<T, O: Then<T>> Then<T> for Boxed<O> {
+    type Out = O::Out;
+
+    const ADAPTS: bool = O::ADAPTS;
+
+    fn call(self, result: Result<T, Failure>) -> Result<O::Out, Failure> {
+        (*self.0).call(result)
+    }
+}
+
 impl<T: Send + 'static> Pending<T> {
     #[inline]
+    fn then_captured<O: Then<T>>(self, op: O) -> Future<O::Out> {
+        match local::capture().some() {
+            None => self.then(op, ()),
+            Some(context) => self.then(op, context),
+        }
+    }
+
+    #[inline]
     fn then<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        let pending = match self.take() {
+        let (pending, cell) = match self.take() {
             // Saves the node.
             Ok(result) => return Future::from(call(op, result)),
-            Err(pending) => pending,
+            Err(both) => both,
         };
-        let step = MapNode::allocate(op, context);
-        let cell = pending.cell();
+        let Some(cell) = cell else { return Future::never() };
+        let step = MapNode::allocate(op, context, cell);
         match pending.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
-            Ok(()) => unsafe { Future::pending(NodeRef::headed(step.cast()), cell) },
+            Ok(()) => unsafe { Future::pending(Ends::with_cell(step.cast(), cell)) },
             Err(now) => {
                 // SAFETY: it is not attached, so it is this thread's alone.
                 let op = unsafe { MapNode::dismantle(step) }.0;
@@ -110,14 +136,14 @@ pub(crate) unsafe fn attach(to: NodeRef, who: NonNull<Head>, how: Attach) -> Res
     // SAFETY: the consumer keeps it alive.
     let state = unsafe { to.state() };
     // SAFETY: E1: by who attaches.
-    state.attach(who, how, |interrupt_node| unsafe {
+    state.attach(who, how, to.carries(), |interrupt_node| unsafe {
         super::interrupt_node::InterruptNode::set_next(interrupt_node, who)
     })
 }
 
 impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
     const VTABLE: &'static VTable = &VTable {
-        slot: offset_of!(Self, body),
+        has_slot: true,
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
         step: Self::step,
@@ -132,9 +158,10 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
 
     /// Writes field by field: a copy of the whole would wait for the stores.
     #[inline]
-    fn allocate(op: O, context: C) -> NonNull<Self> {
+    fn allocate(op: O, context: C, cell: NodeRef) -> NonNull<Self> {
+        node::check_slot::<O::Out>(offset_of!(Self, body), 0);
         let place = memory::reserve::<Self>();
-        let head = Head { state: State::new(), vtable: Self::VTABLE };
+        let head = Head { state: State::with_cell(cell.carried()), vtable: Self::VTABLE };
         // SAFETY: just reserved, here and below.
         unsafe { node::put(place, offset_of!(Self, head), head) };
         // SAFETY: as above.

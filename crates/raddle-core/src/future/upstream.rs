@@ -1,7 +1,8 @@
 //! What is upstream of a future, and who goes there.
 //!
 //! Nodes point downstream only. A handle knows, besides its own node, the nearest node above it
-//! that interrupts go through: its *cell*. That is the root of a promise, a spawned task, or a node
+//! that interrupts go through: its *cell*. Either that is its node itself, or the node's state carries it until somebody is attached
+//! or the node is done. That is the root of a promise, a spawned task, or a node
 //! of `flat_map`, which in its turn has an [`Upstream`]: the cell of the future it waits for. A cell is *masked* if the
 //! future is masked: interrupts end there, kills and other visitors go on.
 //!
@@ -31,7 +32,7 @@ use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{InterruptNode, Interrupts};
 use crate::future::life::Life;
 use crate::future::link::LinkNode;
-use crate::future::node::NodeRef;
+use crate::future::node::{Ends, NodeRef};
 use crate::future::state::Visit;
 use crate::future::{Killed, Pinned, walk};
 use crate::panics::discard;
@@ -157,26 +158,23 @@ impl Visitor {
         }
     }
 
-    /// Who made the promise of `node`, or of the root that it is adapted from, and wants to know that its consumer goes.
+    /// Who made the promise of a node, or of the root that it is adapted from, and wants to know that its consumer goes.
     ///
     /// # Safety
     ///
-    /// By the consumer of `node`, whose cell is `cell`.
-    pub(crate) unsafe fn combination(
-        node: NodeRef,
-        cell: Option<NodeRef>,
-    ) -> Option<Arc<dyn Inputs>> {
-        let root = if node.is_root() { node } else { cell?.node() };
-        if !root.is_root() {
-            return None;
-        }
+    /// By the consumer.
+    pub(crate) unsafe fn combination(ends: Ends) -> Option<Arc<dyn Inputs>> {
+        let node = ends.node();
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let visit = state.visit()?;
         let interrupt_node = match node.is_root() {
             true => visit.interrupt_node(),
-            // SAFETY: V1: the visit holds up what follows it.
-            false => unsafe { root.state() }.interrupt_node(),
+            false => {
+                let root = ends.cell(visit.cell()).filter(|cell| cell.is_root());
+                // SAFETY: V1: the visit holds up what follows it.
+                root.and_then(|root| unsafe { root.state() }.interrupt_node())
+            }
         };
         // SAFETY: F3, F4: they stay meanwhile.
         let interrupts = interrupt_node
@@ -233,15 +231,17 @@ impl Visitor {
     ///
     /// # Safety
     ///
-    /// By the consumer of `node`, whose cell is `cell`.
-    pub(crate) unsafe fn enter(&mut self, node: NodeRef, cell: Option<NodeRef>) {
-        let Some(cell) = cell else { return };
+    /// By its consumer.
+    pub(crate) unsafe fn enter(&mut self, ends: Ends) {
+        let node = ends.node();
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
         let Some(mut visit) = state.visit() else { return };
-        let held = (node == cell.node() && node.is_root()).then_some(&mut visit);
-        // SAFETY: V1.
-        unsafe { self.go(cell, held) };
+        if let Some(cell) = ends.cell(visit.cell()) {
+            let held = node.is_root().then_some(&mut visit);
+            // SAFETY: V1.
+            unsafe { self.go(cell, held) };
+        }
         state.leave(visit);
     }
 
@@ -318,7 +318,7 @@ impl Visitor {
         // SAFETY: alive with the root.
         let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
         // At once, so that who links the promise meanwhile either finds the signal, or is found.
-        let (replaced, forward) = interrupts.look(|heard| {
+        let (replaced, forward, is_heard) = interrupts.look(|heard| {
             let replaced = match &self.purpose {
                 Purpose::Interrupt(signal) => heard.hear(signal),
                 Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
@@ -326,10 +326,10 @@ impl Visitor {
             let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
             self.todo.extend(inputs);
             // Locked before the interrupt node is let go, so that whoever takes it out of that finds out.
-            (replaced, heard.forward.map(LinkNode::lock))
+            (replaced, heard.forward.map(LinkNode::lock), heard.is_handled())
         });
         self.replaced.extend(replaced);
-        if hears {
+        if hears && is_heard {
             self.found.hearings.push(interrupts);
         }
         forward

@@ -4,7 +4,6 @@ use raddle_sync::time::Instant;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::future::Future;
 use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State};
@@ -21,7 +20,7 @@ struct Waiting {
 
 impl Waiting {
     const VTABLE: &'static VTable = &VTable {
-        slot: 0,
+        has_slot: false,
         free: |_| unreachable!("lives on a stack"),
         step: node::never_in_walk,
         forsaken: node::never_in_walk,
@@ -44,8 +43,8 @@ pub(super) struct Touch(Option<u32>);
 
 impl Touch {
     #[inline]
-    pub(super) fn begin<T>(future: &Future<T>) -> Touch {
-        Touch(host::touched(|| future.as_pending().map(|pending| pending.node())))
+    pub(super) fn begin(node: Option<NodeRef>) -> Touch {
+        Touch(host::touched(node))
     }
 }
 
@@ -112,18 +111,19 @@ pub(super) mod host {
 
     use crate::future::node::NodeRef;
     use crate::job::{TaskHeader, TaskVTable};
-    use crate::pool::recorder::{self, anybody_records, note_if_recording};
+    pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
+    use crate::pool::recorder::{self, note_if_recording};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
     pub(crate) use raddle_sync::stack::remaining as stack_left;
 
     /// Records that a result is wanted: how the future is called, if anybody records.
     #[inline]
-    pub(in crate::future) fn touched(node: impl FnOnce() -> Option<NodeRef>) -> Option<u32> {
-        if !anybody_records() {
+    pub(in crate::future) fn touched(node: Option<NodeRef>) -> Option<u32> {
+        if !is_recorded() {
             return None;
         }
-        let key = recorder::key_of(node()?.address());
+        let key = recorder::key_of(node?.address());
         note_if_recording(EventKind::TouchBegin, 0, key);
         Some(key.1)
     }
@@ -181,7 +181,11 @@ pub(super) mod host {
     }
 
     /// Models are not recorded.
-    pub(in crate::future) fn touched(_: impl FnOnce() -> Option<NodeRef>) -> Option<u32> {
+    pub(in crate::future) fn is_recorded() -> bool {
+        false
+    }
+
+    pub(in crate::future) fn touched(_: Option<NodeRef>) -> Option<u32> {
         None
     }
 

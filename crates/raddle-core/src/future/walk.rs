@@ -2,8 +2,8 @@
 //! other without bound.
 //!
 //! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
-//! loop. A continuation that itself completes a promise starts a walk inside the walk; when walks
-//! are nested [`DEPTH_LIMIT`] deep, or the stack is nearly full, further ones are *put off*, and run when the outermost
+//! loop. A continuation that itself completes a promise starts a walk inside the walk; when nested walks have taken
+//! [`DEEPEST`] bytes of stack, or it is nearly full, further ones are *put off*, and run when the outermost
 //! is over. So the stack is bounded whatever the graph. What was put off runs depth first,
 //! as if it were nested: what it puts off in its turn comes before what follows it. Drops come first of all. Calls of
 //! closures that return futures on satisfied ones count as well: that makes `flat_map` recursion on constants a loop.
@@ -20,7 +20,7 @@
 //!
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
 //!   downstream of it: see F3 in `state` and `upstream`.
-//! - **T2** A thread whose depth is 0 has put nothing off, and where `fresh` begins nothing is put off beneath.
+//! - **T2** A thread where no walk is running has put nothing off, and where `fresh` begins nothing is put off beneath.
 //! - **T3** A thread that blocks has put nothing off: neither what it put off since it began with what it is running, nor
 //!   what is to follow that. Whatever is put off can run on any thread, once: nodes, and what they hold, are `Send`.
 //! - **T4** What is put off is run in its order, by one thread at a time.
@@ -32,6 +32,7 @@ use std::sync::Arc;
 use raddle_sync::sync::Arc as SeamArc;
 
 use crate::future::failure::Failure;
+use crate::future::garbage::{Garbage, Rubbish};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{InterruptNode, Interrupts, is_interrupt_node};
 use crate::future::node::{self, Head, NodeRef};
@@ -58,19 +59,6 @@ pub(crate) struct Walk {
     garbage: Garbage,
 }
 
-/// Nodes to be freed when the walk is over (T1).
-#[derive(Debug, Default)]
-struct Garbage {
-    first: Option<Rubbish>,
-    more: Vec<Rubbish>,
-}
-
-#[derive(Debug)]
-struct Rubbish {
-    node: NonNull<u8>,
-    free: unsafe fn(NonNull<u8>),
-}
-
 impl Walk {
     /// Takes the result of the node where the walk is, for the continuation, and frees the node.
     ///
@@ -91,7 +79,7 @@ impl Walk {
     /// # Safety
     ///
     /// As [`node::conclude`].
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn conclude<T>(
         &mut self,
         node: NodeRef,
@@ -146,28 +134,18 @@ impl Walk {
     /// Frees a node when the walk is over.
     #[inline]
     pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
-        let rubbish = Rubbish { node, free };
-        if self.garbage.first.is_none() {
-            self.garbage.first = Some(rubbish);
-        } else {
-            self.garbage.more.push(rubbish);
-        }
+        self.garbage.push(Rubbish { node, free });
     }
-}
 
-impl Garbage {
-    /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
-    /// the lock is passed before the node is freed.
+    /// The same for a node of `flat_map` and its like, whose slot is empty.
+    ///
+    /// # Safety
+    ///
+    /// It is alive, and nobody else uses the slot.
     #[inline]
-    fn clear(self) {
-        for Rubbish { node, free } in self.more.into_iter().rev() {
-            // SAFETY: pushed by who took the result, for this moment (N3).
-            unsafe { free(node) };
-        }
-        if let Some(Rubbish { node, free }) = self.first {
-            // SAFETY: pushed by who took the result, for this moment (N3).
-            unsafe { free(node) };
-        }
+    pub(crate) unsafe fn push_linked(&mut self, node: NonNull<Head>) {
+        // SAFETY: contract.
+        unsafe { self.garbage.push_linked(node) };
     }
 }
 
@@ -203,17 +181,22 @@ impl Deferred {
     }
 }
 
-/// How deep walks nest.
-const DEPTH_LIMIT: usize = 32;
-/// How deep they nest without a look at the stack, and so many levels there are between one look and the next.
-const SHALLOW: usize = 4;
-/// How much stack is to be left for another few levels.
+/// How much stack nested walks take. (Models have little.)
+const DEEPEST: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 8 << 10 } else { 64 << 10 };
+/// How much of it they take without a look at how much there is.
+const SHALLOW: usize = 4 << 10;
+/// How much stack is to be left.
 const STACK_LEFT: usize = 64 << 10;
-/// Set in the depth while something has been put off.
-const QUEUED: usize = 1 << 31;
+
+// In a floor, which is a multiple of 4:
+/// Something has been put off.
+const QUEUED: usize = 1;
+/// The stack has been looked at: it does not get lower.
+const LOOKED: usize = 2;
 
 raddle_sync::thread_local! {
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// The lowest place on the stack where a walk may begin, if one is running.
+    static FLOOR: Cell<usize> = const { Cell::new(0) };
 }
 raddle_sync::thread_local! {
     static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new() }) };
@@ -237,40 +220,77 @@ impl Later {
     }
 }
 
-/// Goes one level deeper; false if this is the limit. To be followed by [`leave`], which a panic does not pass.
-#[inline(always)]
-pub(crate) fn enter() -> bool {
-    let depth = DEPTH.with(Cell::get);
-    let enters = depth & !QUEUED < SHALLOW || may_enter(depth & !QUEUED);
-    if enters {
-        DEPTH.with(|d| d.set(depth + 1));
-    }
-    enters
+/// A level of nesting. To be given to [`leave`], which a panic does not pass.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Outermost,
+    Nested,
 }
 
+/// About where the stack pointer is.
+#[inline(always)]
+fn here() -> usize {
+    let here = 0_u8;
+    // Under Miri no place on the stack is below another.
+    if cfg!(miri) { DEEPEST } else { (&raw const here).addr() }
+}
+
+/// Goes one level deeper; none if this is the limit.
+#[inline(always)]
+pub(crate) fn enter() -> Option<Level> {
+    let (here, floor) = (here(), FLOOR.with(Cell::get));
+    if floor & !QUEUED == 0 {
+        return Some(enter_anyway(here, floor));
+    }
+    // Neither below the floor, nor on another stack.
+    let fits = here.wrapping_sub(floor) < DEEPEST || may_dig(here, floor);
+    fits.then_some(Level::Nested)
+}
+
+#[inline(always)]
+fn enter_anyway(here: usize, floor: usize) -> Level {
+    if floor & !QUEUED != 0 {
+        return Level::Nested;
+    }
+    set_floor(here.saturating_sub(SHALLOW), floor & QUEUED);
+    Level::Outermost
+}
+
+#[inline(always)]
+fn set_floor(place: usize, flags: usize) {
+    FLOOR.with(|f| f.set((place & !(QUEUED | LOOKED)).max(4) | flags));
+}
+
+/// Puts the floor as low as it may be, once; whether `here` is above that now.
 #[cold]
-fn may_enter(depth: usize) -> bool {
-    depth < DEPTH_LIMIT && (depth % SHALLOW != 0 || host::stack_left() >= STACK_LEFT)
+fn may_dig(here: usize, floor: usize) -> bool {
+    if floor & LOOKED != 0 || here > floor {
+        return false;
+    }
+    let lowest = floor.saturating_sub(DEEPEST - SHALLOW);
+    let end = here.saturating_sub(host::stack_left()).saturating_add(STACK_LEFT);
+    set_floor(lowest.max(end), floor & QUEUED | LOOKED);
+    here.wrapping_sub(FLOOR.with(Cell::get)) < DEEPEST
 }
 
 /// Leaves a level.
 #[inline(always)]
-pub(crate) fn leave() {
-    let after = DEPTH.with(Cell::get) - 1;
-    DEPTH.with(|d| d.set(after));
-    if after == QUEUED {
-        drain();
+pub(crate) fn leave(level: Level) {
+    if level == Level::Outermost {
+        let floor = FLOOR.with(|f| f.replace(0));
+        if floor & QUEUED != 0 {
+            drain();
+        }
     }
 }
 
 /// Calls `f` one level deeper, or `deep` if this is the limit. Neither unwinds.
 #[inline(always)]
 fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
-    if !enter() {
-        return deep(state);
-    }
+    let Some(level) = enter() else { return deep(state) };
     let result = f(state);
-    leave();
+    leave(level);
     result
 }
 
@@ -284,23 +304,23 @@ fn drain() {
             (later.todo.pop(), !later.todo.is_empty())
         });
         let Some(deferred) = next else { break };
-        DEPTH.with(|d| d.set(if more { QUEUED | 1 } else { 1 }));
+        set_floor(here().saturating_sub(SHALLOW), if more { QUEUED } else { 0 });
         deferred.run();
     }
-    DEPTH.with(|d| d.set(0));
+    FLOOR.with(|f| f.set(0));
 }
 
 /// Before the thread waits: hands over what it has put off, as somebody may wait for just that (T3).
 #[inline]
 pub(crate) fn flush() {
-    if DEPTH.with(Cell::get) & QUEUED != 0 {
+    if FLOOR.with(Cell::get) & QUEUED != 0 {
         hand_over();
     }
 }
 
 #[cold]
 fn hand_over() {
-    DEPTH.with(|d| d.set(d.get() & !QUEUED));
+    FLOOR.with(|f| f.set(f.get() & !QUEUED));
     let todo = LATER.with(|later| {
         let later = &mut *later.borrow_mut();
         later.merge();
@@ -322,7 +342,7 @@ impl Load {
     fn run(self) {
         fresh(|| {
             LATER.with(|later| later.borrow_mut().todo = self.0);
-            DEPTH.with(|d| d.set(QUEUED));
+            FLOOR.with(|f| f.set(QUEUED));
         });
     }
 }
@@ -332,17 +352,17 @@ impl Load {
 pub(crate) fn fresh<R>(f: impl FnOnce() -> R) -> R {
     // Who waits has flushed; otherwise it has now (T2).
     flush();
-    let depth = DEPTH.with(|d| d.replace(0));
+    let floor = FLOOR.with(|f| f.replace(0));
     let result = f();
     settle();
-    DEPTH.with(|d| d.set(depth));
+    FLOOR.with(|f| f.set(floor));
     result
 }
 
 /// Between two jobs that run as `f` of [`fresh`] one after the other: does what the first has put off.
 #[inline]
 pub(crate) fn settle() {
-    if DEPTH.with(Cell::get) != 0 {
+    if FLOOR.with(Cell::get) != 0 {
         drain();
     }
 }
@@ -362,7 +382,8 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
         return indices.iter().for_each(|index| told(index).run());
     };
     // They are put off, by what is a level deeper (T2).
-    DEPTH.with(|d| d.set((d.get() + 1) | QUEUED));
+    let level = enter_anyway(here(), FLOOR.with(Cell::get));
+    FLOOR.with(|f| f.set(f.get() | QUEUED));
     let next = || {
         LATER.with(|later| {
             let todo = &mut later.borrow_mut().todo;
@@ -372,7 +393,7 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
     while let Some(deferred) = next() {
         deferred.run();
     }
-    leave();
+    leave(level);
 }
 
 #[cold]
@@ -381,7 +402,7 @@ fn defer(deferred: Deferred) {
     // Gone when the thread is about to end: then there is nothing outside that would run it.
     let queued = LATER.try_with(|later| later.borrow_mut().new.extend(deferred.take())).is_ok();
     match deferred {
-        None if queued => DEPTH.with(|d| d.set(d.get() | QUEUED)),
+        None if queued => FLOOR.with(|f| f.set(f.get() | QUEUED)),
         Some(deferred) => deferred.run(),
         None => {}
     }
@@ -458,20 +479,34 @@ pub(crate) fn let_go(interrupts: SeamArc<Interrupts>) {
 
 // With its parts in registers: a copy of the whole would wait for their stores.
 #[inline(never)]
-fn walk(mut node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
-    local::outside(|| {
-        let mut walk = Walk { from, outcome, garbage: Garbage::default() };
-        loop {
-            // SAFETY: F2: attached nodes are alive until they are told.
-            let head = unsafe { node.as_ref() };
-            // SAFETY: the walk is at a node that is done, and this is its continuation.
-            match unsafe { (head.table().step)(node, &mut walk) } {
-                Some(next) => node = next,
-                None => break,
-            }
+fn walk(node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
+    if !local::is_outside() {
+        return walk_outside(node, from, outcome);
+    }
+    walk_here(node, from, outcome);
+}
+
+/// In the context of this thread, which is none.
+#[inline(always)]
+fn walk_here(mut node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
+    let mut walk = Walk { from, outcome, garbage: Garbage::default() };
+    loop {
+        // SAFETY: F2: attached nodes are alive until they are told.
+        let head = unsafe { node.as_ref() };
+        // SAFETY: the walk is at a node that is done, and this is its continuation.
+        match unsafe { (head.table().step)(node, &mut walk) } {
+            Some(next) => node = next,
+            None => break,
         }
-        walk.garbage.clear();
-    });
+    }
+    walk.garbage.clear();
+}
+
+/// The same from within a context, or where one may be followed.
+#[cold]
+#[inline(never)]
+fn walk_outside(node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
+    local::outside(|| walk_here(node, from, outcome));
 }
 
 /// Tells a waiter, which may be gone afterwards.

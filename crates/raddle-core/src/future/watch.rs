@@ -1,6 +1,6 @@
 //! Attaching to a future that one keeps.
 
-use std::mem::{ManuallyDrop, offset_of};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ struct Part {
 
 impl Part {
     const VTABLE: &'static VTable = &VTable {
-        slot: offset_of!(Part, index),
+        has_slot: false,
         free: |_| unreachable!("is freed by whoever tells or detaches it"),
         step: node::never_in_walk,
         forsaken: node::never_in_walk,

@@ -111,12 +111,14 @@ pub(crate) fn enter(place: *const Cell<usize>) -> *const Cell<usize> {
     PLACE.with(|p| p.replace(place))
 }
 
+/// Whether the running code has no context, and nothing follows it.
+#[inline(always)]
+pub(crate) fn is_outside() -> bool {
+    current() == 0 && !is_followed()
+}
+
 /// Calls `f`, which does not unwind, in no context.
-#[inline]
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
-    if current() == 0 && !is_followed() {
-        return f();
-    }
     let _entered = Entered::by(|| None);
     // SAFETY: none.
     let _restore = unsafe { Restore::after(0) };
@@ -124,8 +126,14 @@ pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// What code that is attached or spawned now takes along.
-#[inline]
+#[inline(always)]
 pub(crate) fn capture() -> Context {
+    if is_outside() { Context::default() } else { capture_all() }
+}
+
+#[cold]
+#[inline(never)]
+fn capture_all() -> Context {
     let context = match current() {
         0 => Context::default(),
         // SAFETY: X1.

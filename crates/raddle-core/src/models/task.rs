@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use raddle_sync::cell::UnsafeCell;
 
-use crate::future::state::{Abandoned, Attach, Completed, Outcome, State};
+use crate::future::state::{Abandoned, Attach, Carries, Completed, Outcome, State};
 use crate::job::{TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::models::{Memory, Tally, parker};
@@ -182,7 +182,10 @@ impl Task {
 
     fn complete(&self, outcome: Outcome) {
         self.memory.touch();
-        match self.state.complete(outcome, |_| unreachable!("tasks have no interrupt_node")) {
+        match self
+            .state
+            .complete(outcome, Carries::Cell, |_| unreachable!("tasks have no interrupt_node"))
+        {
             Completed::Alone => {}
             // SAFETY: F2: it waits.
             Completed::Tell(waiting) => unsafe { Waiting::tell(waiting) },
@@ -319,7 +322,7 @@ impl Task {
         if self.state.outcome().is_none() {
             let waiting = Waiting::new();
             let me = NonNull::from(&waiting);
-            if self.state.attach(me, Attach::Waiter, |_| ()).is_ok() {
+            if self.state.attach(me, Attach::Waiter, Carries::Cell, |_| ()).is_ok() {
                 waiting.latch.wait();
             }
         }

@@ -10,7 +10,7 @@ use raddle_sync::strand;
 use raddle_trace::EventKind;
 
 use crate::future::failure::Failure;
-use crate::future::node::{self, Body, Head, NodeRef, VTable};
+use crate::future::node::{self, Body, Ends, Head, NodeRef, VTable};
 use crate::future::state::{Outcome as Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
@@ -129,6 +129,18 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    if node::fits::<F>() {
+        return fitting_task_of(registry, f);
+    }
+    fitting_task_of(registry, Box::new(f))
+}
+
+fn fitting_task_of<F, T>(registry: &Registry, f: F) -> (Future<T>, NonNull<TaskHeader>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    node::check_slot::<T>(offset_of!(Task<F, T>, body), 0);
     let id = if registry.config.hooks.any() { pool::next_task_id(registry) } else { 0 };
     let task = memory::allocate(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
@@ -141,7 +153,7 @@ where
     });
     let node = NodeRef::headed(task.cast());
     // SAFETY: a fresh node whose value is a `T`, which interrupts come to.
-    let future = unsafe { Future::pending(node, Some(node)) };
+    let future = unsafe { Future::pending(Ends::of(node)) };
     (future, Task::header_of(task))
 }
 
@@ -151,7 +163,7 @@ where
     T: Send + 'static,
 {
     const NODE: &'static VTable = &VTable {
-        slot: offset_of!(Self, body),
+        has_slot: true,
         free: Self::free,
         step: node::never_in_walk,
         forsaken: node::never_in_walk,

@@ -202,7 +202,7 @@ struct Watcher {
 
 impl Watcher {
     const VTABLE: &'static VTable = &VTable {
-        slot: 0,
+        has_slot: false,
         free: |_| unreachable!("freed by who tells or detaches it"),
         step: node::never_in_walk,
         forsaken: node::never_in_walk,

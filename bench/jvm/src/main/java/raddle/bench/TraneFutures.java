@@ -5,6 +5,10 @@ import io.trane.future.Future;
 import io.trane.future.Promise;
 import io.trane.future.Tailrec;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import org.openjdk.jmh.annotations.Benchmark;
@@ -14,6 +18,7 @@ import org.openjdk.jmh.annotations.Measurement;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
 import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
@@ -110,6 +115,95 @@ public class TraneFutures {
     for (int i = 0; i < N.N; i++) f = f.map(MAP);
     p.setValue(STRING);
     return f.get(FOREVER);
+  }
+
+  private static String links(int count) throws CheckedFutureException {
+    Promise<String> p = Promise.<String>apply();
+    Future<String> f = p;
+    for (int i = 0; i < count; i++) f = f.map(MAP);
+    p.setValue(STRING);
+    return f.get(FOREVER);
+  }
+
+  @Benchmark
+  public String mapPromise10() throws CheckedFutureException {
+    return links(10);
+  }
+
+  @Benchmark
+  public String mapPromise300() throws CheckedFutureException {
+    return links(300);
+  }
+
+  @Benchmark
+  public String mapPromise1000() throws CheckedFutureException {
+    return links(1_000);
+  }
+
+  @Benchmark
+  public String mapPromise10000() throws CheckedFutureException {
+    return links(10_000);
+  }
+
+  private static final int ALIVE = 100_000;
+  private static final int MOVED = 1_000;
+
+  private static List<Future<String>> mapped(List<Promise<String>> promises, int count) {
+    List<Future<String>> futures = new ArrayList<>(count);
+    for (int i = 0; i < count; i++) {
+      Promise<String> p = Promise.<String>apply();
+      promises.add(p);
+      futures.add(p.map(MAP));
+    }
+    return futures;
+  }
+
+  private static int take(List<Future<String>> futures) throws CheckedFutureException {
+    int taken = 0;
+    for (Future<String> f : futures) taken += f.get(FOREVER).length();
+    return taken;
+  }
+
+  @Benchmark
+  public int aliveAtOnce() throws CheckedFutureException {
+    List<Promise<String>> promises = new ArrayList<>(ALIVE);
+    List<Future<String>> futures = mapped(promises, ALIVE);
+    for (Promise<String> p : promises) p.setValue(STRING);
+    return take(futures);
+  }
+
+  /** A thread that sets promises. */
+  @State(Scope.Thread)
+  public static class Setter {
+    private final BlockingQueue<List<Promise<String>>> promises = new ArrayBlockingQueue<>(1);
+    private final BlockingQueue<Boolean> set = new ArrayBlockingQueue<>(1);
+
+    @Setup
+    public void start() {
+      Thread thread =
+          new Thread(
+              () -> {
+                try {
+                  while (true) {
+                    for (Promise<String> p : promises.take()) p.setValue(STRING);
+                    set.put(true);
+                  }
+                } catch (InterruptedException e) {
+                  // It ends with the program.
+                }
+              });
+      thread.setDaemon(true);
+      thread.start();
+    }
+  }
+
+  @Benchmark
+  public int setElsewhere(Setter setter) throws CheckedFutureException, InterruptedException {
+    List<Promise<String>> promises = new ArrayList<>(MOVED);
+    List<Future<String>> futures = mapped(promises, MOVED);
+    setter.promises.put(promises);
+    setter.set.take();
+    return take(futures);
   }
 
   @Benchmark

@@ -1,0 +1,118 @@
+//! What a walk leaves to be freed when it is over: see `walk`.
+
+use std::num::NonZero;
+use std::ptr::NonNull;
+
+use crate::future::node::{Head, NodeRef};
+use crate::memory;
+
+/// Nodes to be freed when the walk is over (T1): a list through their empty slots, the last first.
+#[derive(Debug, Default)]
+pub(super) struct Garbage {
+    /// What came first, if it cannot be in the list itself: the promise from which most walks begin.
+    first: Option<Rubbish>,
+    last: Option<NonNull<Link>>,
+}
+
+/// In the list: a node of `flat_map` and its like; or, so marked, [`Other`].
+#[derive(Debug)]
+enum Link {}
+
+/// Marks others.
+const OTHER: usize = 1;
+
+/// Any other node.
+struct Other {
+    rubbish: Rubbish,
+    before: Option<NonNull<Link>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Rubbish {
+    pub(super) node: NonNull<u8>,
+    pub(super) free: unsafe fn(NonNull<u8>),
+}
+
+impl Garbage {
+    #[inline]
+    pub(super) fn push(&mut self, rubbish: Rubbish) {
+        if self.first.is_none() && self.last.is_none() {
+            self.first = Some(rubbish);
+        } else {
+            self.push_other(rubbish);
+        }
+    }
+
+    /// As `Walk::push_linked`.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    pub(super) unsafe fn push_linked(&mut self, node: NonNull<Head>) {
+        // SAFETY: contract.
+        let slot = unsafe { Self::link_in(node) };
+        // SAFETY: a slot has room for a word.
+        unsafe { slot.write(self.last) };
+        self.last = Some(node.cast());
+    }
+
+    #[cold]
+    fn push_other(&mut self, rubbish: Rubbish) {
+        let other = memory::allocate(Other { rubbish, before: self.last });
+        self.last = Some(other.cast().map_addr(|addr| addr | OTHER));
+    }
+
+    /// Where a node leads to the one before.
+    ///
+    /// # Safety
+    ///
+    /// The node is alive, with a table, and its slot empty and the caller's.
+    #[inline]
+    unsafe fn link_in(node: NonNull<Head>) -> *mut Option<NonNull<Link>> {
+        // SAFETY: contract.
+        unsafe { NodeRef::headed(node).slot::<()>() }.cast()
+    }
+
+    /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
+    /// the lock is passed before the node is freed.
+    #[inline]
+    pub(super) fn clear(self) {
+        if self.last.is_some() {
+            Self::clear_list(self.last);
+        }
+        if let Some(Rubbish { node, free }) = self.first {
+            // SAFETY: pushed by who took the result, for this moment (N3).
+            unsafe { free(node) };
+        }
+    }
+
+    #[inline(never)]
+    fn clear_list(mut last: Option<NonNull<Link>>) {
+        while let Some(link) = last {
+            if link.addr().get() & OTHER == 0 {
+                let node = link.cast::<Head>();
+                // SAFETY: pushed by `push_linked`.
+                let slot = unsafe { Self::link_in(node) };
+                // SAFETY: as above.
+                last = unsafe { slot.read() };
+                // SAFETY: N3: kept until here.
+                let free = unsafe { node.as_ref() }.table().free;
+                // SAFETY: pushed by who took the result, for this moment (N3).
+                unsafe { free(node) };
+            } else {
+                // SAFETY: marked, so it is not 0 without the mark either.
+                let other = link
+                    .cast::<Other>()
+                    .map_addr(|addr| unsafe { NonZero::new_unchecked(addr.get() & !OTHER) });
+                // SAFETY: allocated by `push`, and out of the list now.
+                let Other { rubbish: Rubbish { node, free }, before } = unsafe { other.read() };
+                // SAFETY: as above.
+                unsafe { memory::free(other) };
+                last = before;
+                // SAFETY: pushed by who took the result, for this moment (N3).
+                unsafe { free(node) };
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! [`Pending`], the consumer's share of a node.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::Duration;
+
+use raddle_sync::time::Instant;
+
+use crate::future::failure::Failure;
+use crate::future::handle::Pending;
+use crate::future::interrupt::Interrupt;
+use crate::future::node::{self, Ends, NodeRef};
+use crate::future::state::{Abandoned, Kill, Outcome, Refused};
+use crate::future::upstream::{Inputs, Purpose, Visitor};
+use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
+
+impl<T> Pending<T> {
+    #[inline]
+    pub(crate) fn node(&self) -> NodeRef {
+        self.ends.node()
+    }
+
+    /// As a visitor needs them.
+    pub(crate) fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    /// Where interrupts go, unless it is done; see `upstream`. Asked before anybody is attached.
+    pub(crate) fn cell(&self) -> Option<NodeRef> {
+        // SAFETY: the consumer keeps the node alive.
+        let carried = unsafe { self.node().state() }.carried();
+        self.ends.cell(carried.ok().flatten())
+    }
+
+    #[inline]
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        // SAFETY: the consumer keeps the node alive.
+        unsafe { self.node().state() }.outcome()
+    }
+
+    /// The result if it is there, or else where interrupts go, if there is such a place.
+    #[inline(always)]
+    pub(crate) fn take(self) -> Result<Result<T, Failure>, (Pending<T>, Option<NodeRef>)> {
+        // SAFETY: the consumer keeps the node alive.
+        match unsafe { self.node().state() }.carried() {
+            Err(outcome) => Ok(self.take_done(outcome)),
+            Ok(carried) => {
+                let cell = self.ends.cell(carried);
+                Err((self, cell))
+            }
+        }
+    }
+
+    /// Whether nothing but adapters lies between this and the root upstream: to drop it is to drop that.
+    pub(crate) fn is_adapted(&self) -> bool {
+        // SAFETY: the consumer keeps the node alive.
+        match unsafe { self.node().vtable() } {
+            Some(vtable) => vtable.adapts,
+            None => true,
+        }
+    }
+
+    /// The combination that this is the future of, if it is one.
+    #[inline]
+    fn combination(&self) -> Option<Arc<dyn Inputs>> {
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.node().state() };
+        if self.is_adapted() && (state.is_heard() || !self.node().is_root()) {
+            // SAFETY: this is the consumer.
+            return unsafe { Visitor::combination(self.ends) };
+        }
+        None
+    }
+
+    /// The result of a node that is done.
+    #[inline]
+    pub(crate) fn take_done(self, outcome: Outcome) -> Result<T, Failure> {
+        if outcome == Outcome::Killed {
+            return self.take_killed();
+        }
+        let node = ManuallyDrop::new(self).node();
+        // SAFETY: done, so the slot is full and the consumer's (F1), which is used up.
+        let result = unsafe { node.take(outcome) };
+        // SAFETY: the slot is empty, and there is nothing downstream.
+        unsafe { node.free::<T>() };
+        result
+    }
+
+    /// The producer may still be there: going is all there is to do.
+    #[cold]
+    #[inline(never)]
+    fn take_killed(self) -> Result<T, Failure> {
+        Err(Failure::killed())
+    }
+
+    /// What a consumer does to whom nobody could be attached: the result, or none if there will never be one.
+    pub(crate) fn refused(self, refused: Refused) -> Option<Result<T, Failure>> {
+        match refused {
+            Refused::Done(outcome) => Some(self.take_done(outcome)),
+            Refused::Never | Refused::Taken => None,
+        }
+    }
+
+    /// Shows a visitor what is upstream; by a combination that holds this future.
+    pub(crate) fn visit(&self, visitor: &mut Visitor) {
+        // SAFETY: this is the consumer.
+        unsafe { visitor.enter(self.ends) };
+    }
+
+    fn visitor(&self, purpose: Purpose) -> Visitor {
+        let mut visitor = Visitor::new(purpose);
+        // SAFETY: this is the consumer.
+        unsafe { visitor.enter(self.ends) };
+        visitor
+    }
+
+    /// There is to be a shared future of this one.
+    pub(crate) fn share(&self) {
+        self.visitor(Purpose::Share).finish();
+    }
+
+    pub(crate) fn interrupt(&self, signal: &Interrupt) {
+        self.visitor(Purpose::Interrupt(signal.clone())).finish().interrupt(signal);
+    }
+
+    pub(crate) fn kill(&self) -> Killed {
+        // SAFETY: the consumer keeps the node alive.
+        if let Some(kill) = unsafe { self.node().vtable() }.and_then(|vtable| vtable.kill) {
+            if let Some(head) = self.node().head() {
+                // SAFETY: as above.
+                return unsafe { kill(head) };
+            }
+        }
+        let combination = self.combination();
+        let found = self.visitor(Purpose::Interrupt(Interrupt::killed())).finish();
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.node().state() };
+        // SAFETY: E1: by the consumer.
+        match state.kill(self.node().carries(), |node| unsafe { InterruptNode::next(node) }) {
+            Kill::TooLate => Killed::TooLate,
+            Kill::Done(waiter) => {
+                if let Some(waiter) = waiter {
+                    // SAFETY: F2: found by who completed it.
+                    unsafe { walk::wake(waiter) };
+                }
+                let running = found.kill();
+                if let Some(inputs) = combination {
+                    walk::abandon(inputs);
+                }
+                if running { Killed::WhileRunning } else { Killed::BeforeStart }
+            }
+        }
+    }
+
+    // --- waiting ---
+
+    #[inline]
+    pub(super) fn wait(self) -> Result<T, Failure> {
+        match self.outcome() {
+            Some(outcome) if !wait::host::is_recorded() => self.take_done(outcome),
+            _ => self.wait_slowly(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_slowly(self) -> Result<T, Failure> {
+        let _touch = wait::Touch::begin(Some(self.node()));
+        if let Some(outcome) = self.outcome() {
+            return self.take_done(outcome);
+        }
+        if self.block(None, Waiter::Patient) == Assist::Cycle {
+            return Err(Failure::cycle());
+        }
+        match self.outcome() {
+            Some(outcome) => self.take_done(outcome),
+            None => unreachable!("waited until it was done"),
+        }
+    }
+
+    pub(super) fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Pending<T>> {
+        let deadline = Instant::now().checked_add(time);
+        if self.block(deadline, Waiter::Hurried) == Assist::Cycle {
+            return Ok(Err(Failure::cycle()));
+        }
+        match self.outcome() {
+            Some(outcome) => Ok(self.take_done(outcome)),
+            None => Err(self),
+        }
+    }
+
+    /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
+    pub(super) fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
+        let helps = waiter == Waiter::Patient;
+        loop {
+            // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
+            walk::flush();
+            if helps && self.assist() == Assist::Cycle {
+                return Assist::Cycle;
+            }
+            // A task that this thread has just run may have been killed, and its killer not be ready yet.
+            if self.outcome().is_some() {
+                return Assist::Go;
+            }
+            // SAFETY: this is the consumer.
+            unsafe { wait::block(self.node(), deadline) };
+            let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if self.outcome().is_some() || late() {
+                return Assist::Go;
+            }
+        }
+    }
+
+    /// Offers to run what is behind the future and has not started.
+    pub(super) fn assist(&self) -> Assist {
+        if self.outcome().is_some() {
+            return Assist::Go;
+        }
+        // SAFETY: the consumer keeps the node alive.
+        let assist = unsafe { self.node().vtable() }.and_then(|vtable| vtable.assist);
+        match assist.zip(self.node().head()) {
+            // SAFETY: as above.
+            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, Waiter::Patient) }),
+            None => self.assist_upstream(),
+        }
+    }
+
+    /// As [`assist`](Pending::assist), for a future that was made of others.
+    fn assist_upstream(&self) -> Assist {
+        let mut help = Assist::Go;
+        loop {
+            let mut ran = false;
+            for task in self.visitor(Purpose::Gather).finish().tasks {
+                match walk::fresh(|| task.assist(Waiter::Patient)) {
+                    Assist::Cycle => return Assist::Cycle,
+                    Assist::Ran => ran = true,
+                    Assist::Go => {}
+                }
+                if self.outcome().is_some() {
+                    return Assist::Ran;
+                }
+            }
+            // What has been run may have brought new ones.
+            if !ran {
+                return help;
+            }
+            help = Assist::Ran;
+        }
+    }
+}
+
+impl<T> Drop for Pending<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let node = self.node();
+        // SAFETY: the consumer keeps the node alive.
+        let adapts = unsafe { node.vtable() }.is_some_and(|vtable| vtable.adapts);
+        // SAFETY: as above.
+        let state = unsafe { node.state() };
+        match if adapts { None } else { state.abandon_early(node.carries()) } {
+            Some(Abandoned::Left) => {}
+            // SAFETY: done, so the slot is the consumer's (F1), who goes.
+            Some(Abandoned::Done(outcome)) => unsafe { node::discard_early::<T>(node, outcome) },
+            Some(Abandoned::Never) | None => self.drop_slowly(),
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    #[inline(never)]
+    fn drop_slowly(&self) {
+        if let Some(inputs) = self.combination() {
+            walk::abandon(inputs);
+        }
+        // SAFETY: the consumer keeps the node alive.
+        let state = unsafe { self.node().state() };
+        match state.abandon() {
+            Abandoned::Left => {}
+            // SAFETY: the producer has left, and the slot is empty.
+            Abandoned::Never => unsafe { self.node().free::<T>() },
+            Abandoned::Done(outcome) => {
+                // SAFETY: done, so the slot is the consumer's (F1), who goes.
+                unsafe { node::discard_result::<T>(self.node(), outcome) };
+            }
+        }
+    }
+}
