@@ -106,3 +106,17 @@ macro_rules! init_tests {
         }
     };
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use crate::{Env, Plan, RemoteError};
+
+    /// These have no `init_tests!`: a worker of theirs would run all of them once more.
+    #[test]
+    fn tests_without_the_macro_start_nothing() {
+        for plan in [Plan::processes(2), Plan::loopback(2)] {
+            let refused = Env::new(plan);
+            assert!(matches!(refused, Err(RemoteError::NotInitialised)), "{refused:?}");
+        }
+    }
+}
