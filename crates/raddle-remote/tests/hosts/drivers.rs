@@ -105,8 +105,13 @@ fn driver(plan: &str, path: &str) {
     let _ = spins.wait();
 }
 
-/// All that it has started is gone within `limit`.
+/// All that it has started is gone within `limit`; on a machine that is busy with something else, one time of three.
 fn killed_driver(plan: &str, limit: Duration) {
+    let in_time = (0..3).any(|_| all_gone(plan) < limit);
+    assert!(in_time, "three times not within {limit:?}");
+}
+
+fn all_gone(plan: &str) -> Duration {
     let path = directory("driver");
     let mut driver = another("driver", &[plan, &path]).spawn().unwrap();
     let pids = [said(&format!("{path}/busy")), said(&format!("{path}/idle"))].join(" ");
@@ -118,8 +123,8 @@ fn killed_driver(plan: &str, limit: Duration) {
     until(|| pids.iter().all(|pid| !is_alive(pid)));
     let took = start.elapsed();
     println!("a killed driver of {plan}: all gone after {took:.1?}");
-    assert!(took < limit, "{took:?}");
     fs::remove_dir_all(path).unwrap();
+    took
 }
 
 pub(crate) fn a_killed_driver_leaves_nothing() {
