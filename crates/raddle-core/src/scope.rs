@@ -37,6 +37,10 @@ pub struct Scope<'scope> {
     _scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
+// As `Pool`.
+impl std::panic::UnwindSafe for Scope<'_> {}
+impl std::panic::RefUnwindSafe for Scope<'_> {}
+
 // SAFETY: what is shared is atomic, or written before the first task is spawned.
 unsafe impl Sync for Scope<'_> {}
 // SAFETY: as above.

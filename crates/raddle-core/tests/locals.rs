@@ -440,13 +440,10 @@ fn a_drop_that_panics_goes_no_further() {
         }
     }
     scope_local! { static PANICS: Panics; }
-    let task = PANICS.bind(Panics).run(|| {
-        let task = spawn(|| PANICS.is_bound());
-        // Here, so that the task is last.
-        let snapshot = Snapshot::capture();
-        drop(snapshot);
-        task
-    });
+    // Not before the binding is over, so that the task lets go last.
+    let (pool, release) = busy_pool();
+    let task = PANICS.bind(Panics).run(|| pool.spawn(|| PANICS.is_bound()));
+    drop(release);
     assert!(task.wait().unwrap());
     let (promise, future) = Promise::new();
     let bound = PANICS.bind(Panics).run(|| future.map(|()| PANICS.is_bound()));

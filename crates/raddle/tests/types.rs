@@ -3,6 +3,7 @@
 //! What must not compile has a `compile_fail` example in the documentation of its type.
 
 use std::cell::Cell;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::rc::Rc;
 use std::sync::MutexGuard as StdGuard;
 
@@ -50,6 +51,13 @@ is! {
     Pool: Send, Pool: Sync,
     Scope<'static>: Send, Scope<'static>: Sync,
     Failure: Send, Failure: Sync, Failure: std::error::Error, Interrupt: std::error::Error,
+    // What `catch_unwind` asks for, so that one may resume within it, or wait.
+    Failure: UnwindSafe, Failure: RefUnwindSafe, Interrupt: UnwindSafe, Interrupt: RefUnwindSafe,
+    Future<Cell<u32>>: UnwindSafe, Future<Cell<u32>>: RefUnwindSafe,
+    Shared<Cell<u32>>: UnwindSafe, Shared<Cell<u32>>: RefUnwindSafe,
+    Promise<Cell<u32>>: UnwindSafe, SharedPromise<Cell<u32>>: UnwindSafe, CancelOnDrop<u32>: UnwindSafe,
+    Pool: UnwindSafe, Pool: RefUnwindSafe, Scope<'static>: RefUnwindSafe, Worker: RefUnwindSafe,
+    ScopeLocal<Rc<u32>>: RefUnwindSafe,
     // What async Rust and its combinators ask for.
     Future<Cell<u32>>: std::future::Future, Future<std::marker::PhantomPinned>: Unpin,
     CancelOnDrop<u32>: std::future::Future, Shared<u32>: IntoFuture,

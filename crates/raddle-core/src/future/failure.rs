@@ -71,6 +71,10 @@ struct Panicked {
     place: Option<Box<str>>,
 }
 
+// It says what went wrong already: to catch a panic beside it makes nothing worse.
+impl std::panic::UnwindSafe for Failure {}
+impl std::panic::RefUnwindSafe for Failure {}
+
 // SAFETY: a panic's payload need not be `Sync`, and no method gives a reference to one that is not:
 // `downcast_ref` asks for `Sync`, and the message is read from `&str` and `String` only.
 unsafe impl Sync for Panicked {}

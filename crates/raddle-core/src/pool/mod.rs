@@ -101,6 +101,10 @@ pub struct Pool {
     registry: Arc<Registry>,
 }
 
+// A panic is brought to whoever waits, and leaves nothing half done.
+impl std::panic::UnwindSafe for Pool {}
+impl std::panic::RefUnwindSafe for Pool {}
+
 /// The global pool, once it is built.
 static GLOBAL: OnceLock<Pool> = OnceLock::new();
 

@@ -59,6 +59,10 @@ pub struct Worker {
     _not_sync: PhantomData<*mut ()>,
 }
 
+// As `Pool`.
+impl std::panic::UnwindSafe for Worker {}
+impl std::panic::RefUnwindSafe for Worker {}
+
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").field("index", &self.index()).finish_non_exhaustive()
