@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::image::Image;
-use crate::worker;
+#[cfg(target_os = "linux")]
+use crate::{image::Image, worker};
 
 static DONE: AtomicBool = AtomicBool::new(false);
 
@@ -27,6 +27,7 @@ static DONE: AtomicBool = AtomicBool::new(false);
 /// }
 /// ```
 pub fn init() {
+    #[cfg(target_os = "linux")]
     if worker::is_wanted() {
         worker::main();
     }
@@ -39,6 +40,7 @@ pub(crate) fn set_done() {
 }
 
 /// What this program is started with to be a worker, besides the token; none if it would not become one.
+#[cfg(target_os = "linux")]
 pub(crate) fn arguments() -> Option<&'static [&'static str]> {
     // ORD: Acquire pairs with the Release in `set_done`.
     if DONE.load(Ordering::Acquire) {
@@ -65,6 +67,7 @@ const REVERSED: [u8; 32] = *b"21.10.reteba.rekrow.stset.elddar";
 #[repr(C, align(32))]
 pub struct Mark(pub [u8; 32]);
 
+#[cfg(target_os = "linux")]
 fn has_tests() -> bool {
     static FOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *FOUND.get_or_init(|| {

@@ -104,8 +104,8 @@ pub(crate) fn other_programs_are_refused() {
     for (program, expected) in [
         // Says back what it is told; ends at once; ends with a status; is not there.
         (echo.as_str(), "it sent Hello"),
-        ("/bin/true", "exited with 0 before it was ready"),
-        ("/bin/false", "exited with 1 before it was ready"),
+        ("/bin/true", "exited with code 0 before it was ready"),
+        ("/bin/false", "exited with code 1 before it was ready"),
         ("/nowhere/to/be/found", "No such file"),
     ] {
         let env = with_bridge(&path, "self.config[\"program\"]", &format!("{program:?}"));
