@@ -6,8 +6,11 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::steps::{Outcome, cargo, outcome, target_dir};
@@ -25,6 +28,8 @@ pub(crate) fn ray() -> Outcome {
         let mut command = cargo();
         command.args(["test", "-p", "raddle-remote"]).args(args);
         command.env("RADDLE_TEST_RAY", &address).env("RADDLE_TEST_PYTHON", &python);
+        // What fails on purpose is said in a line each.
+        command.env("RUST_BACKTRACE", "0");
         outcome(command.env("RAY_AUTH_MODE", "token").env("RAY_AUTH_TOKEN", &token))
     };
     // One at a time: each takes two actors.
@@ -71,14 +76,27 @@ pub(crate) fn python() -> Option<PathBuf> {
 struct Head {
     process: Child,
     files: PathBuf,
+    watch: Arc<Watch>,
+    watching: Option<JoinHandle<()>>,
+}
+
+/// More than this and the head is ended: its own limits are of what it keeps for others, not of what it is.
+const MOST_MEMORY: u64 = 6 << 30;
+
+/// How much memory the head and all that it has started have.
+#[derive(Default)]
+struct Watch {
+    over: AtomicBool,
+    most: AtomicU64,
 }
 
 impl Head {
-    fn start(python: &std::path::Path, token: &str) -> Option<Head> {
+    fn start(python: &Path, token: &str) -> Option<Head> {
         // The paths of its sockets are limited to 107 bytes.
         let files = PathBuf::from(format!("/tmp/raddle-ray-{}", std::process::id()));
+        // Four actors: two workers, and two more while a reset replaces them.
         let process = Command::new(python.with_file_name("ray"))
-            .args(["start", "--head", "--block", "--disable-usage-stats", "--num-cpus=8"])
+            .args(["start", "--head", "--block", "--disable-usage-stats", "--num-cpus=4"])
             .args(["--node-ip-address=127.0.0.1", "--include-dashboard=false"])
             .arg(format!("--port={PORT}"))
             .args(["--memory=1000000000", "--object-store-memory=500000000"])
@@ -88,14 +106,18 @@ impl Head {
             .stdout(Stdio::null())
             .spawn()
             .ok()?;
-        let head = Head { process, files };
+        let (watch, pid) = (Arc::new(Watch::default()), process.id());
+        let watching = Arc::clone(&watch);
+        let watching = thread::spawn(move || watching.run(pid));
+        let mut head = Head { process, files, watch, watching: Some(watching) };
         let start = Instant::now();
         while TcpStream::connect(format!("127.0.0.1:{PORT}")).is_err() {
-            if start.elapsed() > Duration::from_secs(120) {
+            let ended = head.process.try_wait().is_ok_and(|ended| ended.is_some());
+            if ended || start.elapsed() > Duration::from_secs(120) {
                 eprintln!("xtask: the head of Ray does not listen");
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
         }
         Some(head)
     }
@@ -104,9 +126,64 @@ impl Head {
 impl Drop for Head {
     /// SIGTERM to `ray start --block` ends all that it has started, and nothing else.
     fn drop(&mut self) {
-        let pid = self.process.id().to_string();
-        let _ = outcome(Command::new("kill").args(["-TERM", &pid]));
+        let started = descendants(self.process.id());
+        end(self.process.id());
         let _ = self.process.wait();
+        // ORD: a flag, and a number that is read when its writer has ended.
+        self.watch.over.store(true, Ordering::Relaxed);
+        let _ = self.watching.take().map(JoinHandle::join);
+        let left = |started: &[u32]| started.iter().filter(|&&pid| memory(pid).is_some()).count();
+        let start = Instant::now();
+        while left(&started) > 0 && start.elapsed() < Duration::from_secs(10) {
+            thread::sleep(Duration::from_millis(100));
+        }
+        // ORD: as above.
+        let most = self.watch.most.load(Ordering::Relaxed) >> 20;
+        let (count, left) = (started.len(), left(&started));
+        println!(
+            "xtask: the head had {most} MiB at most; of {count} processes at its end {left} are left"
+        );
         let _ = fs::remove_dir_all(&self.files);
     }
+}
+
+impl Watch {
+    fn run(&self, head: u32) {
+        // ORD: as in `Head::drop`.
+        while !self.over.load(Ordering::Relaxed) {
+            let sum: u64 = descendants(head).into_iter().filter_map(memory).sum();
+            self.most.fetch_max(sum, Ordering::Relaxed);
+            if sum > MOST_MEMORY {
+                eprintln!("xtask: the head of Ray has {} MiB, and is ended", sum >> 20);
+                end(head);
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+    }
+}
+
+fn end(pid: u32) {
+    let _ = outcome(Command::new("kill").args(["-TERM", &pid.to_string()]));
+}
+
+/// A process and all that it and its children have started, as far as they are there.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    all
+}
+
+/// How many bytes a process has for itself; none if it is not there.
+fn memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }

@@ -16,11 +16,13 @@ fn oldest() -> Option<String> {
 
 /// Other systems, and what is built there: where there are no threads, what needs none.
 const TARGETS: &[(&str, &[&str])] = &[
-    ("aarch64-unknown-linux-gnu", LIBRARIES),
-    ("x86_64-pc-windows-gnu", LIBRARIES),
-    ("aarch64-apple-darwin", LIBRARIES),
+    ("aarch64-unknown-linux-gnu", ALL),
+    ("x86_64-pc-windows-gnu", ALL),
+    ("aarch64-apple-darwin", ALL),
     ("wasm32-unknown-unknown", &["raddle-lock", "raddle-sync", "raddle-trace"]),
 ];
+const ALL: &[&str] =
+    &["raddle", "raddle-core", "raddle-lock", "raddle-remote", "raddle-sync", "raddle-trace"];
 const LIBRARIES: &[&str] = &["raddle", "raddle-core", "raddle-lock", "raddle-sync", "raddle-trace"];
 
 /// Every crate as it would be published, built from its package.

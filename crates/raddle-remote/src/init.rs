@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::image::Image;
-use crate::worker;
+#[cfg(target_os = "linux")]
+use crate::{image::Image, worker};
 
 static DONE: AtomicBool = AtomicBool::new(false);
 
@@ -27,6 +27,7 @@ static DONE: AtomicBool = AtomicBool::new(false);
 /// }
 /// ```
 pub fn init() {
+    #[cfg(target_os = "linux")]
     if worker::is_wanted() {
         worker::main();
     }
@@ -39,6 +40,7 @@ pub(crate) fn set_done() {
 }
 
 /// What this program is started with to be a worker, besides the token; none if it would not become one.
+#[cfg(target_os = "linux")]
 pub(crate) fn arguments() -> Option<&'static [&'static str]> {
     // ORD: Acquire pairs with the Release in `set_done`.
     if DONE.load(Ordering::Acquire) {
@@ -65,6 +67,7 @@ const REVERSED: [u8; 32] = *b"21.10.reteba.rekrow.stset.elddar";
 #[repr(C, align(32))]
 pub struct Mark(pub [u8; 32]);
 
+#[cfg(target_os = "linux")]
 fn has_tests() -> bool {
     static FOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -105,4 +108,18 @@ macro_rules! init_tests {
             $crate::init_test(&MARK);
         }
     };
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use crate::{Env, Plan, RemoteError};
+
+    /// These have no `init_tests!`: a worker of theirs would run all of them once more.
+    #[test]
+    fn tests_without_the_macro_start_nothing() {
+        for plan in [Plan::processes(2), Plan::loopback(2)] {
+            let refused = Env::new(plan);
+            assert!(matches!(refused, Err(RemoteError::NotInitialised)), "{refused:?}");
+        }
+    }
 }

@@ -51,6 +51,11 @@
 //! After each of them the environment can be used, but for a bridge that is lost. When the driver ends, however it does, its
 //! workers and what they have started end too.
 
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, unused_imports, reason = "what is of use to processes only")
+)]
+
 mod arg;
 mod context;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Deref;
+#[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::arg::{Arg, decode, encode};
 use crate::error::RemoteError;
+#[cfg(target_os = "linux")]
 use crate::os::{self, Mapped};
 
 /// A value that many tasks read, and that each worker is sent once: made by [`Env::share`](crate::Env::share).
@@ -46,6 +48,7 @@ pub(crate) struct Data {
     pub(crate) id: u64,
     bytes: OnceLock<Bytes>,
     /// The same, in memory that can be mapped.
+    #[cfg(target_os = "linux")]
     memory: OnceLock<Option<OwnedFd>>,
     /// Shared values that are in this one: whoever is sent it needs them too.
     inner: OnceLock<Vec<Arc<Data>>>,
@@ -61,6 +64,7 @@ pub(crate) trait Forget: Send + Sync {
 #[derive(Debug)]
 pub(crate) enum Bytes {
     Own(Vec<u8>),
+    #[cfg(target_os = "linux")]
     Mapped(Mapped),
 }
 
@@ -68,6 +72,7 @@ impl Bytes {
     fn slice(&self) -> &[u8] {
         match self {
             Bytes::Own(bytes) => bytes,
+            #[cfg(target_os = "linux")]
             Bytes::Mapped(mapped) => mapped.bytes(),
         }
     }
@@ -212,6 +217,7 @@ impl Data {
         Data {
             id,
             bytes: OnceLock::new(),
+            #[cfg(target_os = "linux")]
             memory: OnceLock::new(),
             inner: OnceLock::new(),
             senders,
@@ -224,6 +230,7 @@ impl Data {
     }
 
     /// Memory with the bytes, if that is the better way to send them.
+    #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> Option<&OwnedFd> {
         if self.slice().len() < WORTH_MAPPING {
             return None;

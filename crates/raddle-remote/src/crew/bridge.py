@@ -58,6 +58,10 @@ class Slot:
 
     def start(self, number, path, config, hello):
         """Starts a worker; returns what came until it was ready."""
+        return self.launch(number, path, config, hello) or self.answer()
+
+    def launch(self, number, path, config, hello):
+        """Starts a worker; returns why that cannot be, if so."""
         if self.program is not None:
             path = "/proc/%d/fd/%d" % (os.getpid(), self.program)
         environment = dict(os.environ, **config["env"])
@@ -84,7 +88,7 @@ class Slot:
             if self.killed == number:
                 self.end_group()
         threading.Thread(target=self.pump, args=(worker, ours, control), daemon=True).start()
-        return self.answer()
+        return []
 
     def call(self, data):
         """Passes a call on; returns what came until it was answered."""
@@ -305,7 +309,7 @@ class Local:
 
     def run(self, worker, hello):
         path = self.config["program"]
-        gone = self.wire.events(worker, self.slot.start(worker, path, self.config, hello))
+        gone = self.wire.events(worker, self.slot.launch(worker, path, self.config, hello))
         while not gone:
             gone = self.wire.events(worker, self.slot.next())
 
@@ -322,7 +326,8 @@ class Local:
 class Far:
     """A slot that is an actor of Ray. It is kept for the next worker when one has gone."""
 
-    PEEK = 0.05
+    # How often one looks what there is: of a task that runs, and of a worker that has none.
+    PEEK, LOOK = 0.05, 0.5
     free = []
     program = None
 
@@ -356,7 +361,12 @@ class Far:
     def serve(self, worker):
         waiting, gone = [], False
         while not gone:
-            waiting.append(bytes(self.inbox.get()))
+            try:
+                waiting.append(bytes(self.inbox.get(timeout=Far.LOOK)))
+            except queue.Empty:
+                # One that has nothing to do may end, too.
+                gone = self.events(worker, self.ray.get(self.actor.take.remote()))
+                continue
             # What is not answered goes along with the next that is; the end is answered by the end.
             if waiting[-1][4] in (CALL, BYE):
                 gone = self.wait(worker, self.actor.call.remote(Blob(b"".join(waiting))))
@@ -368,11 +378,10 @@ class Far:
     def wait(self, worker, answer):
         """Passes on what comes until the answer has; whether the worker has gone."""
         gone = False
-        while True:
-            done, _ = self.ray.wait([answer], timeout=Far.PEEK)
-            if done:
-                return self.events(worker, self.ray.get(answer)) or gone
-            gone = self.events(worker, self.ray.get(self.actor.take.remote())) or gone
+        # Of one that has gone the answer is all that is to come: what is taken after it may be of the next worker.
+        while not gone and not self.ray.wait([answer], timeout=Far.PEEK)[0]:
+            gone = self.events(worker, self.ray.get(self.actor.take.remote()))
+        return self.events(worker, self.ray.get(answer)) or gone
 
     def events(self, worker, events):
         """As those of the wire. The actor is free before the driver knows, who may want another worker at once."""

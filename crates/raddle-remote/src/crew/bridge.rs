@@ -410,7 +410,7 @@ impl Crew {
         // What was to be tried again, too.
         self.fail_queue(&mut state, &why, after);
         state.workers.clear();
-        self.changed.notify_all();
+        self.tell(&state);
     }
 }
 

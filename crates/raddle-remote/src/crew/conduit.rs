@@ -12,13 +12,14 @@
 //!   reads, who may call hooks of the user's.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::outbox::{Outbox, Part};
 use crate::frame::{Frames, Kind, whole};
-use crate::os::poll::Epoll;
+use crate::os::poll::{self, Epoll};
 use crate::os::{process, socket};
 
 pub(crate) const SOCKET: u32 = 1;
@@ -169,6 +170,13 @@ impl Conduit {
 
     pub(crate) fn send(&self, epoll: &Epoll, parts: impl IntoIterator<Item = Part>) {
         self.outbox.send(&self.socket, parts, |waits| self.watch(epoll, waits));
+    }
+
+    /// Whether there is output to be read, of both kinds: mostly there is none, and to ask once costs less than to try twice.
+    pub(crate) fn has_output(&self) -> bool {
+        let fd = |fd: &Option<OwnedFd>| (fd.as_ref().map_or(-1, AsRawFd::as_raw_fd), libc::POLLIN);
+        let events = poll::poll([fd(&self.stdout), fd(&self.stderr)], Some(Duration::ZERO));
+        events.is_ok_and(|events| events != [0, 0])
     }
 
     /// There may be room for what is left to send.

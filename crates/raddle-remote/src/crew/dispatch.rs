@@ -186,7 +186,7 @@ impl Crew {
         }
         moves.extend(self.dispatch(&mut state));
         if state.unfinished == 0 || old {
-            self.changed.notify_all();
+            self.tell(&state);
         }
         moves
     }

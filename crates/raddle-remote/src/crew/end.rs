@@ -119,17 +119,22 @@ impl Crew {
         }
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.state();
-        while !is_so(&state) {
+        state.waiting += 1;
+        let is_so = loop {
+            if is_so(&state) {
+                break true;
+            }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return false;
+                break false;
             }
             // Told of most changes; looked at now and then besides.
             let look = left.map_or(LAST, |left| left.min(LAST));
             let waited = self.changed.wait_timeout(state, look);
             state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-        }
-        true
+        };
+        state.waiting -= 1;
+        is_so
     }
 
     /// As `shut_down`; by a thread of its own where this one would wait for itself, which then says whether all is done by now.

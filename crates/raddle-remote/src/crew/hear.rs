@@ -118,7 +118,9 @@ impl Crew {
                             Kind::Done | Kind::Panicked | Kind::Failed | Kind::Ready
                         ) {
                             // What the task has written is there before its answer is.
-                            left |= self.read_output(conduit, io);
+                            if conduit.has_output() {
+                                left |= self.read_output(conduit, io);
+                            }
                         }
                         if matches!(header.kind, Kind::Ready) {
                             io.tail.take();
@@ -241,7 +243,7 @@ impl Crew {
         state.failed_starts = 0;
         state.idle.push(worker);
         let moves = self.dispatch(&mut state);
-        self.changed.notify_all();
+        self.tell(&state);
         moves
     }
 
@@ -337,7 +339,7 @@ impl Crew {
     ) -> Vec<Move> {
         let Some(one) = state.workers.remove(&worker) else { return Vec::new() };
         state.idle.retain(|idle| *idle != worker);
-        self.changed.notify_all();
+        self.tell(state);
         let mut moves = Vec::new();
         let warm = matches!(one.stage, Stage::Busy { .. } | Stage::Dying) && !one.outgoing;
         match one.stage {

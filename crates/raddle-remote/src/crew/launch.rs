@@ -61,7 +61,7 @@ impl Crew {
             Err(why) => {
                 let outgoing = one.outgoing;
                 state.workers.remove(&worker);
-                self.changed.notify_all();
+                self.tell(&state);
                 if !outgoing {
                     self.start_failed(&mut state, why, after);
                 }

@@ -83,6 +83,8 @@ struct State {
     unfinished: usize,
     /// How many starts have failed in a row.
     failed_starts: u32,
+    /// How many threads wait for a change.
+    waiting: usize,
     /// No task is taken any more.
     closing: bool,
     /// The bridge is gone: this is why.
@@ -131,6 +133,13 @@ impl Crew {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells who waits for a change; nobody does, mostly, and to tell nobody is a call of the system too.
+    fn tell(&self, state: &State) {
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     pub(crate) fn reactor(&self) -> &Reactor {
@@ -200,7 +209,7 @@ impl Crew {
         let mut state = self.state();
         state.unfinished -= count;
         if state.unfinished == 0 {
-            self.changed.notify_all();
+            self.tell(&state);
         }
     }
 }

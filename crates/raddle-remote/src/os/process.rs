@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{check, own};
+use super::{again, check, own};
 use crate::error::Status;
 
 /// A descriptor of a process: readable when it has ended.
@@ -40,6 +40,46 @@ pub(crate) fn leads_group() -> bool {
     // SAFETY: it returns a number.
     let group = unsafe { libc::getpgid(0) };
     u32::try_from(group) == Ok(std::process::id())
+}
+
+/// Leaves a process behind that ends this one's group when this one has ended, by whatever: who kills it may not know of the
+/// others. It is in the group itself, whose number so stays theirs. (Ray kills the children of an actor that ends, one by one.)
+pub(crate) fn leave_mourner() -> io::Result<()> {
+    let own = open(std::process::id())?;
+    let fd = own.as_raw_fd();
+    // SAFETY: the child makes system calls only, as must one of a process that may have other threads.
+    match check(unsafe { libc::fork() })? {
+        0 => {
+            // It is nobody's child in the end, so that a task that waits for any child of its does not wait for this.
+            // SAFETY: as above.
+            match unsafe { libc::fork() } {
+                0 => mourn(fd),
+                // SAFETY: as above.
+                _ => unsafe { libc::_exit(0) },
+            }
+        }
+        child => again(|| {
+            // SAFETY: takes no status.
+            check(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) })
+        })
+        .map(drop),
+    }
+}
+
+/// Nothing but system calls.
+fn mourn(process: libc::c_int) -> ! {
+    // Nothing is kept open, neither sockets nor pipes.
+    for (first, last) in [(0, process - 1), (process + 1, libc::c_int::MAX)] {
+        // SAFETY: nothing here uses them any more.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    }
+    let mut ended = libc::pollfd { fd: process, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one.
+    while unsafe { libc::poll(&raw mut ended, 1, -1) } < 0 {}
+    // SAFETY: takes and returns numbers.
+    unsafe { libc::killpg(0, libc::SIGKILL) };
+    // SAFETY: never returns.
+    unsafe { libc::_exit(0) }
 }
 
 /// Reaps a process that has ended, and says how; none if it has not.

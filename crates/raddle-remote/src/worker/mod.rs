@@ -127,6 +127,10 @@ fn start() -> Result<(Link, Hello), String> {
         }
     };
     link.frames = Frames::new(hello.max_frame + ROOM);
+    // W3, where it is not the driver who ends it.
+    if hello.build.copied && process::leads_group() {
+        process::leave_mourner().map_err(|error| wrong(&error))?;
+    }
     guard::start(&link.socket, control, parent).map_err(|error| wrong(&error))?;
     prepare(&hello).unwrap_or_else(|failed| {
         let _ = serve::send_failure(0, failed, 1 << 20);

@@ -406,3 +406,62 @@ pub fn messages_are_as_long_as_allowed(on: &On) {
     assert!(matches!(remote(&failed), RemoteError::TooLarge { .. }), "{failed}");
     assert_eq!(value(env.spawn(|()| std::process::id(), ())), worker);
 }
+
+/// Panics when it is dropped, in a task.
+#[derive(Debug, Serialize, Deserialize)]
+struct Frayed(u32);
+
+impl Drop for Frayed {
+    fn drop(&mut self) {
+        assert!(task().is_none(), "frayed");
+    }
+}
+
+pub fn drops_that_panic(on: &On) {
+    let env = on.env();
+    let argument = failure(env.spawn(|frayed: Frayed| frayed.0, Frayed(1)));
+    assert_eq!(argument.kind(), FailureKind::Panicked);
+    assert!(argument.to_string().contains("frayed"), "{argument}");
+    // It is dropped where it was sent from, too.
+    match result(env.spawn(Frayed, 1)) {
+        Ok(frayed) => assert!(!on.is_apart() && frayed.0 == 1),
+        Err(failure) => assert_eq!(failure.kind(), FailureKind::Panicked),
+    }
+    let payload = failure(env.spawn(|n| -> () { std::panic::panic_any(Frayed(n)) }, 1));
+    assert_eq!(payload.kind(), FailureKind::Panicked);
+    drop(payload);
+    still_works(&env);
+    if on.is_apart() {
+        let twice = |frayed: Frayed| -> () { panic!("torn, and {frayed:?}") };
+        let failed = failure(env.spawn(twice, Frayed(1)));
+        assert_eq!(death(&failed).status, Status::Signalled(libc::SIGABRT));
+        still_works(&env);
+    }
+}
+
+pub fn workers_that_close_all_they_have(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let env = on.env();
+    for first in [0, 3] {
+        let closes = |first: i32| {
+            for fd in first..2000 {
+                // SAFETY: nothing here is used by this task; what others do about it is the question.
+                unsafe { libc::close(fd) };
+            }
+        };
+        // It cannot answer, and ends in one way or the other.
+        let failed = failure(env.spawn(closes, first));
+        let _ = death(&failed);
+        still_works(&env);
+    }
+    // Of those that are the task's it may do with them what it likes.
+    let closes = |n: i32| {
+        // SAFETY: as above.
+        (0..3).for_each(|fd| _ = unsafe { libc::close(fd) });
+        n + 1
+    };
+    assert_eq!(value(env.spawn(closes, 1)), 2);
+    still_works(&env);
+}

@@ -113,23 +113,59 @@ pub fn kills_race_with_completion(on: &On) {
     }
 }
 
-/// Starts a child that outlives it, and spins.
+/// In whatever state a worker is: it starts, is warm, was recycled, is replaced.
+pub fn kills_at_any_time(on: &On) {
+    let rounds = if on.which == crate::support::Where::Ray { 10 } else { 60 };
+    let env = Env::new(on.plan().recycle_after(3)).unwrap();
+    for round in 0..rounds {
+        if round % 5 == 0 {
+            env.reset();
+        }
+        let spinners: Vec<_> = (0..3)
+            .map(|n| {
+                let task = env.task();
+                let spins = |wait: u64| {
+                    let start = std::time::Instant::now();
+                    while start.elapsed().as_micros() < u128::from(wait) && !raddle::killed() {
+                        std::hint::spin_loop();
+                    }
+                };
+                task.spawn(spins, round * 97 % 500 * (n + 1))
+            })
+            .collect();
+        let start = std::time::Instant::now();
+        while start.elapsed().as_micros() < u128::from(round * 61 % 3000) {
+            std::hint::spin_loop();
+        }
+        for future in &spinners {
+            future.kill();
+        }
+        for future in spinners {
+            if let Err(failure) = result(future) {
+                assert_eq!(failure.kind(), FailureKind::Killed, "{failure}");
+            }
+        }
+    }
+    let values: Vec<_> = (0..10).map(|n| env.spawn(|n| n + 1, n)).map(value).collect();
+    assert_eq!(values, (1..=10).collect::<Vec<_>>());
+}
+
+/// Starts a child that would outlive it; says both process ids.
 fn with_a_child(path: String) {
     #[expect(clippy::zombie_processes)] // It is to be killed with this process.
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
-    spin_with(path, child.id());
+    open(path, &format!("{} {}", std::process::id(), child.id()));
 }
 
-fn spin_with(path: String, child: u32) {
-    open(path, &format!("{} {child}", std::process::id()));
+fn spins_with_a_child(path: String) {
+    with_a_child(path);
     loop {
         std::hint::spin_loop();
     }
 }
 
 fn dies_with_a_child(path: String) {
-    let child = Command::new("sleep").arg("1000").spawn().unwrap();
-    open(path, &format!("{} {}", std::process::id(), child.id()));
+    with_a_child(path);
     std::process::abort();
 }
 
@@ -139,7 +175,7 @@ pub fn grandchildren_go_too(on: &On) {
     }
     let env = on.env();
     let gates = Gates::new();
-    let future = env.spawn(with_a_child, gates.at("killed"));
+    let future = env.spawn(spins_with_a_child, gates.at("killed"));
     gates.wait("killed");
     future.kill();
     failure(env.spawn(dies_with_a_child, gates.at("dead")));

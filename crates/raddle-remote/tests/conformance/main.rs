@@ -87,6 +87,8 @@ suite! {
         functions_of_libraries_are_refused,
         results_whose_decoding_panics,
         messages_are_as_long_as_allowed,
+        drops_that_panic,
+        workers_that_close_all_they_have,
     }
     kills {
         queued_tasks_never_start,
@@ -94,6 +96,7 @@ suite! {
         what_is_done_stays_done,
         twice_is_too_late,
         kills_race_with_completion,
+        kills_at_any_time,
         grandchildren_go_too,
         all_at_once,
         interrupts_are_the_tasks_choice,

@@ -105,7 +105,13 @@ fn driver(plan: &str, path: &str) {
     let _ = spins.wait();
 }
 
-fn killed_driver(plan: &str) {
+/// All that it has started is gone within `limit`; on a machine that is busy with something else, one time of three.
+fn killed_driver(plan: &str, limit: Duration) {
+    let in_time = (0..3).any(|_| all_gone(plan) < limit);
+    assert!(in_time, "three times not within {limit:?}");
+}
+
+fn all_gone(plan: &str) -> Duration {
     let path = directory("driver");
     let mut driver = another("driver", &[plan, &path]).spawn().unwrap();
     let pids = [said(&format!("{path}/busy")), said(&format!("{path}/idle"))].join(" ");
@@ -117,16 +123,16 @@ fn killed_driver(plan: &str) {
     until(|| pids.iter().all(|pid| !is_alive(pid)));
     let took = start.elapsed();
     println!("a killed driver of {plan}: all gone after {took:.1?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
     fs::remove_dir_all(path).unwrap();
+    took
 }
 
 pub(crate) fn a_killed_driver_leaves_nothing() {
-    killed_driver("processes:2");
+    killed_driver("processes:2", Duration::from_secs(1));
 }
 
 pub(crate) fn a_killed_driver_of_slots_leaves_nothing() {
-    killed_driver("loopback:2");
+    killed_driver("loopback:2", Duration::from_secs(1));
 }
 
 /// Where `cargo xtask ray` has started a head; elsewhere there is nothing to see.
@@ -136,7 +142,7 @@ fn ray() -> Option<String> {
 
 pub(crate) fn a_killed_driver_on_ray_leaves_nothing() {
     if let Some(address) = ray() {
-        killed_driver(&format!("ray:{address}"));
+        killed_driver(&format!("ray:{address}"), Duration::from_secs(5));
     }
 }
 
@@ -246,4 +252,33 @@ pub(crate) fn output_is_relayed() {
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stdout), "warp on and on");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "warp beside");
+}
+
+/// Descriptor 0 is closed, and somebody gets it who asks next: the socket to a worker.
+pub(crate) fn a_host_without_standard_input() {
+    // SAFETY: nobody reads it.
+    unsafe { libc::close(0) };
+    for plan in [Plan::processes(2), Plan::loopback(2)] {
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        assert_eq!(env.map(|n: u32| n + 1, 0..10).wait().unwrap(), (1..=10).collect::<Vec<u32>>());
+        env.reset();
+        assert!(env.spawn(|()| -> () { std::process::abort() }, ()).wait().is_err());
+        assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    }
+}
+
+/// More than the system lets a process have: no worker starts, which is said, and nothing is tried for ever.
+pub(crate) fn environments_that_are_too_large() {
+    for plan in [Plan::processes(2), Plan::loopback(2)] {
+        let large = plan.clone().env("LARGE", "x".repeat(8 << 20)).start_timeout(LONG);
+        let failed = match Env::new(large) {
+            Ok(env) => env.spawn(|n| n + 1, 1).wait().unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(failed.contains("Argument list too long"), "{failed}");
+        // What is just large is there.
+        let env = Env::new(plan.env("LARGE", "x".repeat(100_000)).start_timeout(LONG)).unwrap();
+        let len = env.spawn(|()| std::env::var("LARGE").unwrap().len(), ());
+        assert_eq!(len.wait().unwrap(), 100_000);
+    }
 }

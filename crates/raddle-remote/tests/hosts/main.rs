@@ -32,6 +32,11 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("other_builds_are_refused", strangers::other_builds_are_refused),
     ("other_versions_are_refused", strangers::other_versions_are_refused),
     ("damage_on_the_way_to_a_worker", strangers::damage_on_the_way_to_a_worker),
+    ("other_programs_are_refused", strangers::other_programs_are_refused),
+    ("sockets_of_others_are_refused", strangers::sockets_of_others_are_refused),
+    ("damage_at_random_to_a_worker", strangers::damage_at_random_to_a_worker),
+    ("damage_at_random_from_a_worker", strangers::damage_at_random_from_a_worker),
+    ("damage_at_random_from_the_bridge", strangers::damage_at_random_from_the_bridge),
     ("without_descriptors_tasks_wait", strangers::without_descriptors_tasks_wait),
     ("a_killed_driver_on_ray_leaves_nothing", drivers::a_killed_driver_on_ray_leaves_nothing),
     ("a_wrong_token_is_refused_by_ray", drivers::a_wrong_token_is_refused_by_ray),
@@ -39,6 +44,8 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("a_hundred_rounds_leave_nothing", counts::a_hundred_rounds_leave_nothing),
     ("continuations_that_end_it_leave_nothing", counts::continuations_that_end_it_leave_nothing),
     ("deaths_leave_nothing", counts::deaths_leave_nothing),
+    ("a_host_without_standard_input", drivers::a_host_without_standard_input),
+    ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
 ];
 

@@ -1,7 +1,11 @@
 //! Workers that are not what they should be, and starts that fail: by a bridge whose program was changed on its way.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use raddle::remote::{Env, Plan, RemoteError};
 
@@ -9,14 +13,26 @@ use crate::support::{LONG, belongings, directory, processes, said, say, until};
 
 /// An environment of slots whose bridge has `new` in its program instead of `old`.
 fn with_bridge(path: &str, old: &str, new: &str) -> Env {
+    bridged(path, "", old, new, LONG).unwrap()
+}
+
+/// The same, and `before` in front of all.
+fn bridged(
+    path: &str,
+    before: &str,
+    old: &str,
+    new: &str,
+    limit: Duration,
+) -> Result<Env, RemoteError> {
     let python = format!("{path}/python");
     let program = format!(
         "#!/usr/bin/env python3\nimport sys\nold, program = {old:?}, sys.argv[2]\n\
-         assert program.count(old) == 1, program.count(old)\nexec(program.replace(old, {new:?}))\n"
+         assert program.count(old) == 1, program.count(old)\n\
+         exec({before:?} + program.replace(old, {new:?}))\n"
     );
     fs::write(&python, program).unwrap();
     fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
-    Env::new(Plan::loopback(1).python(python).start_timeout(LONG)).unwrap()
+    Env::new(Plan::loopback(1).python(python).start_timeout(limit))
 }
 
 #[track_caller]
@@ -76,6 +92,137 @@ pub(crate) fn damage_on_the_way_to_a_worker() {
         }
         assert_eq!(env.spawn(|n: u32| n + 1, 1).wait().unwrap(), 2);
     }
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// A program that is none of ours, in the place of a worker.
+pub(crate) fn other_programs_are_refused() {
+    let path = directory("programs");
+    let echo = format!("{path}/echo");
+    fs::write(&echo, "#!/bin/sh\nexec cat >&0\n").unwrap();
+    fs::set_permissions(&echo, fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, expected) in [
+        // Says back what it is told; ends at once; ends with a status; is not there.
+        (echo.as_str(), "it sent Hello"),
+        ("/bin/true", "exited with code 0 before it was ready"),
+        ("/bin/false", "exited with code 1 before it was ready"),
+        ("/nowhere/to/be/found", "No such file"),
+    ] {
+        let env = with_bridge(&path, "self.config[\"program\"]", &format!("{program:?}"));
+        let error = refused(&env);
+        assert!(matches!(error, RemoteError::Start(_) | RemoteError::Protocol(_)), "{error:?}");
+        assert!(error.to_string().contains(expected), "{program}: {error}");
+    }
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// Somebody else has made the socket that a worker inherits.
+pub(crate) fn sockets_of_others_are_refused() {
+    let (_ours, theirs) = UnixStream::pair().unwrap();
+    let own = std::env::current_exe().unwrap();
+    // The worker's parent is the shell; that of the socket is this process.
+    let output = Command::new("/bin/sh")
+        .args(["-c", "\"$0\"; exit $?", own.to_str().unwrap()])
+        .env("RADDLE_REMOTE_WORKER", "1")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(113));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the socket is not the parent's"), "{said}");
+}
+
+/// Damages what comes, every other time until it was done so often: cuts it short or makes it longer, has the length lie, or puts
+/// anything in its place or in its header. (Not in what follows: an argument that is another is none that is damaged.)
+const DAMAGES: &str = r#"
+import random
+rng, damages = random.Random(SEED), MOST
+
+def damaged(data):
+    global damages
+    damages -= 1
+    if damages < 0 or damages % 2 == 0:
+        return data
+    data, how = bytearray(data), rng.randrange(6)
+    if how == 0:
+        return data[:rng.randrange(len(data))]
+    if how == 1:
+        return data + rng.randbytes(rng.randrange(1, 100))
+    if how == 2:
+        return rng.randbytes(rng.randrange(1, 200))
+    if how == 3:
+        data[0:4] = struct.pack("<I", rng.choice((0, 15, 1000, 1 << 20, (1 << 32) - 1)))
+    elif how == 4:
+        data[rng.randrange(16)] = rng.randrange(256)
+    else:
+        data[4] = rng.randrange(40)
+    return data
+
+"#;
+
+fn damages(seed: u32, most: u32) -> String {
+    DAMAGES.replace("SEED", &seed.to_string()).replace("MOST", &most.to_string())
+}
+
+/// A value or an error, in time; and when the damage has ceased all is as it should be.
+fn survives(old: &str, new: &str) {
+    let path = directory("fuzzed");
+    for seed in 0..2 {
+        let env = bridged(&path, &damages(seed, 40), old, new, LONG).unwrap();
+        let limited = env.task().timeout(Duration::from_millis(50));
+        let ended = |n: u32| limited.clone().spawn(|n: u32| n + 1, n).wait();
+        let mut failed = 0;
+        for n in 0..40 {
+            match ended(n) {
+                Ok(next) => assert_eq!(next, n + 1),
+                Err(_) => failed += 1,
+            }
+        }
+        assert!(failed > 5, "only {failed} were damaged");
+        until(|| ended(1).is_ok());
+        let after = env.map(|n: u32| n + 1, 0..100).wait().unwrap();
+        assert_eq!(after, (1..=100).collect::<Vec<u32>>());
+    }
+    fs::remove_dir_all(path).unwrap();
+}
+
+pub(crate) fn damage_at_random_to_a_worker() {
+    survives("        self.slot.send(data)", "        self.slot.send(damaged(data))");
+}
+
+pub(crate) fn damage_at_random_from_a_worker() {
+    let events =
+        "[(k, damaged(d) if k == DATA and d[4] != READY else d) for k, d in self.slot.next()]";
+    survives("self.slot.next()", events);
+}
+
+/// Of what the bridge says: it is lost, and each task fails in time.
+pub(crate) fn damage_at_random_from_the_bridge() {
+    let path = directory("bridges");
+    let mut failed = 0;
+    for seed in 0..12 {
+        let (old, new) = ("struct.pack(HEADER, len(payload), kind, 0, 0, worker)", "head");
+        let lines = format!(
+            "with self.lock:\n            head = damaged(struct.pack(HEADER, len(payload), kind, 0, 0, worker))\n            \
+             try:\n                self.socket.sendall({new})"
+        );
+        let before = format!(
+            "with self.lock:\n            try:\n                self.socket.sendall({old})"
+        );
+        let env = bridged(&path, &damages(seed, 10), &before, &lines, Duration::from_millis(500));
+        let Ok(env) = env else {
+            failed += 1;
+            continue;
+        };
+        let limited = env.task().timeout(Duration::from_millis(100));
+        for n in 0..4 {
+            match limited.clone().spawn(|n: u32| n + 1, n).wait() {
+                Ok(next) => assert_eq!(next, n + 1),
+                Err(_) => failed += 1,
+            }
+        }
+    }
+    assert!(failed > 10, "only {failed} were damaged");
     fs::remove_dir_all(path).unwrap();
 }
 
