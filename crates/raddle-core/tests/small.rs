@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use raddle_core::{
-    FailureKind, Future, Pool, Promise, Waits, Worker, blocking, collect, first, join, par, scope,
+    FailureKind, Pool, Promise, Waits, Worker, blocking, collect, first, join, par, scope,
     scope_local, spawn,
 };
 
@@ -143,9 +143,12 @@ fn futures_cross_threads() {
     let (never, pending) = Promise::<u8>::new();
     assert_eq!(first([pending, pool.spawn(|| 1)]).wait().unwrap(), 1);
     drop(never);
-    let interrupted = pool.spawn(|| Future::<u8>::never().wait().unwrap_err().kind());
+    // It may run or not, and wait for what is broken soon.
+    let (breaks, broken) = Promise::<u8>::new();
+    let killed = pool.spawn(|| broken.wait().unwrap_err().kind());
     assert_eq!(pool.kill_all(), 1);
-    assert_eq!(interrupted.wait().unwrap_err().kind(), FailureKind::Killed);
+    assert_eq!(killed.wait().unwrap_err().kind(), FailureKind::Killed);
+    drop(breaks);
 }
 
 #[test]
@@ -218,14 +221,14 @@ fn loops_in_parallel() {
             }
         }
         let made = AtomicUsize::new(0);
-        let caught = catch_unwind(AssertUnwindSafe(|| {
+        let panics = || {
             par::map_collect(0..20, |i| {
                 assert!(i != 13, "on purpose");
                 made.fetch_add(1, SeqCst);
                 Counts(&dropped)
             })
-        }));
-        assert!(caught.is_err());
+        };
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert_eq!(made.into_inner(), dropped.into_inner().unwrap());
     });
 }
