@@ -120,9 +120,12 @@ class Slot:
             self.lock.wait_for(lambda: self.events)
             return self.take()
 
-    def take(self):
-        """What has come, without waiting."""
+    def take(self, idle=True):
+        """What has come, without waiting. If not idle, a call is being answered, and what has come with the answer is left to it:
+        this may overtake it."""
         with self.lock:
+            if not idle and (self.answers or self.gone):
+                return []
             events, self.events = self.events, []
             return events
 
@@ -232,7 +235,7 @@ class Frames:
     """Counts the answers in a stream of frames."""
 
     def __init__(self):
-        self.head = b""
+        self.head, self.kind = b"", None
         self.left = 0
 
     def answers(self, data):
@@ -241,15 +244,16 @@ class Frames:
             if self.left:
                 step = min(self.left, len(data) - at)
                 self.left -= step
-                at += step
-                continue
-            need = HEADER_SIZE - len(self.head)
-            self.head += data[at:at + need]
-            at += need
-            if len(self.head) == HEADER_SIZE:
-                self.left, kind = struct.unpack(HEADER, self.head)[:2]
+            else:
+                step = min(HEADER_SIZE - len(self.head), len(data) - at)
+                self.head += data[at:at + step]
+                if len(self.head) == HEADER_SIZE:
+                    self.left, self.kind = struct.unpack(HEADER, self.head)[:2]
+            at += step
+            # An answer is there when all of it is.
+            if not self.left and len(self.head) == HEADER_SIZE:
+                found += self.kind in ANSWERS
                 self.head = b""
-                found += kind in ANSWERS
         return found
 
 
@@ -345,8 +349,7 @@ class Far:
             if not self.enter(worker, hello):
                 self.serve(worker)
         except Exception as error:  # Ray has many, and each means that the slot is lost.
-            self.wire.write(ERROR, worker, first_line(error))
-            self.wire.write(GONE, worker, b"l")
+            self.wire.events(worker, [(ERROR, first_line(error)), (GONE, b"l")])
 
     def enter(self, worker, hello):
         try:
@@ -377,11 +380,9 @@ class Far:
 
     def wait(self, worker, answer):
         """Passes on what comes until the answer has; whether the worker has gone."""
-        gone = False
-        # Of one that has gone the answer is all that is to come: what is taken after it may be of the next worker.
-        while not gone and not self.ray.wait([answer], timeout=Far.PEEK)[0]:
-            gone = self.events(worker, self.ray.get(self.actor.take.remote()))
-        return self.events(worker, self.ray.get(answer)) or gone
+        while not self.ray.wait([answer], timeout=Far.PEEK)[0]:
+            self.events(worker, self.ray.get(self.actor.take.remote(False)))
+        return self.events(worker, self.ray.get(answer))
 
     def events(self, worker, events):
         """As those of the wire. The actor is free before the driver knows, who may want another worker at once."""
@@ -416,8 +417,8 @@ def new_actor(ray, config):
 
     class Actor(Slot):
         @ray.method(concurrency_group="control")
-        def take(self):
-            return super().take()
+        def take(self, idle=True):
+            return super().take(idle)
 
         @ray.method(concurrency_group="control")
         def kill(self, number):
@@ -497,13 +498,17 @@ def main():
         if kind == START:
             SLOTS[worker] = Far(wire, config, ray) if ray else Local(wire, config)
             SLOTS[worker].start(worker, payload)
-        elif worker in SLOTS:
-            if kind == DATA:
-                SLOTS[worker].data(payload)
-            elif kind == KILL:
-                SLOTS[worker].kill()
-            elif kind == CONTROL:
-                SLOTS[worker].control(payload)
+            continue
+        # It may go meanwhile.
+        slot = SLOTS.get(worker)
+        if slot is None:
+            continue
+        if kind == DATA:
+            slot.data(payload)
+        elif kind == KILL:
+            slot.kill()
+        elif kind == CONTROL:
+            slot.control(payload)
 
 
 def watch(wire):

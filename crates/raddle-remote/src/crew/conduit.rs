@@ -174,9 +174,12 @@ impl Conduit {
 
     /// Whether there is output to be read, of both kinds: mostly there is none, and to ask once costs less than to try twice.
     pub(crate) fn has_output(&self) -> bool {
+        if self.stdout.is_none() && self.stderr.is_none() {
+            return false;
+        }
         let fd = |fd: &Option<OwnedFd>| (fd.as_ref().map_or(-1, AsRawFd::as_raw_fd), libc::POLLIN);
         let events = poll::poll([fd(&self.stdout), fd(&self.stderr)], Some(Duration::ZERO));
-        events.is_ok_and(|events| events != [0, 0])
+        events.map_or(true, |events| events != [0, 0])
     }
 
     /// There may be room for what is left to send.

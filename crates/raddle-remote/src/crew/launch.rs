@@ -56,6 +56,8 @@ impl Crew {
                 if matches!(one.stage, Stage::Dying) || one.outgoing || one.why.is_some() {
                     one.end(self);
                 }
+                // A slot that is to go is waited for no more.
+                self.tell(&state);
                 Vec::new()
             }
             Err(why) => {

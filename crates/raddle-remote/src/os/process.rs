@@ -55,14 +55,19 @@ pub(crate) fn leave_mourner() -> io::Result<()> {
             match unsafe { libc::fork() } {
                 0 => mourn(fd),
                 // SAFETY: as above.
+                -1 => unsafe { libc::_exit(1) },
+                // SAFETY: as above.
                 _ => unsafe { libc::_exit(0) },
             }
         }
-        child => again(|| {
-            // SAFETY: takes no status.
-            check(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) })
-        })
-        .map(drop),
+        child => {
+            let mut status = 0;
+            again(|| {
+                // SAFETY: room for a status.
+                check(unsafe { libc::waitpid(child, &raw mut status, 0) })
+            })?;
+            if status == 0 { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        }
     }
 }
 
@@ -73,6 +78,13 @@ fn mourn(process: libc::c_int) -> ! {
         // SAFETY: nothing here uses them any more.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
+    // What a task sends to its group is not for this one.
+    // SAFETY: all zero is a set.
+    let mut all: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: one set.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: a set, and none to be given back.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) };
     let mut ended = libc::pollfd { fd: process, events: libc::POLLIN, revents: 0 };
     // SAFETY: one.
     while unsafe { libc::poll(&raw mut ended, 1, -1) } < 0 {}
