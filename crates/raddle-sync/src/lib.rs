@@ -48,6 +48,11 @@ pub mod sync;
 pub mod time;
 pub mod watch;
 
+#[cfg(all(raddle_loom, not(feature = "loom")))]
+compile_error!("`--cfg raddle_loom` needs the feature `loom` of raddle-sync");
+#[cfg(all(raddle_shuttle, not(feature = "shuttle")))]
+compile_error!("`--cfg raddle_shuttle` needs the feature `shuttle` of raddle-sync");
+
 pub use seam::{atomic, cell, hint, thread};
 
 /// What the exported macros expand to; not for use by name.

@@ -11,7 +11,7 @@
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
 use std::io;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -120,12 +120,6 @@ const ONE_VISIT: usize = 1 << 32;
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
-/// How many processors there are: asked once, as the system has to read files for that.
-fn processors() -> usize {
-    static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, |n| n.get()))
-}
-
 impl Registry {
     /// How many worker memories a pool may come to have, and where its relief begins.
     fn workers_for(config: &Config) -> (usize, usize) {
@@ -145,7 +139,8 @@ impl Registry {
         let threads = config.threads;
         let guests = GateHandle::guests_for(threads);
         let (workers, crew_end) = Registry::workers_for(&config);
-        let processors = processors();
+        // Each time: it is what this thread may run on, and others may have more.
+        let processors = thread::available_parallelism().map_or(1, |n| n.get());
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
             places: Places::new(threads, workers),

@@ -442,11 +442,11 @@ where
                 }
             }
             _ if waiter == Waiter::Patient && this.claim.is_queued() => {
-                if let Some(guest) = this.home.enter_to_help()
+                if let Some(guest) = this.home.enter_to_help() {
                     // SAFETY: alive, on its own pool.
-                    && unsafe { Self::run_here(task, guest.worker()) } == Assist::Ran
-                {
-                    return Assist::Ran;
+                    if unsafe { Self::run_here(task, guest.worker()) } == Assist::Ran {
+                        return Assist::Ran;
+                    }
                 }
             }
             _ => {}
