@@ -15,7 +15,7 @@
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use raddle_sync::atomic::AtomicUsize;
 use raddle_sync::atomic::Ordering::Relaxed;
@@ -98,7 +98,7 @@ fn fresh<N>() -> NonNull<N> {
 }
 
 fn allocated(layout: Layout) -> NonNull<u8> {
-    // SAFETY: nodes have a state, so they are not of size zero.
+    // SAFETY: nodes and blocks are not of size zero.
     let place = unsafe { std::alloc::alloc(layout) };
     NonNull::new(place).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
 }
@@ -139,12 +139,21 @@ static DEPOTS: [Depot; CLASSES] =
         CLASSES];
 
 impl Depot {
+    /// None if another thread has it: of a depot nobody waits for another, not even a child of `fork`, where that thread is not.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Batches>> {
+        match self.first.try_lock() {
+            Ok(first) => Some(first),
+            Err(TryLockError::Poisoned(first)) => Some(first.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn take(&self, class: usize) -> Option<NonNull<Block>> {
         // ORD: a hint.
         if self.batches.load(Relaxed) == 0 {
             return None;
         }
-        let first = &mut *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.try_lock()?;
         let mut batch = NonNull::new(first.0)?;
         // SAFETY: M1.
         let block = unsafe { batch.as_mut() };
@@ -158,13 +167,13 @@ impl Depot {
 
     /// Keeps a batch, or frees it if there are enough.
     fn put(&self, mut batch: NonNull<Block>, class: usize) {
-        let first = &mut *self.first.lock().unwrap_or_else(PoisonError::into_inner);
         // ORD: a number.
-        if KEPT.fetch_add(bytes(class), Relaxed) + bytes(class) > DEPOT {
+        let fits = KEPT.fetch_add(bytes(class), Relaxed) + bytes(class) <= DEPOT;
+        let Some(mut first) = self.try_lock().filter(|_| fits) else {
             // ORD: as above.
             KEPT.fetch_sub(bytes(class), Relaxed);
             return release(batch.as_ptr(), class);
-        }
+        };
         // SAFETY: M1.
         unsafe { batch.as_mut() }.count = first.0.expose_provenance();
         first.0 = batch.as_ptr();
