@@ -21,8 +21,22 @@ const GUESS: usize = 512 << 10;
 /// ```
 #[inline]
 pub fn remaining() -> usize {
+    let (left, _) = look();
+    left
+}
+
+/// As [`remaining`]; none where that is a guess.
+#[inline]
+pub fn known() -> Option<usize> {
+    let (left, is_known) = look();
+    is_known.then_some(left)
+}
+
+/// How much is left, and whether that is more than a guess.
+#[inline]
+fn look() -> (usize, bool) {
     if cfg!(any(raddle_loom, raddle_shuttle)) {
-        return 1 << 30;
+        return (1 << 30, true);
     }
     let here = position();
     let (mut end, mut top) = STACK.get();
@@ -30,7 +44,7 @@ pub fn remaining() -> usize {
         (end, top) = find(here);
         STACK.set((end, top));
     }
-    if (end..top).contains(&here) { here - end } else { GUESS }
+    if (end..top).contains(&here) { (here - end, top != usize::MAX) } else { (GUESS, false) }
 }
 
 /// About where the stack pointer is.

@@ -143,8 +143,9 @@ fn attach_linker<T: Send + 'static>(
     let linked = unsafe { Linked::link(linking, to, cell) };
     if linked.is_err() {
         interrupts.look(|heard| heard.forward = None);
+        let node = Linked::start::<LinkNode<T>>(linking);
         // SAFETY: visitors that found it in the interrupt node have its lock, which the free passes.
-        unsafe { memory::free(linking.cast::<LinkNode<T>>()) };
+        unsafe { memory::free(node) };
     }
     linked
 }

@@ -396,7 +396,9 @@ impl Drop for Upstream {
         let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.
-            discard(unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) });
+            let signal = unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) };
+            // It is the user's, and may own the next future.
+            walk::let_go_of_signal(signal);
         }
     }
 }

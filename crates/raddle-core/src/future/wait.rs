@@ -115,7 +115,7 @@ pub(super) mod host {
     use crate::pool::recorder::{self, note_if_recording};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
-    pub(crate) use raddle_sync::stack::remaining as stack_left;
+    pub(crate) use raddle_sync::stack::known as stack_left;
 
     /// Records that a result is wanted: how the future is called, if anybody records.
     #[inline]
@@ -194,8 +194,8 @@ pub(super) mod host {
     pub(in crate::future) fn resolved(_: NodeRef) {}
 
     /// Models have stacks of their own.
-    pub(crate) fn stack_left() -> usize {
-        usize::MAX
+    pub(crate) fn stack_left() -> Option<usize> {
+        Some(usize::MAX)
     }
 
     /// There is no pool: at once.

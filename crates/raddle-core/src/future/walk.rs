@@ -158,11 +158,13 @@ enum Deferred {
     Told(Arc<dyn Watch>, usize),
     Interrupt(Box<(Found, Interrupt)>),
     LetGo(SeamArc<Interrupts>),
+    LetGoOfSignal(Interrupt),
 }
 
 impl Deferred {
     fn is_drop(&self) -> bool {
-        matches!(self, Deferred::Drop(..) | Deferred::Abandon(_) | Deferred::LetGo(_))
+        use Deferred::{Abandon, Drop, LetGo, LetGoOfSignal};
+        matches!(self, Drop(..) | Abandon(_) | LetGo(_) | LetGoOfSignal(_))
     }
 
     fn run(self) {
@@ -177,12 +179,15 @@ impl Deferred {
                 let _ = found.interrupt_now(&signal);
             }
             Deferred::LetGo(interrupts) => discard(interrupts),
+            Deferred::LetGoOfSignal(signal) => discard(signal),
         }
     }
 }
 
-/// How much stack nested walks take. (Models have little.)
-const DEEPEST: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 8 << 10 } else { 64 << 10 };
+/// How much stack nested walks take, with the closures that they call. (Models have little.)
+const DEEPEST: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 8 << 10 } else { 256 << 10 };
+/// The same where nobody knows how much there is: on a coroutine's, or where the system does not tell.
+const BLIND: usize = 16 << 10;
 /// How much of it they take without a look at how much there is.
 const SHALLOW: usize = 4 << 10;
 /// How much stack is to be left.
@@ -265,12 +270,16 @@ fn set_floor(place: usize, flags: usize) {
 /// Puts the floor as low as it may be, once; whether `here` is above that now.
 #[cold]
 fn may_dig(here: usize, floor: usize) -> bool {
-    if floor & LOOKED != 0 || here > floor {
+    // On another stack it would be the end of that.
+    if floor & LOOKED != 0 || floor.wrapping_sub(here) >= DEEPEST {
         return false;
     }
-    let lowest = floor.saturating_sub(DEEPEST - SHALLOW);
-    let end = here.saturating_sub(host::stack_left()).saturating_add(STACK_LEFT);
-    set_floor(lowest.max(end), floor & QUEUED | LOOKED);
+    let below = |depth: usize| floor.saturating_sub(depth - SHALLOW);
+    let lowest = match host::stack_left() {
+        Some(left) => below(DEEPEST).max(here.saturating_sub(left).saturating_add(STACK_LEFT)),
+        None => below(BLIND),
+    };
+    set_floor(lowest, floor & QUEUED | LOOKED);
     here.wrapping_sub(FLOOR.with(Cell::get)) < DEEPEST
 }
 
@@ -475,6 +484,12 @@ pub(crate) fn interrupt(found: Found, signal: &Interrupt) -> bool {
 /// Drops what belonged to a promise: now, or soon if this is deep, because its handler may own the next one.
 pub(crate) fn let_go(interrupts: SeamArc<Interrupts>) {
     nested(interrupts, discard, |interrupts| defer(Deferred::LetGo(interrupts)));
+}
+
+/// As [`let_go`], of a signal that nobody has heard.
+#[cold]
+pub(crate) fn let_go_of_signal(signal: Interrupt) {
+    nested(signal, discard, |signal| defer(Deferred::LetGoOfSignal(signal)));
 }
 
 // With its parts in registers: a copy of the whole would wait for their stores.

@@ -211,3 +211,23 @@ fn every_closure_and_value_is_dropped_once() {
         assert_eq!(live.load(Ordering::SeqCst), 0, "case {how}");
     }
 }
+
+// --- links that are refused ---
+
+/// What nobody will ever complete needs no link to it: the node made for it goes back whole.
+#[test]
+fn a_link_to_what_never_comes_frees_what_it_made() {
+    for _ in 0..3 {
+        let (promise, future) = Promise::<u32>::new();
+        promise.link(Future::never());
+        let (outer, linked) = Promise::<u32>::new();
+        outer.link(future);
+        assert!(!linked.is_done());
+        // Memory that went back at the wrong place would be handed out here.
+        let nodes: Vec<_> = (0..300_u32).map(|_| Promise::<u32>::new()).collect();
+        for (promise, future) in nodes {
+            promise.set(7);
+            assert_eq!(future.wait().unwrap(), 7);
+        }
+    }
+}

@@ -538,3 +538,28 @@ fn a_wait_does_not_run_what_waits_for_the_waiting_one() {
         }
     });
 }
+
+/// A signal that nobody has heard owns the next future, whose signal owns the next ..
+#[test]
+fn signals_that_own_what_they_were_raised_on() {
+    #[derive(Debug)]
+    struct Holds(Option<Future<()>>);
+    impl std::fmt::Display for Holds {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "holds one: {}", self.0.is_some())
+        }
+    }
+    impl std::error::Error for Holds {}
+
+    on_small_stack(|| {
+        let mut next = None;
+        for _ in 0..scaled(100_000) {
+            let (promise, future) = Promise::<()>::new();
+            let linked = future.flat_map(|()| Future::ready(()));
+            linked.interrupt(Failure::new(Holds(next.take())));
+            promise.set(());
+            next = Some(linked);
+        }
+        drop(next);
+    });
+}

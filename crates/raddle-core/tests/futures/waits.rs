@@ -138,6 +138,17 @@ fn what_is_put_off_does_not_wait_for_who_put_it_off() {
     });
 }
 
+/// Calls `last` so far down in a continuation's stack that what it completes is put off.
+fn far_down(last: impl FnOnce() + Send + 'static) {
+    let (first, future) = Promise::<()>::new();
+    drop(future.map(move |()| {
+        let frame = black_box([0_u8; 300 << 10]);
+        last();
+        black_box(&frame);
+    }));
+    first.set(());
+}
+
 /// What is put off may wait for what the thread does after its own wait.
 #[test]
 fn what_is_put_off_may_wait_for_who_put_it_off() {
@@ -145,7 +156,7 @@ fn what_is_put_off_may_wait_for_who_put_it_off() {
         let (go, gone) = Promise::<()>::new();
         let (sender, end) = mpsc::channel();
         let waiting = thread::spawn(move || {
-            deep(32, move || {
+            far_down(move || {
                 let ((first, put_off), (later, awaited)) = (Promise::new(), Promise::<u32>::new());
                 drop(put_off.map(move |()| {
                     go.set(());
