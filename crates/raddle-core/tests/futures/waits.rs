@@ -140,12 +140,18 @@ fn what_is_put_off_does_not_wait_for_who_put_it_off() {
 
 /// Calls `last` so far down in a continuation's stack that what it completes is put off.
 fn far_down(last: impl FnOnce() + Send + 'static) {
-    let (first, future) = Promise::<()>::new();
-    drop(future.map(move |()| {
-        let frame = black_box([0_u8; 300 << 10]);
-        last();
+    #[inline(never)]
+    fn dig(frames: usize, last: Box<dyn FnOnce()>) {
+        let frame = black_box([0_u8; 4 << 10]);
+        if frames == 0 {
+            last()
+        } else {
+            dig(frames - 1, last)
+        }
         black_box(&frame);
-    }));
+    }
+    let (first, future) = Promise::<()>::new();
+    drop(future.map(move |()| dig(75, Box::new(last))));
     first.set(());
 }
 
