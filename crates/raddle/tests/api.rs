@@ -206,7 +206,7 @@ fn many_futures() -> Fallible<()> {
     let _ = format!("{chosen:?}");
     assert_eq!(raddle::traverse([1, 2], |x| Future::ready(x * 2)).wait()?, [2, 4]);
     assert_eq!(raddle::fold(both(), 0, |sum, x| sum + x).wait()?, 3);
-    assert_eq!(raddle::window(vec![1, 2, 3], 2, |x| Future::ready(x)).wait()?, [1, 2, 3]);
+    assert_eq!(raddle::window(vec![1, 2, 3], 2, Future::ready).wait()?, [1, 2, 3]);
     let mut left = both();
     let (index, first) = raddle::wait_any(&mut left);
     assert_eq!((index < 2, first.is_ok(), left.len()), (true, true, 1));
