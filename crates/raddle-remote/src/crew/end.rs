@@ -91,13 +91,7 @@ impl Crew {
         let mut warm = 0;
         for worker in state.workers.values_mut().filter(|worker| worker.counts()) {
             warm += 1;
-            worker.outgoing = true;
-            match worker.stage {
-                Stage::Idle => moves.extend(self.retire(worker)),
-                // It has nothing to finish.
-                Stage::Starting => worker.end(self),
-                _ => {}
-            }
+            self.dismiss(worker, &mut moves);
         }
         state.idle.clear();
         for _ in 0..warm {
@@ -109,6 +103,17 @@ impl Crew {
         self.complete(after);
         let leaves = |worker: &Worker| !worker.is_busy() && worker.is_leaving();
         self.wait_for(Some(GRACE + LAST), |state| !state.workers.values().any(leaves));
+    }
+
+    /// Has a worker go: at once, or when its task is over.
+    fn dismiss(&self, worker: &mut Worker, moves: &mut Vec<Move>) {
+        worker.outgoing = true;
+        match worker.stage {
+            Stage::Idle => moves.extend(self.retire(worker)),
+            // It has nothing to finish.
+            Stage::Starting => worker.end(self),
+            _ => {}
+        }
     }
 
     /// Waits until something is so, for so long at most; whether it is.
@@ -163,12 +168,7 @@ impl Crew {
         let mut moves: Vec<Move> = Vec::new();
         let mut state = self.state();
         for worker in state.workers.values_mut() {
-            worker.outgoing = true;
-            match worker.stage {
-                Stage::Idle => moves.extend(self.retire(worker)),
-                Stage::Starting => worker.end(self),
-                _ => {}
-            }
+            self.dismiss(worker, &mut moves);
         }
         state.idle.clear();
         drop(state);
