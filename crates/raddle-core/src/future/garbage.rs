@@ -105,7 +105,7 @@ impl Garbage {
                 let other = link
                     .cast::<Other>()
                     .map_addr(|addr| unsafe { NonZero::new_unchecked(addr.get() & !OTHER) });
-                // SAFETY: allocated by `push`, and out of the list now.
+                // SAFETY: allocated by `push_other`, and out of the list now.
                 let Other { rubbish: Rubbish { node, free }, before } = unsafe { other.read() };
                 // SAFETY: as above.
                 unsafe { memory::free(other) };
