@@ -15,3 +15,13 @@ pub(crate) fn discard<T>(value: T) {
     }
     std::mem::forget(dropped);
 }
+
+/// Drops values one by one: two panics at once would end the process.
+pub(crate) fn discard_all(values: impl IntoIterator) {
+    values.into_iter().for_each(discard);
+}
+
+/// Calls `f`; a panic has been reported by the panic hook and goes no further.
+pub(crate) fn contain(f: impl FnOnce()) {
+    discard(panic::catch_unwind(AssertUnwindSafe(f)).err());
+}

@@ -7,9 +7,10 @@ use raddle_sync::sync::Mutex;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
-use crate::future::promise::Promise;
+use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
+use crate::panics::{discard, discard_all};
 
 /// The values of all futures, in their order; or the first failure, at once.
 ///
@@ -141,7 +142,13 @@ struct State<T, U> {
     inputs: Vec<Input<T, U>>,
     missing: usize,
     /// Gone when it is over.
-    promise: Option<Promise<Vec<U>>>,
+    promise: Option<Pledge<Vec<U>>>,
+}
+
+impl<T, U> Drop for State<T, U> {
+    fn drop(&mut self) {
+        discard_all(std::mem::take(&mut self.inputs));
+    }
 }
 
 fn gather<T: Send + 'static, U: Send + 'static>(
@@ -175,9 +182,10 @@ fn gather<T: Send + 'static, U: Send + 'static>(
     let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
     // Locked, so that who is told finds all of them.
     let mut state = all.state.lock();
-    state.promise = Some(promise);
+    state.promise = Some(Pledge::of(promise));
     let mut over = None;
-    for (index, future) in pending {
+    let mut pending = pending.into_iter();
+    for (index, future) in pending.by_ref() {
         match Watched::new(future, all.clone(), index) {
             Ok(watched) => state.inputs[index] = Input::Waiting(Some(watched)),
             Err(result) => over = all.put(&mut state, index, result).or(over),
@@ -187,6 +195,7 @@ fn gather<T: Send + 'static, U: Send + 'static>(
         }
     }
     drop(state);
+    discard_all(pending);
     if let Some(over) = over {
         over.end();
     }
@@ -216,7 +225,7 @@ impl<T, U: Send + 'static> Over<T, U> {
             None => self.promise.set(values(self.inputs)),
             Some(failure) => {
                 // Detached before anybody is told.
-                drop(self.inputs);
+                discard_all(self.inputs);
                 self.promise.fail(failure);
             }
         }
@@ -242,24 +251,27 @@ impl<T, U> All<T, U> {
             Err(failure) => Some(failure),
         };
         let inputs = std::mem::take(&mut state.inputs);
-        state.promise.take().map(|promise| Over { promise, inputs, failure })
+        state.promise.take().map(|promise| Over { promise: promise.promise(), inputs, failure })
     }
 }
 
 impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
     fn told(self: Arc<Self>, index: usize) {
+        let watched = match self.state.lock().inputs.get_mut(index) {
+            Some(Input::Waiting(watched)) => watched.take(),
+            _ => None,
+        };
+        // Not there: it is over.
+        let Some(Now::Done(result)) = watched.map(|watched| watched.release().now()) else {
+            return;
+        };
         let over = {
             let mut state = self.state.lock();
-            let watched = match state.inputs.get_mut(index) {
-                Some(Input::Waiting(watched)) => watched.take(),
-                _ => None,
-            };
-            // Not there: it is over.
-            let result = watched.map(|watched| watched.release().now());
-            match result {
-                Some(Now::Done(result)) => self.put(&mut state, index, result),
-                _ => None,
+            if state.promise.is_none() {
+                drop(state);
+                return discard(result);
             }
+            self.put(&mut state, index, result)
         };
         if let Some(over) = over {
             over.end();
@@ -281,8 +293,8 @@ impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
             let mut state = self.state.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))
         };
-        drop(inputs);
-        drop(promise);
+        discard_all(inputs);
+        discard(promise);
     }
 }
 

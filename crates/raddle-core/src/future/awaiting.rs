@@ -18,7 +18,7 @@ use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local::Snapshot;
-use crate::panics::discard;
+use crate::panics::{contain, discard};
 use crate::pool::{Pool, Suspended, Worker};
 
 /// A future that has been polled, and whom to wake when it is done.
@@ -35,8 +35,14 @@ impl Watch for Woken {
         let waker = self.0.lock().take();
         if let Some(waker) = waker {
             // The executor's code.
-            discard(panic::catch_unwind(AssertUnwindSafe(|| waker.wake())).err());
+            contain(|| waker.wake());
         }
+    }
+
+    /// Who cannot be woken any more hears of that by the drop of its wakers.
+    fn left(self: Arc<Self>) {
+        let waker = self.0.lock().take();
+        drop(waker);
     }
 }
 
@@ -90,7 +96,13 @@ impl<T> std::future::Future for Future<T> {
                     Poll::Pending
                 }
                 Now::Pending(pending) => {
-                    let waker = Arc::new(Woken(Mutex::new(Some(cx.waker().clone()))));
+                    // Whose clone may panic.
+                    self.0 = Repr::Pending(pending);
+                    let waker = cx.waker().clone();
+                    let Repr::Pending(pending) = std::mem::replace(&mut self.0, Repr::Taken) else {
+                        unreachable!("it was put there");
+                    };
+                    let waker = Arc::new(Woken(Mutex::new(Some(waker))));
                     match Watched::new(pending, waker.clone(), 0) {
                         Err(result) => Poll::Ready(result),
                         Ok(source) => {

@@ -81,7 +81,7 @@ impl<C> State<C> {
                 return Err(Refused::Done(outcome));
             }
             let after = if word == NEVER {
-                if how == Attach::Continuation {
+                if how != Attach::Waiter {
                     return Err(Refused::Never);
                 }
                 // SAFETY: the caller's still; contract.
@@ -93,7 +93,7 @@ impl<C> State<C> {
                 word = self.word().load(Ordering::Acquire);
                 continue;
             } else {
-                if matches!(word & TAG, WAIT | WAIT_INTERRUPTS) && how == Attach::Waiter {
+                if matches!(word & TAG, WAIT | WAIT_INTERRUPTS) && how != Attach::Continuation {
                     return Err(Refused::Taken);
                 }
                 assert!(word & TAG == EMPTY, "a future has one consumer");

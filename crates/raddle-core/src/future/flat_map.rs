@@ -148,7 +148,7 @@ impl<T: Send + 'static> Pending<T> {
                 // SAFETY: it is not attached, so it is this thread's alone.
                 let op = unsafe { FlatMapNode::<T, O, C>::dismantle(operation) }.0;
                 // SAFETY: as above.
-                unsafe { memory::free(Linked::start::<FlatMapNode<T, O, C>>(operation)) };
+                unsafe { Linked::free::<FlatMapNode<T, O, C>>(operation) };
                 match result {
                     Some(result) => now(op, result),
                     None => Future::never(),
@@ -162,9 +162,9 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     const VTABLE: &'static VTable = &VTable {
         has_slot: true,
         // SAFETY: of such a node (contract).
-        free: |node| unsafe { memory::free(Linked::start::<Self>(node)) },
+        free: |node| unsafe { Linked::free::<Self>(node) },
         step: Self::step,
-        forsaken: Self::forsaken,
+        forsaken: Some(Self::forsaken),
         wake: node::never,
         visit: Some(Linked::visit),
         adapts: false,

@@ -101,7 +101,7 @@ impl<T> Future<T> {
         Future(Repr::Pending(Pending { ends, _value: PhantomData }))
     }
 
-    /// The result if it is there, else what to attach to.
+    /// The result if it is there, else what to attach to. Does not unwind.
     #[inline]
     pub(crate) fn now(self) -> Now<T> {
         match self.0 {
@@ -125,7 +125,7 @@ impl<T> Future<T> {
             #[cfg(not(raddle_loom))]
             Repr::Awaited(awaited) => awaited.release().now(),
             #[cfg(not(raddle_loom))]
-            Repr::Taken => panic!("its result was taken by a poll"),
+            Repr::Taken => Now::Done(Err(Failure::message("its result was taken by a poll"))),
             Repr::Ready(_) | Repr::Failed(_) | Repr::Pending(_) => unreachable!("seen to by `now`"),
         }
     }

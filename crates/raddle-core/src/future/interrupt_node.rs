@@ -42,7 +42,7 @@ static VTABLE: VTable = VTable {
     free: |_| unreachable!("interrupt_node are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
-    forsaken: node::never_in_walk,
+    forsaken: None,
     wake: node::never,
     visit: None,
     adapts: false,
@@ -233,7 +233,7 @@ impl Interrupts {
         self.look(|heard| {
             heard.fresh = heard.signal.is_some();
             heard.replaced = heard.running;
-            heard.handler.replace(handler).map(|handler| Box::new(handler.call) as _)
+            heard.handler.replace(handler).map(|handler| Box::new(handler) as _)
         })
     }
 

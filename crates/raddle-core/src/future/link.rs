@@ -31,9 +31,9 @@ impl<T: Send + 'static> LinkNode<T> {
     const VTABLE: &'static VTable = &VTable {
         has_slot: false,
         // SAFETY: of such a node (contract).
-        free: |node| unsafe { memory::free(Linked::start::<Self>(node)) },
+        free: |node| unsafe { Linked::free::<Self>(node) },
         step: Self::step,
-        forsaken: Self::forsaken,
+        forsaken: Some(Self::forsaken),
         wake: node::never,
         visit: Some(Linked::visit),
         adapts: false,
@@ -54,7 +54,7 @@ impl<T: Send + 'static> LinkNode<T> {
         // It may be found upstream of the root until the walk is over.
         walk.push(Linked::start(node), |node| {
             // SAFETY: its work is done.
-            unsafe { memory::free(node.cast::<Self>()) };
+            unsafe { Linked::free::<Self>(Linked::head(node.cast::<Self>())) };
         });
         // SAFETY: this is the producer of the root, whose slot is empty.
         unsafe { walk.conclude(NodeRef::root(root), result) }
@@ -70,7 +70,7 @@ impl<T: Send + 'static> LinkNode<T> {
         // As in `step`.
         walk.push(Linked::start(node), |node| {
             // SAFETY: its work is done.
-            unsafe { memory::free(node.cast::<Self>()) };
+            unsafe { Linked::free::<Self>(Linked::head(node.cast::<Self>())) };
         });
         // SAFETY: this is the producer of the root, whose slot is empty.
         unsafe { walk.leave::<T>(NodeRef::root(root)) }
@@ -143,9 +143,8 @@ fn attach_linker<T: Send + 'static>(
     let linked = unsafe { Linked::link(linking, to, cell) };
     if linked.is_err() {
         interrupts.look(|heard| heard.forward = None);
-        let node = Linked::start::<LinkNode<T>>(linking);
         // SAFETY: visitors that found it in the interrupt node have its lock, which the free passes.
-        unsafe { memory::free(node) };
+        unsafe { Linked::free::<LinkNode<T>>(linking) };
     }
     linked
 }

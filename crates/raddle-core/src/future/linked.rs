@@ -19,6 +19,7 @@ use crate::future::state::{Attach, Refused};
 use crate::future::then::attach;
 use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::Walk;
+use crate::memory;
 
 /// The part of a `flat_map` node that does not depend on its types, and the part of a link node: what comes first in the
 /// allocation. What points to the node points to its head.
@@ -40,6 +41,20 @@ impl Linked {
         let start = node.as_ptr().wrapping_byte_sub(offset_of!(Linked, head));
         // SAFETY: no allocation begins at 0.
         unsafe { NonNull::new_unchecked(start) }.cast()
+    }
+
+    /// Frees such a node, which is an `N`, when nobody is there any more who has found it.
+    ///
+    /// # Safety
+    ///
+    /// Nobody finds it from here on, and it is used no more.
+    #[inline]
+    pub(crate) unsafe fn free<N>(node: NonNull<Head>) {
+        // By a shared reference: who is there may unlock it meanwhile.
+        // SAFETY: contract: alive.
+        unsafe { Linked::upstream(node) }.pass();
+        // SAFETY: contract.
+        unsafe { memory::free(Linked::start::<N>(node)) };
     }
 
     /// The head of such a node.

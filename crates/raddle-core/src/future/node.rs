@@ -53,9 +53,9 @@ pub(crate) struct VTable {
     pub(crate) free: unsafe fn(NonNull<Head>),
     /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
     pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
-    /// What a continuation does when the node that it is attached to will never be done: it forsakes its own, and says who
-    /// is next.
-    pub(crate) forsaken: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
+    /// What is done when the node that this is attached to will never be done: a continuation forsakes its own, and says who
+    /// is next. None: it does not hear of that, and waits on.
+    pub(crate) forsaken: Option<Forsake>,
     /// Wakes a waiter; the consumer takes the result.
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
@@ -97,6 +97,9 @@ pub(crate) fn never_in_walk<T>(node: NonNull<Head>, _: &mut Walk) -> T {
 
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
+
+/// See [`VTable::forsaken`].
+pub(crate) type Forsake = unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>;
 
 /// See [`VTable::relink`]: the continuation, the future's node, where that is interrupted, and the node that
 /// goes. Gives the outcome instead if the future is done.
@@ -505,6 +508,8 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
     let forsaken = state.forsake(
         // SAFETY: E1: attached, so there is one.
         |interrupt_node| unsafe { InterruptNode::next(interrupt_node) },
+        // SAFETY: F2: alive while it is attached.
+        |waiter| unsafe { waiter.as_ref() }.table().forsaken.is_some(),
         node.free_carried(),
     );
     match forsaken {

@@ -6,7 +6,7 @@ use raddle_sync::sync::Mutex;
 
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
-use crate::future::promise::Promise;
+use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
 use crate::pool::Pool;
@@ -40,9 +40,11 @@ impl<T: Send + 'static> Future<T> {
         let inputs: Weak<dyn Inputs> = Arc::<Source>::downgrade(&source);
         // Completed by the task, so that what follows runs there.
         let (promise, moved) = Promise::with_hearing(Interrupts::with_inputs(inputs));
-        let kept = Arc::clone(&source);
+        let (kept, pledge) = (Arc::clone(&source), Pledge::of(promise));
         let left = self.map_result(move |result| {
             drop(kept);
+            // A task that is killed breaks it.
+            let promise = pledge.promise();
             match home.spawn(move || promise.complete(result), false) {
                 Ok(task) => drop(task),
                 Err(gone) => gone(),

@@ -90,7 +90,7 @@ impl<T: Send + 'static> Promise<T> {
     /// replaces those that wait. Once the promise is completed no more interrupts come, but one that is
     /// under way may still arrive. Once it is linked they go to the future that it was linked to; whether the
     /// handler is called as well is not said. To interrupt does not complete the future: that
-    /// is for the handler to bring about. One more allocation or two.
+    /// is for the handler to bring about. Two or three more allocations.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -234,7 +234,7 @@ impl<T: Send + 'static> Promise<T> {
 
     /// Makes the promise's future become another one: it ends as that ends, and interrupts go there.
     ///
-    /// A chain of links is compressed as it forms. One allocation.
+    /// A chain of links is compressed as it forms. One to three allocations.
     ///
     /// If the other future waits for this very promise, both fail with [`Cycle`](FailureKind::Cycle).
     ///
@@ -280,6 +280,32 @@ impl<T: Send + 'static> Promise<T> {
     pub fn is_abandoned(&self) -> bool {
         // SAFETY: the producer keeps the root alive.
         unsafe { self.root.as_ref() }.state.is_dropped()
+    }
+}
+
+/// The promise of a combination. If that goes before its end has come, nothing is left that would bring it about, because what it
+/// waits for is never done: so is its future.
+pub(crate) struct Pledge<T>(ManuallyDrop<Promise<T>>);
+
+impl<T> Pledge<T> {
+    pub(crate) fn of(promise: Promise<T>) -> Pledge<T> {
+        Pledge(ManuallyDrop::new(promise))
+    }
+
+    /// The promise, which is to be kept now.
+    pub(crate) fn promise(self) -> Promise<T> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: once, `self` is not dropped.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl<T> Drop for Pledge<T> {
+    fn drop(&mut self) {
+        // SAFETY: once.
+        let promise = unsafe { ManuallyDrop::take(&mut self.0) };
+        // SAFETY: this is the producer, and used up.
+        unsafe { walk::forsake::<T>(promise.into_node()) };
     }
 }
 

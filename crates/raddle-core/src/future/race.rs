@@ -9,9 +9,10 @@ use raddle_sync::sync::Mutex;
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
-use crate::future::promise::Promise;
+use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
+use crate::panics::{discard, discard_all};
 
 /// Who won a [`select`]: the result, its place in the list, and the others, in their order.
 pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
@@ -89,7 +90,13 @@ struct Race<T>(Mutex<State<T>>);
 struct State<T> {
     inputs: Vec<Input<T>>,
     /// Gone when it is over.
-    promise: Option<Promise<Selected<T>>>,
+    promise: Option<Pledge<Selected<T>>>,
+}
+
+impl<T> Drop for State<T> {
+    fn drop(&mut self) {
+        discard_all(std::mem::take(&mut self.inputs));
+    }
 }
 
 /// The end, to be brought about when nothing is locked.
@@ -113,10 +120,12 @@ impl<T: Send + 'static> Race<T> {
         let weak = Arc::downgrade(&race);
         let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
         let mut winner = None;
+        // What a poll has left there is users', so not under the lock.
+        let futures: Vec<Now<T>> = futures.into_iter().map(Future::now).collect();
         // Locked, so that who is told finds all of them.
         let mut state = race.0.lock();
         for (index, future) in futures.into_iter().enumerate() {
-            let input = match future.now() {
+            let input = match future {
                 Now::Never => Ok(Input::Still(Future::never())),
                 Now::Done(result) => Err(result),
                 Now::Pending(pending) if winner.is_some() => {
@@ -133,7 +142,7 @@ impl<T: Send + 'static> Race<T> {
             }
         }
         match winner {
-            None => state.promise = Some(promise),
+            None => state.promise = Some(Pledge::of(promise)),
             Some((index, winner)) => {
                 let inputs = std::mem::take(&mut state.inputs);
                 drop(state);
@@ -150,7 +159,7 @@ impl<T: Send + 'static> Watch for Race<T> {
             let mut state = self.0.lock();
             // Gone: it is over.
             let Some(promise) = state.promise.take() else { return };
-            (promise, std::mem::take(&mut state.inputs))
+            (promise.promise(), std::mem::take(&mut state.inputs))
         };
         match inputs.remove(index).release().now() {
             Now::Done(winner) => Over { promise, winner, index, inputs }.end(),
@@ -177,8 +186,8 @@ impl<T: Send + 'static> Inputs for Race<T> {
             let mut state = self.0.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))
         };
-        drop(inputs);
-        drop(promise);
+        discard_all(inputs);
+        discard(promise);
     }
 }
 
@@ -245,14 +254,15 @@ pub fn as_completed<T: Send + 'static>(
         inputs: Vec::new(),
         done: VecDeque::new(),
         awaited: None,
+        left: false,
     })));
     // Users' code, so not under the lock.
-    let futures: Vec<Future<T>> = futures.into_iter().collect();
+    let futures: Vec<Now<T>> = futures.into_iter().map(Future::now).collect();
     let mut arrived = arrivals.0.lock();
     let mut left = 0;
     for (index, future) in futures.into_iter().enumerate() {
         left += 1;
-        let input = match future.now() {
+        let input = match future {
             Now::Never => Some(Input::Still(Future::never())),
             Now::Done(result) => {
                 arrived.done.push_back((index, result));
@@ -285,6 +295,8 @@ struct Arrived<T> {
     done: VecDeque<(usize, Result<T, Failure>)>,
     /// Who waits for the next.
     awaited: Option<Promise<()>>,
+    /// Nobody will.
+    left: bool,
 }
 
 impl<T: Send + 'static> Iterator for AsCompleted<T> {
@@ -319,12 +331,15 @@ impl<T: Send + 'static> ExactSizeIterator for AsCompleted<T> {}
 
 impl<T: Send + 'static> Watch for Arrivals<T> {
     fn told(self: Arc<Self>, index: usize) {
+        let input = self.0.lock().inputs.get_mut(index).and_then(Option::take);
+        let Some(Now::Done(result)) = input.map(|input| input.release().now()) else { return };
         let awaited = {
             let mut arrived = self.0.lock();
-            let input = arrived.inputs.get_mut(index).and_then(Option::take);
-            if let Some(Now::Done(result)) = input.map(|input| input.release().now()) {
-                arrived.done.push_back((index, result));
+            if arrived.left {
+                drop(arrived);
+                return discard(result);
             }
+            arrived.done.push_back((index, result));
             arrived.awaited.take()
         };
         if let Some(promise) = awaited {
@@ -349,8 +364,13 @@ impl<T: Send + 'static> Inputs for Arrivals<T> {
 
 impl<T> Drop for AsCompleted<T> {
     fn drop(&mut self) {
-        let inputs = std::mem::take(&mut self.arrivals.0.lock().inputs);
-        drop(inputs);
+        let (inputs, done) = {
+            let mut arrived = self.arrivals.0.lock();
+            arrived.left = true;
+            (std::mem::take(&mut arrived.inputs), std::mem::take(&mut arrived.done))
+        };
+        discard_all(inputs);
+        discard_all(done);
     }
 }
 

@@ -13,15 +13,16 @@ use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
-use crate::future::promise::Promise;
+use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
+use crate::panics::{discard, discard_all};
 
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///
-/// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is an allocation or three and a
-/// lock. One that is dropped, or loses a race, leaves nothing behind.
+/// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is four allocations, the
+/// list's, and a lock. One that is dropped, or loses a race, leaves nothing behind.
 ///
 /// A consumer that leaves stops nobody else: an interrupt, or a kill, of its future goes on to the source, which all
 /// share, only when every other consumer has been interrupted or killed, or dropped its future. (One who has made
@@ -38,7 +39,12 @@ use crate::future::watch::{Watch, Watched};
 pub struct Shared<T>(Arc<Handle<T>>);
 
 /// What all clones of a [`Shared`] hold. When they are gone, so is the source as soon as it has no consumer.
-struct Handle<T>(Arc<Source<T>>);
+struct Handle<T> {
+    /// There until it is dropped.
+    source: Option<Arc<Source<T>>>,
+    /// Drops the source, if not at once: its result may own the next one.
+    let_go: fn(Arc<Source<T>>),
+}
 
 struct Source<T>(Mutex<State<T>>);
 
@@ -95,7 +101,7 @@ impl<T> Kept<T> {
 
 impl<T: Clone> Kept<T> {
     /// A clone; if that panics, the failure. Nothing else is locked meanwhile, and a `Clone` that asks for another clone
-    /// gets it.
+    /// on this thread gets it.
     fn copy(&self) -> Result<T, Failure> {
         let copy = || {
             panic::catch_unwind(AssertUnwindSafe(|| self.result.clone()))
@@ -116,7 +122,7 @@ impl<T: Clone> Kept<T> {
 }
 
 struct Consumer<T> {
-    promise: Promise<T>,
+    promise: Pledge<T>,
     wants: bool,
     /// Its interrupts come here.
     _inputs: Arc<Place<T>>,
@@ -152,17 +158,30 @@ impl<T: Clone + Send + 'static> Future<T> {
                     Err(result) => done(result),
                 };
                 drop(place);
-                return Shared(Arc::new(Handle(source)));
+                return Shared(Handle::new(source));
             }
         };
-        Shared(Arc::new(Handle(Arc::new(source))))
+        Shared(Handle::new(Arc::new(source)))
+    }
+}
+
+impl<T: Clone + Send + 'static> Handle<T> {
+    fn new(source: Arc<Source<T>>) -> Arc<Handle<T>> {
+        Arc::new(Handle { source: Some(source), let_go: |source| walk::let_go_of_source(source) })
+    }
+}
+
+impl<T> Handle<T> {
+    fn source(&self) -> &Arc<Source<T>> {
+        self.source.as_ref().unwrap_or_else(|| unreachable!("it is not dropped yet"))
     }
 }
 
 impl<T: Clone + Send + 'static> Shared<T> {
     /// One more consumer's future.
     pub fn future(&self) -> Future<T> {
-        let mut state = self.0.0.0.lock();
+        let source = self.0.source();
+        let mut state = source.0.lock();
         match &mut *state {
             State::Done(kept, _) => {
                 let kept = Arc::clone(kept);
@@ -173,9 +192,10 @@ impl<T: Clone + Send + 'static> Shared<T> {
             State::Waiting { consumers, wanting, next, .. } => {
                 let key = *next;
                 *next += 1;
-                let place = Arc::new(Place { source: Arc::downgrade(&self.0.0), key });
+                let place = Arc::new(Place { source: Arc::downgrade(source), key });
                 let weak = Arc::downgrade(&place);
                 let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
+                let promise = Pledge::of(promise);
                 consumers.insert(key, Consumer { promise, wants: true, _inputs: place });
                 *wanting += 1;
                 future
@@ -185,7 +205,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
 
     /// Whether the result is there.
     pub fn is_done(&self) -> bool {
-        matches!(&*self.0.0.0.lock(), State::Done(..))
+        matches!(&*self.0.source().0.lock(), State::Done(..))
     }
 
     /// Blocks until the result is there: see [`Future::wait`].
@@ -225,6 +245,17 @@ impl<T: Clone + Send + 'static> Watch for Source<T> {
             self.tell(index);
         }
     }
+
+    fn left(self: Arc<Self>) {
+        let (before, consumers) = {
+            let mut state = self.0.lock();
+            let State::Waiting { consumers, .. } = &mut *state else { return };
+            let consumers = std::mem::take(consumers);
+            (std::mem::replace(&mut *state, State::Never), consumers)
+        };
+        discard(before);
+        discard_all(consumers);
+    }
 }
 
 impl<T: Clone + Send + 'static> Source<T> {
@@ -236,14 +267,15 @@ impl<T: Clone + Send + 'static> Source<T> {
         let Some(Now::Done(result)) = source.map(|source| source.release().now()) else { return };
         // There for all to see before the first consumer is told: its continuation may look.
         let kept = Kept::new(result);
-        let keys: Vec<usize> = {
+        let (before, keys): (State<T>, Vec<usize>) = {
             let mut state = self.0.lock();
             let State::Waiting { consumers, .. } = &mut *state else { return };
             let consumers = std::mem::take(consumers);
             let keys = consumers.keys().copied().collect();
-            *state = State::Done(kept, consumers);
-            keys
+            (std::mem::replace(&mut *state, State::Done(kept, consumers)), keys)
         };
+        // A signal that was kept back is users'.
+        discard(before);
         let this: Arc<dyn Watch> = self;
         walk::tell_each(&this, &keys);
     }
@@ -255,7 +287,7 @@ impl<T: Clone + Send + 'static> Source<T> {
             State::Waiting { .. } | State::Never => None,
         };
         if let Some((consumer, kept)) = consumer {
-            consumer.promise.complete(kept.copy());
+            consumer.promise.promise().complete(kept.copy());
         }
     }
 }
@@ -292,17 +324,18 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
 
     fn abandoned(&self) {
         let Some(source) = self.source.upgrade() else { return };
-        let mut kept_back = None;
+        let (mut visited, mut kept_back) = (None, None);
         let consumer = match &mut *source.0.lock() {
             State::Waiting { source, consumers, wanting, signal, .. } => {
                 let consumer = consumers.remove(&self.key);
                 *wanting -= usize::from(consumer.as_ref().is_some_and(|consumer| consumer.wants));
                 // Those that are left have been interrupted, or killed.
                 if *wanting == 0 {
-                    kept_back = source.as_ref().zip(signal.take()).map(|(source, signal)| {
-                        let mut visitor = Visitor::new(Purpose::Interrupt(signal.clone()));
+                    kept_back = signal.take();
+                    visited = source.as_ref().zip(kept_back.clone()).map(|(source, signal)| {
+                        let mut visitor = Visitor::new(Purpose::Interrupt(signal));
                         source.pending().visit(&mut visitor);
-                        (visitor, signal)
+                        visitor
                     });
                 }
                 consumer
@@ -311,9 +344,10 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
             State::Never => None,
         };
         drop(consumer);
-        if let Some((visitor, signal)) = kept_back {
-            visitor.finish().interrupt(&signal);
+        if let (Some(visitor), Some(signal)) = (visited, &kept_back) {
+            visitor.finish().interrupt(signal);
         }
+        discard(kept_back);
         source.let_go();
     }
 }
@@ -333,10 +367,12 @@ impl<T> Source<T> {
 
 impl<T> Drop for Handle<T> {
     fn drop(&mut self) {
-        if let State::Waiting { open, .. } = &mut *self.0.0.lock() {
+        let Some(source) = self.source.take() else { return };
+        if let State::Waiting { open, .. } = &mut *source.0.lock() {
             *open = false;
         }
-        self.0.let_go();
+        source.let_go();
+        (self.let_go)(source);
     }
 }
 

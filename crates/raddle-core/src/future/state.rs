@@ -120,6 +120,8 @@ pub(crate) enum Attach {
     Continuation,
     /// Until detached: the consumer stays.
     Waiter,
+    /// As a waiter, who hears also that it will never be done.
+    Part,
 }
 
 /// What the producer found on completing.
@@ -144,7 +146,7 @@ pub(crate) enum Completed<C> {
 pub(crate) enum Forsaken<C> {
     /// The consumer frees.
     Left,
-    /// Its future will never be done either.
+    /// Who hears of it: a continuation, whose future will never be done either, or a part of a combination.
     Next(NonNull<C>),
     /// The consumer has gone: free.
     Dropped,
@@ -344,11 +346,12 @@ impl<C> State<C> {
     }
 
     /// The producer leaves for good, with the slot empty: it will never be done. `next_of` says who is behind an interrupt
-    /// node.
+    /// node, `hears` whether a waiter wants to know.
     #[cold]
     pub(crate) fn forsake(
         &self,
         next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+        hears: impl Fn(NonNull<C>) -> bool,
         free_interrupt_node: impl Fn(NonNull<C>),
     ) -> Forsaken<C> {
         let mut backoff = Backoff::new();
@@ -388,15 +391,18 @@ impl<C> State<C> {
                         Some(interrupt_node) => next_of(interrupt_node),
                         None => payload(word),
                     };
-                    if let Some(waiter) = waiter {
-                        // SAFETY: attached, so alive until it is told or detached.
+                    // Attached, so alive until it is told or detached.
+                    let told = waiter.filter(|&waiter| hears(waiter));
+                    let stays = if told.is_none() { waiter } else { None };
+                    if let Some(waiter) = stays {
+                        // SAFETY: as above.
                         unsafe { Self::set_aside(waiter, NEVER) };
                     }
-                    let after = waiter.map_or(NEVER, |waiter| word_of(waiter, WAIT));
-                    // ORD: as in `leave`.
+                    let after = stays.map_or(NEVER, |waiter| word_of(waiter, WAIT));
+                    // ORD: as in `leave`; AcqRel in `hold`: what is told is visible.
                     self.word().store(after, Ordering::Release);
                     interrupt_node.into_iter().for_each(&free_interrupt_node);
-                    return Forsaken::Left;
+                    return told.map_or(Forsaken::Left, Forsaken::Next);
                 }
                 _ => {}
             }

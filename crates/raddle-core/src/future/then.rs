@@ -147,7 +147,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
         step: Self::step,
-        forsaken: Self::forsaken,
+        forsaken: Some(Self::forsaken),
         wake: node::never,
         visit: None,
         adapts: O::ADAPTS,

@@ -391,8 +391,7 @@ impl Upstream {
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.pass();
-        // ORD: passed.
+        // ORD: passed, by `Linked::free`.
         let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
         if signal != 0 {
             // SAFETY: put there by `remember`.

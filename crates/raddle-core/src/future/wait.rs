@@ -23,7 +23,7 @@ impl Waiting {
         has_slot: false,
         free: |_| unreachable!("lives on a stack"),
         step: node::never_in_walk,
-        forsaken: node::never_in_walk,
+        forsaken: None,
         wake: |node| {
             // SAFETY: told by the producer, once, while the thread waits for the latch (F2).
             let latch = unsafe { &raw const (*node.cast::<Waiting>().as_ptr()).latch };

@@ -39,9 +39,9 @@ use crate::future::node::{self, Head, NodeRef};
 use crate::future::state::Outcome;
 use crate::future::upstream::{Found, Inputs};
 use crate::future::wait::host;
-use crate::future::watch::Watch;
+use crate::future::watch::{self, Watch};
 use crate::local;
-use crate::panics::discard;
+use crate::panics::{contain, discard};
 
 /// Where a walk begins: `from` is done and `node` takes its result.
 #[derive(Debug, Clone, Copy)]
@@ -104,8 +104,9 @@ impl Walk {
         while let Some(node) = next {
             // SAFETY: F2: attached nodes are alive until they are told.
             let head = unsafe { node.as_ref() };
+            let Some(forsaken) = head.table().forsaken else { unreachable!("it hears of that") };
             // SAFETY: told once, by who forsakes what it is attached to.
-            next = unsafe { (head.table().forsaken)(node, self) };
+            next = unsafe { forsaken(node, self) };
         }
     }
 
@@ -158,13 +159,14 @@ enum Deferred {
     Told(Arc<dyn Watch>, usize),
     Interrupt(Box<(Found, Interrupt)>),
     LetGo(SeamArc<Interrupts>),
+    LetGoOfSource(Arc<dyn Watch>),
     LetGoOfSignal(Interrupt),
 }
 
 impl Deferred {
     fn is_drop(&self) -> bool {
-        use Deferred::{Abandon, Drop, LetGo, LetGoOfSignal};
-        matches!(self, Drop(..) | Abandon(_) | LetGo(_) | LetGoOfSignal(_))
+        use Deferred::{Abandon, Drop, LetGo, LetGoOfSignal, LetGoOfSource};
+        matches!(self, Drop(..) | Abandon(_) | LetGo(_) | LetGoOfSource(_) | LetGoOfSignal(_))
     }
 
     fn run(self) {
@@ -172,13 +174,14 @@ impl Deferred {
             Deferred::Walk(Next { node, from, outcome }) => walk(node, from, outcome),
             // SAFETY: by who deferred it.
             Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
-            Deferred::Abandon(inputs) => inputs.abandoned(),
-            Deferred::Told(watch, index) => watch.told(index),
+            Deferred::Abandon(inputs) => abandon_now(inputs),
+            Deferred::Told(watch, index) => watch::tell(watch, index),
             Deferred::Interrupt(both) => {
                 let (found, signal) = *both;
                 let _ = found.interrupt_now(&signal);
             }
             Deferred::LetGo(interrupts) => discard(interrupts),
+            Deferred::LetGoOfSource(source) => discard(source),
             Deferred::LetGoOfSignal(signal) => discard(signal),
         }
     }
@@ -190,6 +193,8 @@ const DEEPEST: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 8 << 10 } els
 const BLIND: usize = 16 << 10;
 /// How much of it they take without a look at how much there is.
 const SHALLOW: usize = 4 << 10;
+/// A thread keeps room for about so many that are put off.
+const MANY: usize = 1024;
 /// How much stack is to be left.
 const STACK_LEFT: usize = 64 << 10;
 
@@ -222,6 +227,14 @@ impl Later {
         // completions it would pile up.
         self.new.sort_by_key(|deferred| !deferred.is_drop());
         self.todo.extend(self.new.drain(..).rev());
+    }
+
+    /// Gives back what much work has taken.
+    fn shrink(&mut self) {
+        if self.new.capacity() + self.todo.capacity() > MANY {
+            self.new.shrink_to(MANY / 4);
+            self.todo.shrink_to(MANY / 4);
+        }
     }
 }
 
@@ -316,6 +329,7 @@ fn drain() {
         set_floor(here().saturating_sub(SHALLOW), if more { QUEUED } else { 0 });
         deferred.run();
     }
+    LATER.with(|later| later.borrow_mut().shrink());
     FLOOR.with(|f| f.set(0));
 }
 
@@ -387,7 +401,7 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
         before
     });
     let Ok(before) = before else {
-        // As in `defer`.
+        // The thread is about to end.
         return indices.iter().for_each(|index| told(index).run());
     };
     // They are put off, by what is a level deeper (T2).
@@ -408,12 +422,13 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
 #[cold]
 fn defer(deferred: Deferred) {
     let mut deferred = Some(deferred);
-    // Gone when the thread is about to end: then there is nothing outside that would run it.
-    let queued = LATER.try_with(|later| later.borrow_mut().new.extend(deferred.take())).is_ok();
-    match deferred {
-        None if queued => FLOOR.with(|f| f.set(f.get() | QUEUED)),
-        Some(deferred) => deferred.run(),
-        None => {}
+    if LATER.try_with(|later| later.borrow_mut().new.extend(deferred.take())).is_ok() {
+        FLOOR.with(|f| f.set(f.get() | QUEUED));
+    }
+    // The thread is about to end, and nothing outside would run it.
+    if let Some(deferred) = deferred {
+        let load = Load(vec![deferred]);
+        host::hand_over(Box::new(move || load.run()));
     }
 }
 
@@ -469,7 +484,18 @@ pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
 
 /// Tells a combination that its future has been dropped: now, or soon if this is deep.
 pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
-    nested(inputs, |inputs| inputs.abandoned(), |inputs| defer(Deferred::Abandon(inputs)));
+    nested(inputs, abandon_now, |inputs| defer(Deferred::Abandon(inputs)));
+}
+
+fn abandon_now(inputs: Arc<dyn Inputs>) {
+    contain(|| inputs.abandoned());
+    discard(inputs);
+}
+
+/// Drops a source of which there were several consumers: now, or soon if this is deep, because its result may own the next
+/// one.
+pub(crate) fn let_go_of_source(source: Arc<dyn Watch>) {
+    nested(source, discard, |source| defer(Deferred::LetGoOfSource(source)));
 }
 
 /// Interrupts what was found upstream: now, or soon if this is deep.

@@ -11,12 +11,21 @@ use crate::future::state::{Attach, Refused, State};
 use crate::future::then::attach;
 use crate::future::walk;
 use crate::memory;
+use crate::panics::{contain, discard};
 
 /// Whoever is told that one of the futures that it watches is done.
 pub(crate) trait Watch: Send + Sync + 'static {
     /// Called once for each, on the thread that completed it, holding nothing. May be late: the future may
     /// have been taken away meanwhile.
     fn told(self: Arc<Self>, index: usize);
+
+    /// Called instead where that future has become one that is never done. What watches nothing else goes with that.
+    fn left(self: Arc<Self>) {}
+}
+
+/// Calls `told`, which may drop the last of what is a user's.
+pub(crate) fn tell(watch: Arc<dyn Watch>, index: usize) {
+    contain(|| watch.told(index));
 }
 
 /// A future, and the promise to be told when it is done.
@@ -35,7 +44,11 @@ impl Part {
         has_slot: false,
         free: |_| unreachable!("is freed by whoever tells or detaches it"),
         step: node::never_in_walk,
-        forsaken: node::never_in_walk,
+        forsaken: Some(|node, _| {
+            // SAFETY: F2: told once, by whoever found it.
+            unsafe { walk::tell(NodeRef::headed(node), Part::leave) };
+            None
+        }),
         wake: |node| {
             // A combination may be what the next one watches.
             // SAFETY: F2: told once, by whoever found it.
@@ -55,7 +68,17 @@ impl Part {
         let Some(node) = node.head() else { unreachable!("parts have a head") };
         // SAFETY: contract.
         let (owner, index) = unsafe { Part::dismantle(node) };
-        owner.told(index);
+        tell(owner, index);
+    }
+
+    /// # Safety
+    ///
+    /// A part that was found by who has left for good.
+    unsafe fn leave(node: NodeRef) {
+        let Some(node) = node.head() else { unreachable!("parts have a head") };
+        // SAFETY: contract.
+        let (owner, _) = unsafe { Part::dismantle(node) };
+        contain(|| owner.left());
     }
 
     /// # Safety
@@ -87,14 +110,16 @@ impl<T> Watched<T> {
         let head = Head { state: State::new(), vtable: Part::VTABLE };
         let part = memory::allocate(ManuallyDrop::new(Part { head, owner, index })).cast();
         // SAFETY: this is the consumer.
-        match unsafe { attach(future.node(), part, Attach::Waiter) } {
+        match unsafe { attach(future.node(), part, Attach::Part) } {
             Ok(()) => Ok(Watched(future)),
             Err(refused) => {
                 // SAFETY: it was not attached.
-                drop(unsafe { Part::dismantle(part) });
+                discard(unsafe { Part::dismantle(part) });
                 match refused {
                     Refused::Done(outcome) => Err(future.take_done(outcome)),
-                    Refused::Never | Refused::Taken => unreachable!("this is the only one"),
+                    // There is nobody to tell.
+                    Refused::Never => Ok(Watched(future)),
+                    Refused::Taken => unreachable!("this is the only one"),
                 }
             }
         }
@@ -118,7 +143,7 @@ impl<T> Watched<T> {
         let state = unsafe { self.0.node().state() };
         if let Some(part) = state.detach(crate::future::interrupt_node::behind) {
             // SAFETY: detached.
-            drop(unsafe { Part::dismantle(part) });
+            discard(unsafe { Part::dismantle(part) });
         }
     }
 }

@@ -11,12 +11,12 @@ use raddle_sync::sync::Mutex;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
-use crate::future::promise::Promise;
+use crate::future::promise::{Pledge, Promise};
 use crate::future::repeat::tail_loop;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
 use crate::local::Snapshot;
-use crate::panics::discard;
+use crate::panics::{discard, discard_all};
 
 /// Calls `f` with each item, so that at most `n` of the futures that it returns are on their way at once, and collects the
 /// values, in the order of the items; or fails with the first failure, and calls `f` no more.
@@ -62,8 +62,9 @@ where
                 free: n,
                 more: true,
                 values: Vec::new(),
+                missing: 0,
                 inputs: BTreeMap::new(),
-                promise: Some(promise),
+                promise: Some(Pledge::of(promise)),
                 future: Some(future),
             }),
         }
@@ -89,9 +90,11 @@ struct State<T> {
     /// Whether there may be more items.
     more: bool,
     values: Vec<Option<T>>,
+    /// So many of the values are not there yet.
+    missing: usize,
     inputs: BTreeMap<usize, Watched<T>>,
     /// Gone when it is over.
-    promise: Option<Promise<Vec<T>>>,
+    promise: Option<Pledge<Vec<T>>>,
     /// For who makes it.
     future: Option<Future<Vec<T>>>,
 }
@@ -117,6 +120,7 @@ impl<T: Send + 'static> Window<T> {
             if state.promise.is_none() {
                 drop(state);
                 discard(next);
+                discard(now);
                 return;
             }
             state.next = Some(next);
@@ -128,6 +132,7 @@ impl<T: Send + 'static> Window<T> {
                 }
                 Some(now) => {
                     state.values.push(None);
+                    state.missing += 1;
                     state.free -= 1;
                     match now {
                         Now::Done(result) => Some(result),
@@ -164,9 +169,16 @@ impl<T: Send + 'static> Over<T> {
     fn end(self) {
         // Detached before anybody is told.
         discard(self.next);
-        discard(self.inputs);
-        discard(self.values);
+        discard_all(self.inputs);
+        discard_all(self.values);
         self.promise.complete(self.result);
+    }
+}
+
+impl<T> Drop for State<T> {
+    fn drop(&mut self) {
+        discard(self.next.take());
+        discard_all(std::mem::take(&mut self.values));
     }
 }
 
@@ -176,17 +188,17 @@ impl<T> State<T> {
         let failure = match result {
             Some(Ok(value)) => {
                 self.values[index] = Some(value);
+                self.missing -= 1;
                 self.free += 1;
                 None
             }
             Some(Err(failure)) => Some(failure),
             None => None,
         };
-        let missing = self.more || self.values.iter().any(Option::is_none);
-        if failure.is_none() && missing {
+        if failure.is_none() && (self.more || self.missing > 0) {
             return None;
         }
-        let promise = self.promise.take()?;
+        let promise = self.promise.take()?.promise();
         let values = std::mem::take(&mut self.values);
         let (result, values) = match failure {
             Some(failure) => (Err(failure), values),
@@ -199,14 +211,18 @@ impl<T> State<T> {
 
 impl<T: Send + 'static> Watch for Window<T> {
     fn told(self: Arc<Self>, index: usize) {
+        let watched = self.state.lock().inputs.remove(&index);
+        // Not there: it is over.
+        let Some(Now::Done(result)) = watched.map(|watched| watched.release().now()) else {
+            return;
+        };
         let over = {
             let mut state = self.state.lock();
-            let watched = state.inputs.remove(&index);
-            match watched.map(|watched| watched.release().now()) {
-                Some(Now::Done(result)) => state.put(index, Some(result)),
-                // It is over.
-                _ => return,
+            if state.promise.is_none() {
+                drop(state);
+                return discard(result);
             }
+            state.put(index, Some(result))
         };
         match over {
             Some(over) => over.end(),
@@ -224,14 +240,14 @@ impl<T: Send + 'static> Inputs for Window<T> {
 
     fn abandoned(&self) {
         let mut state = self.state.lock();
-        let rest = (
-            state.promise.take(),
-            state.next.take(),
-            std::mem::take(&mut state.inputs),
-            std::mem::take(&mut state.values),
-        );
+        let (promise, next) = (state.promise.take(), state.next.take());
+        let (inputs, values) =
+            (std::mem::take(&mut state.inputs), std::mem::take(&mut state.values));
         drop(state);
-        discard(rest);
+        discard(next);
+        discard_all(inputs);
+        discard_all(values);
+        discard(promise);
     }
 }
 

@@ -166,7 +166,7 @@ where
         has_slot: true,
         free: Self::free,
         step: node::never_in_walk,
-        forsaken: node::never_in_walk,
+        forsaken: None,
         wake: node::never,
         visit: Some(Self::visit),
         adapts: false,

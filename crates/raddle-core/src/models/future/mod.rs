@@ -205,7 +205,7 @@ impl Watcher {
         has_slot: false,
         free: |_| unreachable!("freed by who tells or detaches it"),
         step: node::never_in_walk,
-        forsaken: node::never_in_walk,
+        forsaken: None,
         wake: |node| {
             let watcher = node.cast::<Watcher>();
             // SAFETY: told once (F2).
