@@ -12,8 +12,8 @@ mod support;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// How long a scenario may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(240);
+/// One that takes so long hangs, however busy the machine.
+const LIMIT: Duration = Duration::from_secs(1200);
 
 const SCENARIOS: &[(&str, fn())] = &[
     ("ignored_children_still_resolve", signals::ignored_children_still_resolve),

@@ -80,15 +80,22 @@ pub(crate) fn damage_on_the_way_to_a_worker() {
              self.slot.send({damaged} if sent == 1 else data)"
         );
         let env = with_bridge(&path, old, &new);
-        let first = env.task().timeout(std::time::Duration::from_secs(2));
-        let failed = first.spawn(|n: u32| n + 1, 1).wait().unwrap_err();
+        // Of what is cut short the worker waits for the rest.
+        let waits = damaged.contains(":-2");
+        let mut limit = if waits { Duration::from_secs(2) } else { LONG };
+        let ended = |limit| env.task().timeout(limit).spawn(|n: u32| n + 1, 1).wait();
+        let failed = ended(limit).unwrap_err();
         match failed.downcast_ref() {
-            Some(RemoteError::Protocol(_)) => {}
-            // It waits for the rest.
-            None if damaged.contains(":-2") => {
-                assert_eq!(failed.kind(), raddle::FailureKind::TimedOut);
-            }
+            Some(RemoteError::Protocol(_)) if !waits => {}
+            None if waits => assert_eq!(failed.kind(), raddle::FailureKind::TimedOut),
             other => panic!("{damaged}: {other:?}"),
+        }
+        if waits {
+            // Where nothing was sent within the limit it is yet to be cut.
+            until(|| {
+                limit *= 2;
+                ended(limit).is_ok()
+            });
         }
         assert_eq!(env.spawn(|n: u32| n + 1, 1).wait().unwrap(), 2);
     }
@@ -133,7 +140,8 @@ pub(crate) fn sockets_of_others_are_refused() {
 }
 
 /// Damages what comes, every other time until it was done so often: cuts it short or makes it longer, has the length lie, or puts
-/// anything in its place or in its header. (Not in what follows: an argument that is another is none that is damaged.)
+/// anything in its place or in its header. (Not in what follows: an argument that is another is none that is damaged.) When
+/// that is over a file is there.
 const DAMAGES: &str = r#"
 import random
 rng, damages = random.Random(SEED), MOST
@@ -141,6 +149,8 @@ rng, damages = random.Random(SEED), MOST
 def damaged(data):
     global damages
     damages -= 1
+    if damages < 0:
+        open(OVER, "w").close()
     if damages < 0 or damages % 2 == 0:
         return data
     data, how = bytearray(data), rng.randrange(6)
@@ -160,26 +170,37 @@ def damaged(data):
 
 "#;
 
-fn damages(seed: u32, most: u32) -> String {
-    DAMAGES.replace("SEED", &seed.to_string()).replace("MOST", &most.to_string())
+fn damages(path: &str, seed: u32, most: u32) -> String {
+    let program = DAMAGES.replace("SEED", &seed.to_string()).replace("MOST", &most.to_string());
+    program.replace("OVER", &format!("{:?}", over(path, seed)))
+}
+
+fn over(path: &str, seed: u32) -> String {
+    format!("{path}/over-{seed}")
 }
 
 /// A value or an error, in time; and when the damage has ceased all is as it should be.
 fn survives(old: &str, new: &str) {
     let path = directory("fuzzed");
     for seed in 0..2 {
-        let env = bridged(&path, &damages(seed, 40), old, new, LONG).unwrap();
-        let limited = env.task().timeout(Duration::from_millis(50));
-        let ended = |n: u32| limited.clone().spawn(|n: u32| n + 1, n).wait();
+        let env = bridged(&path, &damages(&path, seed, 40), old, new, LONG).unwrap();
+        let ended = |n: u32, limit| env.task().timeout(limit).spawn(|n: u32| n + 1, n).wait();
+        let mut limit = Duration::from_millis(50);
         let mut failed = 0;
         for n in 0..40 {
-            match ended(n) {
+            match ended(n, limit) {
                 Ok(next) => assert_eq!(next, n + 1),
                 Err(_) => failed += 1,
             }
         }
         assert!(failed > 5, "only {failed} were damaged");
-        until(|| ended(1).is_ok());
+        // On a busy machine the limit may be over before anything was sent.
+        until(|| {
+            let ok = ended(1, limit).is_ok();
+            let over = fs::exists(over(&path, seed)).unwrap();
+            limit = (limit * 2).min(if over { LONG } else { Duration::from_secs(2) });
+            ok && over
+        });
         let after = env.map(|n: u32| n + 1, 0..100).wait().unwrap();
         assert_eq!(after, (1..=100).collect::<Vec<u32>>());
     }
@@ -209,7 +230,8 @@ pub(crate) fn damage_at_random_from_the_bridge() {
         let before = format!(
             "with self.lock:\n            try:\n                self.socket.sendall({old})"
         );
-        let env = bridged(&path, &damages(seed, 10), &before, &lines, Duration::from_millis(500));
+        let env =
+            bridged(&path, &damages(&path, seed, 10), &before, &lines, Duration::from_millis(500));
         let Ok(env) = env else {
             failed += 1;
             continue;
