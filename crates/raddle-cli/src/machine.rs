@@ -48,8 +48,9 @@ impl Watch {
     ///
     /// Linux alone tells, and in less than 50 ms it has not counted enough.
     pub(crate) fn others(&self) -> Option<f64> {
-        let time = self.start.elapsed();
         let ticks = ticks_of_others()?.saturating_sub(self.ticks?);
+        // The clock is read first at the start and last here: all that was counted was in this time.
+        let time = self.start.elapsed();
         let seconds = ticks.saturating_sub(2) as f64 / 100.0;
         (time >= Duration::from_millis(50)).then(|| seconds / time.as_secs_f64())
     }
@@ -78,22 +79,36 @@ mod tests {
         let Some(start) = cpu_time() else { return };
         let clock = Instant::now();
         // Threads of other tests that end meanwhile take their time along.
-        let busy = || cpu_time().unwrap().saturating_sub(start);
+        let busy = || cpu_time().unwrap_or_default().saturating_sub(start);
         while busy() < Duration::from_millis(5) {
-            assert!(clock.elapsed() < Duration::from_secs(60), "{:?}", busy());
+            assert!(clock.elapsed() < Duration::from_secs(600), "{:?}", busy());
         }
+    }
+
+    /// The processors that `/proc/stat` is about: those of the host, of which this process may have fewer.
+    fn processors() -> usize {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let names = stat.lines().filter_map(|line| line.split_whitespace().next());
+        names.filter(|name| name.starts_with("cpu") && *name != "cpu").count()
     }
 
     #[test]
     fn our_own_work_is_not_that_of_others() {
         let watch = Watch::start();
-        let own = cpu_time();
-        let Some(own) = own else { return };
-        while cpu_time().unwrap().saturating_sub(own) < Duration::from_millis(300) {}
-        let processors = std::thread::available_parallelism().unwrap().get() as f64;
+        let (Some(own), processors) = (cpu_time(), processors()) else { return };
+        let busy = || cpu_time().unwrap_or_default().saturating_sub(own).as_secs_f64();
+        // All that we can get: what is left over says most.
+        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+        let enough = 0.3 * threads as f64;
+        std::thread::scope(|scope| {
+            let spin = || while busy() < enough {};
+            (1..threads).for_each(|_| drop(scope.spawn(spin)));
+            spin();
+        });
+        let Some(others) = watch.others() else { return };
         let time = watch.start.elapsed().as_secs_f64();
-        // They had what we left over, at most.
-        let others = watch.others().unwrap();
-        assert!(others <= processors - 0.3 / time + 0.05, "{others} of {processors} in {time} s");
+        // They had what we left over, at most; of each processor a few ticks may be counted early or late.
+        let most = processors as f64 - (enough - 0.04 * processors as f64) / time;
+        assert!(processors == 0 || others <= most, "{others} of {processors} in {time} s");
     }
 }

@@ -269,14 +269,18 @@ mod tests {
 
     #[test]
     fn the_median_is_in_the_middle() {
-        let rounds = std::cell::Cell::new(0);
-        let work = || {
-            rounds.set(rounds.get() + 1);
-            if rounds.get() > 7 {
-                thread::sleep(Duration::from_millis(20));
-            }
+        // Three of ten take long, and on a busy machine now and then more.
+        let of_ten = || {
+            let rounds = std::cell::Cell::new(0);
+            let work = || {
+                rounds.set(rounds.get() + 1);
+                if rounds.get() > 7 {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            };
+            median(10, || (), work)
         };
-        assert!(median(10, || (), work) < 0.02);
+        assert!((0..100).any(|_| of_ten() < 0.02));
         assert!(fastest(2, &|| thread::sleep(Duration::from_millis(2))) >= 0.002);
     }
 

@@ -14,6 +14,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// How the program is told about a file, in a directory that goes away with the test.
 struct Room(PathBuf);
@@ -64,6 +65,32 @@ impl Room {
         // It reads everything before it writes anything: no deadlock.
         child.stdin.take().unwrap().write_all(input).unwrap();
         child.wait_with_output().unwrap().into()
+    }
+
+    /// Records a run until `trace scale` has something to tell that fits; gives what it tells, as JSON. It refuses while others
+    /// have the machine, which for a short run is a matter of luck.
+    #[track_caller]
+    fn scaled(
+        &self,
+        run: &str,
+        trace: &str,
+        fits: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        let start = Instant::now();
+        loop {
+            self.raddle(&format!("run {run} --trace {trace} --trace-level tasks")).well();
+            let told = self.raddle(&format!("trace scale {trace} --json"));
+            let told = match told.code {
+                Some(0) => told.json(),
+                _ => told.refused().into(),
+            };
+            if told.is_object() && fits(&told) {
+                return told;
+            }
+            let busy = |why: &str| why.contains("something else used the machine");
+            assert!(told.as_str().is_none_or(busy), "{told}");
+            assert!(start.elapsed() < Duration::from_secs(600), "nothing that fits: {told}");
+        }
     }
 
     fn start(&self, line: &str) -> Command {

@@ -1,7 +1,7 @@
 //! The same work under another plan, and what plans there are.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Ended, Room, digits};
@@ -62,27 +62,38 @@ fn ticks(pid: &str) -> u64 {
     time.and_then(|time| time.parse().ok()).unwrap_or(0)
 }
 
+/// Kills a worker that is at work: it has computed, and no task is short. False: all was over before.
+fn kill_a_worker(child: &mut Child) -> bool {
+    while child.try_wait().unwrap().is_none() {
+        match children(child.id()).into_iter().find(|worker| ticks(worker) > 2) {
+            Some(worker) => {
+                // SAFETY: no memory is concerned.
+                return unsafe { libc::kill(worker.parse().unwrap(), libc::SIGKILL) } == 0;
+            }
+            None => std::thread::yield_now(),
+        }
+    }
+    false
+}
+
 #[test]
 fn a_killed_worker_is_survived() {
     let room = Room::new("killed-worker");
-    let line = "run kmeans --k 16 --max-iter 12 --plan processes:2 --json";
+    let line = "run kmeans --k 16 --max-iter 40 --plan processes:2 --json";
     let expected = room.raddle(line).json();
-    let mut command = room.start(&format!("{line} --retries 1"));
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = child.spawn().unwrap();
     let start = Instant::now();
-    // One that is at work: it has computed, and no task is short.
-    let worker = loop {
-        assert!(child.try_wait().unwrap().is_none(), "it is over before a worker was killed");
-        assert!(start.elapsed() < Duration::from_secs(120));
-        match children(child.id()).into_iter().find(|worker| ticks(worker) > 2) {
-            Some(worker) => break worker,
-            None => std::thread::yield_now(),
+    // Again where it is over before a worker is caught.
+    let json = loop {
+        assert!(start.elapsed() < Duration::from_secs(600), "always over before one was killed");
+        let mut command = room.start(&format!("{line} --retries 1"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let killed = kill_a_worker(&mut child);
+        let ended: Ended = child.wait_with_output().unwrap().into();
+        let json = ended.json();
+        if killed {
+            break json;
         }
     };
-    let status = std::process::Command::new("kill").args(["-KILL", &worker]).status();
-    assert!(status.unwrap().success());
-    let ended: Ended = child.wait_with_output().unwrap().into();
-    let json = ended.json();
     assert_eq!((&json["plan"], &json["inertia"]), (&expected["plan"], &expected["inertia"]));
 }

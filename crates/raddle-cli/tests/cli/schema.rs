@@ -113,8 +113,7 @@ fn every_object_is_as_promised() {
         conforms(&json, "run");
     }
     conforms(&room.raddle("trace summary t.trace --json").json(), "trace-summary");
-    room.raddle("run fib --n 14 --cutoff 6 --trace tasks.trace --trace-level tasks").well();
-    conforms(&room.raddle("trace scale tasks.trace --json").json(), "trace-scale");
+    conforms(&room.scaled("fib --n 14 --cutoff 6", "tasks.trace", |_| true), "trace-scale");
     conforms(&room.raddle("trace doctor tasks.trace --json").json(), "trace-doctor");
     conforms(&room.raddle("plan sequential --json").json(), "plan");
     conforms(&room.raddle("run knn digits.csv --k 2 --plan sequential --json").json(), "run");

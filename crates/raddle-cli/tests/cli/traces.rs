@@ -102,23 +102,13 @@ fn a_trace_is_never_overwritten_by_what_is_drawn_of_it() {
 #[test]
 fn what_scales_is_told_as_text_and_as_json() {
     let room = Room::new("trace-scale");
-    let run = "run fib --n 24 --cutoff 12 --threads 1 --trace t --trace-level tasks";
-    let mut told = String::new();
-    // Refused while others have the machine.
-    for _ in 0..50 {
-        room.raddle(run).well();
-        let told_now = room.raddle("trace scale t");
-        if told_now.code == Some(0) {
-            told = told_now.well();
-            break;
-        }
-    }
+    let json = room.scaled("fib --n 24 --cutoff 12 --threads 1", "t", |json| {
+        json["bound"].as_f64().unwrap() > 5.0
+    });
+    let told = room.raddle("trace scale t").well();
     assert!(told.contains("at most") && told.contains("1024"), "{told}");
     assert!(told.contains("fib.rs:"), "places are named: {told}");
     assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
-    let json = room.raddle("trace scale t --json").json();
-    let bound = json["bound"].as_f64().unwrap();
-    assert!(bound > 5.0, "{bound}");
     assert_eq!(json["points"].as_array().unwrap().len(), 11);
     let place = json["places"][0]["name"].as_str().unwrap();
     let half = room.raddle("trace scale t --json --what-if fib.rs=0.5").json();
