@@ -53,16 +53,17 @@ async fn main() -> io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    serve(listener).await
+    serve(listener, LIMIT).await
 }
 
-/// Answers whoever connects, for ever.
-pub async fn serve(listener: TcpListener) -> io::Result<()> {
+/// Answers whoever connects, for ever; each answer may take so long.
+pub async fn serve(listener: TcpListener, limit: Duration) -> io::Result<()> {
     let stats = Arc::new(Stats::default());
     loop {
         let (stream, _) = listener.accept().await?;
         let stats = stats.clone();
-        let service = hyper::service::service_fn(move |request| answer(request, stats.clone()));
+        let service =
+            hyper::service::service_fn(move |request| answer(request, stats.clone(), limit));
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
             // An error is a client that hung up, or did not speak HTTP.
@@ -74,6 +75,7 @@ pub async fn serve(listener: TcpListener) -> io::Result<()> {
 async fn answer(
     request: Request<Incoming>,
     stats: Arc<Stats>,
+    limit: Duration,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let id: Arc<str> = match request.headers().get(ID).map(|id| id.to_str()) {
         Some(Ok(id)) => id.into(),
@@ -82,7 +84,7 @@ async fn answer(
     };
     let (status, text) = match (request.uri().path(), request.uri().query()) {
         ("/primes", Some(query)) => match query.strip_prefix("below=").map(str::parse) {
-            Some(Ok(below)) => REQUEST.bind(id.clone()).run(|| primes(below, stats)).await,
+            Some(Ok(below)) => REQUEST.bind(id.clone()).run(|| primes(below, stats, limit)).await,
             _ => (StatusCode::BAD_REQUEST, "primes?below=NUMBER\n".into()),
         },
         ("/stats", None) => (StatusCode::OK, stats.show()),
@@ -97,7 +99,11 @@ fn reply(status: StatusCode, id: &str, text: impl Into<Bytes>) -> Response<Full<
 }
 
 /// The answer to how many primes there are below a number, on raddle's threads.
-fn primes(below: u64, stats: Arc<Stats>) -> impl Future<Output = (StatusCode, String)> {
+fn primes(
+    below: u64,
+    stats: Arc<Stats>,
+    limit: Duration,
+) -> impl Future<Output = (StatusCode, String)> {
     let counted = spawn(move || {
         stats.begun.fetch_add(1, Relaxed);
         let count = count_primes(0, below);
@@ -106,7 +112,7 @@ fn primes(below: u64, stats: Arc<Stats>) -> impl Future<Output = (StatusCode, St
         // On another thread than the one that knew the request, and the same id.
         count.map(|count| format!("{count} primes, counted for {}\n", REQUEST.get().unwrap()))
     });
-    let limited = counted.interrupt_after(LIMIT).cancel_on_drop();
+    let limited = counted.interrupt_after(limit).cancel_on_drop();
     async move {
         match limited.await {
             Ok(Some(text)) => (StatusCode::OK, text),

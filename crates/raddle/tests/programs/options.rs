@@ -107,7 +107,8 @@ usage: cargo test -p raddle --test programs -- [OPTION]..
   --spare N             so many spare threads for pools at most (by default 2048, not the 256 that pools
                         have of themselves: see world.rs)
   --times N             each program so often
-  --limit-seconds N     how long a program may take before it counts as hanging (by default 10)
+  --limit-seconds N     how long a program may stand still before it counts as hanging (by default 10); one that goes on
+                        to compute may take twelve times as long
   --oversubscribe N     so many processes at once (by default 2)
   --failures N          stop after so many (by default 20)
   --shrink              look for a smaller program that fails
@@ -126,6 +127,7 @@ pub(crate) struct Options {
     pub(crate) global: Option<usize>,
     pub(crate) spare: usize,
     pub(crate) times: usize,
+    /// Of standing still.
     pub(crate) limit: Duration,
     pub(crate) processes: usize,
     pub(crate) failures: usize,

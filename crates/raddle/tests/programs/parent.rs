@@ -34,6 +34,9 @@ enum What {
 
 /// Seeds of one process at most.
 const BATCH: u64 = 200;
+/// How many limits a program may take while it computes: on a busy machine it stands still for long, and those that hang in a
+/// loop are found too.
+const LOOPS: u32 = 12;
 
 pub(crate) fn run(options: &Options) -> ExitCode {
     let start = Instant::now();
@@ -143,8 +146,13 @@ fn process(options: &Options, setting: Setting, seeds: Range<u64>) -> (u64, Vec<
     let lines = lines(&mut child);
     let mut at = seeds.start;
     let mut failures: Vec<Failure> = Vec::new();
+    let mut still = Still::new(child.id());
     let what = loop {
-        match lines.recv_timeout(options.limit) {
+        let line = lines.recv_timeout(options.limit.min(Duration::from_secs(1)));
+        if line.is_ok() {
+            still = Still::new(child.id());
+        }
+        match line {
             Ok(line) if line == "done" => break None,
             Ok(line) => {
                 if let Some(seed) = line.strip_prefix("> ") {
@@ -156,6 +164,7 @@ fn process(options: &Options, setting: Setting, seeds: Range<u64>) -> (u64, Vec<
                     println!("{line}");
                 }
             }
+            Err(RecvTimeoutError::Timeout) if !still.hangs(options.limit) => {}
             Err(RecvTimeoutError::Timeout) => break Some(What::Hangs),
             Err(RecvTimeoutError::Disconnected) => break Some(What::Crashes),
         }
@@ -172,6 +181,38 @@ fn process(options: &Options, setting: Setting, seeds: Range<u64>) -> (u64, Vec<
     }
     failures.push(Failure { seed: at, setting, what, details });
     (at + 1, failures)
+}
+
+/// For how long a process has said nothing, and not computed either.
+struct Still {
+    process: u32,
+    silent: Instant,
+    still: Instant,
+    ticks: Option<u64>,
+}
+
+impl Still {
+    fn new(process: u32) -> Still {
+        let now = Instant::now();
+        Still { process, silent: now, still: now, ticks: ticks(process) }
+    }
+
+    fn hangs(&mut self, limit: Duration) -> bool {
+        let ticks = ticks(self.process);
+        if ticks != self.ticks {
+            self.ticks = ticks;
+            self.still = Instant::now();
+        }
+        self.still.elapsed() >= limit || self.silent.elapsed() >= limit * LOOPS
+    }
+}
+
+/// Hundredths of a second that a process has computed; none where the system doesn't tell.
+fn ticks(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // After the name of the program, which may contain anything: state and ten fields, then user and system.
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
+    fields.map(|field| field.parse::<u64>().ok()).sum()
 }
 
 fn lines(child: &mut Child) -> mpsc::Receiver<String> {
