@@ -166,11 +166,13 @@ fn a_strand_beneath_one_that_waits_is_seen() {
 
 #[test]
 fn who_waits_long_and_not_in_a_circle_is_not_told_of() {
-    let (shared, mutex, met) = (read_often(), Mutex::new(0), Barrier::new(3));
+    let (shared, mutex) = (read_often(), Mutex::new(0));
+    let (met, late) = (Barrier::new(3), Barrier::new(2));
     let reads = || {
         let _reader = shared.read();
         met.wait();
-        thread::sleep(Duration::from_millis(400));
+        late.wait(); // until both others wait, or are about to
+        thread::sleep(Duration::from_millis(400)); // for the detector to look at them
         *mutex.lock() += 1;
     };
     let writes = || {
@@ -181,7 +183,10 @@ fn who_waits_long_and_not_in_a_circle_is_not_told_of() {
     };
     let reads_late = || {
         met.wait();
-        thread::sleep(Duration::from_millis(20));
+        while shared.try_read().is_some() {
+            thread::yield_now(); // until the writer has claimed the lock
+        }
+        late.wait();
         drop(shared.read());
     };
     assert!(told_of(&[&reads, &writes, &reads_late]).is_empty());

@@ -79,14 +79,14 @@ impl Mix {
     }
 }
 
-/// Forks; how the child ended, 0 if well. It has half a minute.
+/// Forks; how the child ended, 0 if well. It has five minutes.
 fn in_child(f: impl FnOnce()) -> i32 {
     // SAFETY: the C library has its own mutexes whole in a child, and so have the locks that are tested. Nothing else is
     // relied upon.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: no memory is touched.
-        unsafe { libc::alarm(30) };
+        unsafe { libc::alarm(300) };
         let code = if catch_unwind(AssertUnwindSafe(f)).is_ok() { 0 } else { 101 };
         // SAFETY: ends the process.
         unsafe { libc::_exit(code) };

@@ -249,5 +249,5 @@ fn nobody_overshoots_by_far() {
         0
     });
     let worst = Duration::from_micros(worst.into_inner());
-    assert!(worst < Duration::from_secs(if cfg!(miri) { 3600 } else { 10 }), "{worst:?} too late");
+    assert!(worst < Duration::from_secs(if cfg!(miri) { 3600 } else { 120 }), "{worst:?} too late");
 }
