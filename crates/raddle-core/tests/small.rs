@@ -143,11 +143,27 @@ fn futures_cross_threads() {
     let (never, pending) = Promise::<u8>::new();
     assert_eq!(first([pending, pool.spawn(|| 1)]).wait().unwrap(), 1);
     drop(never);
-    // It may run or not, and wait for what is broken soon.
+}
+
+#[test]
+fn what_runs_and_what_is_queued_is_killed() {
+    static RUNS: AtomicBool = AtomicBool::new(false);
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let pool = pool(1);
     let (breaks, broken) = Promise::<u8>::new();
-    let killed = pool.spawn(|| broken.wait().unwrap_err().kind());
-    assert_eq!(pool.kill_all(), 1);
-    assert_eq!(killed.wait().unwrap_err().kind(), FailureKind::Killed);
+    let running = pool.spawn(|| {
+        RUNS.store(true, SeqCst);
+        until(&OVER);
+        _ = broken.wait();
+    });
+    until(&RUNS);
+    // The pool's only thread is busy.
+    let queued = pool.spawn(|| ());
+    assert_eq!(pool.kill_all(), 2);
+    for killed in [running, queued] {
+        assert_eq!(killed.wait().unwrap_err().kind(), FailureKind::Killed);
+    }
+    OVER.store(true, SeqCst);
     drop(breaks);
 }
 

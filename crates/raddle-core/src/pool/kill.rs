@@ -1,9 +1,10 @@
-//! `kill_all`: every future of a pool.
+//! `kill_all`: the futures of a pool.
 
 use crate::pool::registry::Registry;
 use crate::queue::Task;
 
-/// Kills what is queued and what runs. No code of the user's runs while a task that may not be killed is in no queue, nor
+/// Kills what is queued and what runs: not what a worker holds that has taken it out of a queue and not listed it yet, since
+/// whoever takes a task tells nobody of it. No code of the user's runs while a task that may not be killed is in no queue, nor
 /// under a lock.
 pub(crate) fn kill_all(registry: &Registry) -> usize {
     let mut queued = Vec::new();

@@ -250,11 +250,15 @@ impl Pool {
         spawn::spawn_in(&self.registry, Location::caller(), f)
     }
 
-    /// Kills every future of this pool that is not done, as by
-    /// [`Future::kill`](crate::Future::kill), and says how many that were.
+    /// Kills the futures of this pool that are not done, each as by [`Future::kill`](crate::Future::kill), and says how many
+    /// that were.
     ///
-    /// Futures that are spawned during the call may or may not be among them. Closures that have not been started are dropped
-    /// here, one after the other: what is dropped must not wait for another of them.
+    /// What is queued is killed, and what runs. Missed may be what is neither at the moment: futures that are spawned during the
+    /// call, and such as a thread has just taken out of a queue and not yet started. Those run as if nothing were. To be sure
+    /// of a future, [`kill`](crate::Future::kill) that one.
+    ///
+    /// Closures that have not been started are dropped here, one after the other: what is dropped must not wait for another of
+    /// them.
     pub fn kill_all(&self) -> usize {
         kill::kill_all(&self.registry)
     }
