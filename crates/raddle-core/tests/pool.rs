@@ -139,6 +139,8 @@ fn many_pools_come_and_go() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_pool_uses_no_processor_time() {
+    /// In a second.
+    const LITTLE: Duration = Duration::from_millis(5);
     /// Nanoseconds that this process has used.
     fn used_time() -> u64 {
         let mut sum = 0;
@@ -164,11 +166,16 @@ fn an_idle_pool_uses_no_processor_time() {
         let pool = Pool::new(threads).unwrap();
         pool.run(|w| w.join(|_| thread::sleep(Duration::from_millis(1)), |_| ()));
         thread::sleep(Duration::from_millis(300));
-        let before = used_time();
-        thread::sleep(Duration::from_secs(1));
-        let used = Duration::from_nanos(used_time() - before);
-        // This very thread's two looks are in it.
-        assert!(used < Duration::from_millis(5), "{threads} idle threads used {used:?}");
+        // A thread that comes to sleep late, for want of a processor, does so in one of the first; and this very thread's two
+        // looks are in each, which may take long.
+        let windows = (0..30).map(|_| {
+            let before = used_time();
+            thread::sleep(Duration::from_secs(1));
+            Duration::from_nanos(used_time() - before)
+        });
+        let mut seen = Vec::new();
+        let idle = windows.inspect(|&used| seen.push(used)).any(|used| used < LITTLE);
+        assert!(idle, "{threads} idle threads used {seen:?}");
     }
 }
 

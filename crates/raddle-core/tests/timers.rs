@@ -36,22 +36,33 @@ fn a_million_timeouts() {
     let due = Instant::now();
     Future::delay(Duration::from_millis(5)).wait().unwrap();
     assert!(due.elapsed() >= Duration::from_millis(5));
-    assert!(due.elapsed() < Duration::from_secs(5), "late by {:?}", due.elapsed());
+    // Late by a moment, as it may be on a machine that others use, and not by the hour of the others.
+    assert!(due.elapsed() < Duration::from_secs(60), "late by {:?}", due.elapsed());
     drop(delays);
-    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    // Seconds, and on a slow machine a minute; what looks through all of them for each takes hours.
+    assert!(start.elapsed() < Duration::from_secs(600), "{:?}", start.elapsed());
 }
 
 #[test]
 fn delays_end_in_order() {
-    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let delays: Vec<_> = [40_u64, 10, 30, 20]
-        .map(|ms| {
-            let order = Arc::clone(&order);
-            Future::delay(Duration::from_millis(ms)).map(move |()| order.lock().unwrap().push(ms))
-        })
-        .into();
-    collect(delays).wait().unwrap();
-    assert_eq!(*order.lock().unwrap(), [10, 20, 30, 40]);
+    loop {
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let made = Instant::now();
+        let delays: Vec<_> = [40_u64, 10, 30, 20]
+            .map(|ms| {
+                let order = Arc::clone(&order);
+                let delay = Future::delay(Duration::from_millis(ms));
+                delay.map(move |()| order.lock().unwrap().push(ms))
+            })
+            .into();
+        // They are due 10 ms apart if all were made at once: again if this thread lost its processor meanwhile.
+        let in_time = made.elapsed() < Duration::from_millis(8);
+        collect(delays).wait().unwrap();
+        if in_time {
+            assert_eq!(*order.lock().unwrap(), [10, 20, 30, 40]);
+            return;
+        }
+    }
 }
 
 /// What a continuation of a delay holds goes with the delay.

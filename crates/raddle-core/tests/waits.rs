@@ -11,7 +11,7 @@ use raddle_core::{FailureKind, Future, Pool, Promise, Worker, blocking, join, sc
 use raddle_sync::strand;
 
 /// Longer than any of this takes; a wait that long is a hang.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 fn until(flag: &AtomicBool) {
     while !flag.load(Ordering::SeqCst) {
@@ -352,7 +352,7 @@ fn a_pool_ends_with_its_reserve_at_work() {
 
 /// Ends, or the test fails: what hangs would hang the test.
 fn ends(what: &str, future: Future<()>) {
-    match future.wait_timeout(Duration::from_secs(20)) {
+    match future.wait_timeout(Duration::from_secs(300)) {
         Ok(result) => result.unwrap(),
         Err(_) => panic!("{what} hangs"),
     }

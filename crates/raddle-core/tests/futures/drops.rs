@@ -1,7 +1,7 @@
 //! Values, payloads and closures that nobody takes: dropped once each, also when their `Drop` panics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use raddle_core::{Failure, FailureKind, Future, Pool, Promise};
 
@@ -99,10 +99,18 @@ fn a_spawned_task_whose_result_or_closure_panics_as_it_is_dropped() {
     let pool = Pool::new(1).unwrap();
     let bomb = Bomb::new(&dropped);
     drop(pool.spawn(move || bomb));
+    // The pool's only thread is busy until the other is killed.
+    let ((go, gone), (tell, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    drop(pool.spawn(move || {
+        tell.send(()).unwrap();
+        gone.recv()
+    }));
+    begun.recv().unwrap();
     let bomb = Bomb::new(&dropped);
     let killed = pool.spawn(|| ()).flat_map(move |()| pool_free(bomb));
     killed.kill();
     assert_eq!(kind(killed.wait()), FailureKind::Killed);
+    drop(go);
     drop(pool);
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
 }

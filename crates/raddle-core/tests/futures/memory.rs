@@ -211,8 +211,10 @@ fn leaves_nothing(race: impl Fn(&Shared<u32>) + Send + 'static) {
         (0..1_000).for_each(|_| race(&shared));
         let before = account.live();
         let growth = account.growth(|| (0..10_000).for_each(|_| race(&shared)));
-        // Not even the free blocks grow any more.
-        assert_eq!(account.live(), before, "left behind");
+        // Not even the free blocks grow any more. (Nodes of the timer's tree may be another test's, and those of others this
+        // one's.)
+        let left = account.live() - before;
+        assert!(left.abs() < 4 << 10, "{left} bytes left behind");
         assert!(growth < 16 << 10, "{growth} bytes");
         // Nobody hears of it.
         let live = Arc::new(AtomicUsize::new(0));

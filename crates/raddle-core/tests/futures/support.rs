@@ -28,7 +28,7 @@ pub(crate) fn on_small_stack<R: Send + 'static>(f: impl FnOnce() -> R + Send + '
 pub(crate) fn in_time<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, result) = mpsc::channel();
     thread::spawn(move || sender.send(f()));
-    match result.recv_timeout(Duration::from_secs(60)) {
+    match result.recv_timeout(Duration::from_secs(600)) {
         Ok(result) => result,
         Err(why) => panic!("{what}: {why}"),
     }
