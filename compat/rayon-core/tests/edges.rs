@@ -13,7 +13,8 @@ use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
 
 /// Of the threads of [`pool`].
 const STACK: usize = 1 << 20;
-const LIMIT: Duration = Duration::from_secs(30);
+/// What takes so long hangs, however busy the machine.
+const LIMIT: Duration = Duration::from_secs(300);
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK).build().unwrap()
@@ -187,8 +188,8 @@ fn is_left_alone(pool: &ThreadPool) -> bool {
 fn a_thread_low_on_stack_takes_on_nothing_while_forks_end() {
     ends(|| {
         let pool = pool(3);
-        // On a busy machine no fork may end for a while.
-        assert!((0..50).any(|_| is_left_alone(&pool)));
+        // On a busy machine no fork may end for a while: such a try says nothing.
+        while !is_left_alone(&pool) {}
     });
 }
 
