@@ -56,7 +56,7 @@ pub(crate) struct Serving {
 
 /// Tasks that a worker takes from the injector at a time.
 const GRAB: usize = 32;
-/// Every so many turns the injector is looked at first, so that it does not starve.
+/// Every so many turns what is oldest comes first, so that nothing starves.
 const FAIRNESS: u32 = 61;
 /// So many tasks run out of turn before the ring is looked through for what is left of them.
 const MANY_HUSKS: usize = 64;
@@ -198,13 +198,14 @@ impl WorkerMemory {
         })
     }
 
-    /// The task that has waited longest: here, or in the injector, by turns.
+    /// What has waited longest: in the injector, here, or with others, by turns.
     fn oldest(&self) -> Option<Work> {
         let own = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
-        if self.owned.tick.get() / FAIRNESS % 2 == 0 {
-            self.grab().or_else(own)
-        } else {
-            own().or_else(|| self.grab())
+        match self.owned.tick.get() / FAIRNESS % 3 {
+            0 => self.grab().or_else(own),
+            1 => own().or_else(|| self.grab()),
+            // What lies with a thread that is blocked is for those that work, who may have enough of their own.
+            _ => self.steal(false),
         }
     }
 
