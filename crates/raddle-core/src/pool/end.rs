@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
-//!   run or is found to be void. So if the sum of `settled`, added up first, equals that of `queued`, there was
+//!   run or is found to be void; a start hook before its thread is started, and when it is over. So if the sum of `settled`, added up first, equals that of `queued`, there was
 //!   a moment at which nothing was queued and no task ran.
 
 use raddle_sync::atomic::{AtomicUsize, Ordering, fence};

@@ -208,8 +208,23 @@ impl Registry {
     // --- threads ---
 
     /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, which the
-    /// caller has counted (P2).
+    /// caller has counted (P2). A hook that it calls counts as a task: what it queues, it may wait for, so the pool does not end
+    /// before.
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
+        let calls_hook = self.config.thread_hooks.has_start();
+        if calls_hook {
+            self.count_outside();
+        }
+        self.start_thread(worker).inspect_err(|_| {
+            if calls_hook {
+                // ORD: as where it is counted: it was never there.
+                self.queued_outside.fetch_sub(1, Ordering::SeqCst);
+                self.end_if_done();
+            }
+        })
+    }
+
+    fn start_thread(&self, worker: usize) -> io::Result<()> {
         let me = self.me.upgrade().ok_or_else(|| io::Error::other("the pool has gone"))?;
         self.memories.make(worker, self)?;
         self.equip(worker);

@@ -36,11 +36,14 @@ impl WorkerMemory {
         let current = self.base().enter();
         self.lane.note(EventKind::WorkerSpawn, self.index, NOTHING);
         let config = &self.registry().config;
-        match &config.seats {
-            Some(seats) => seats.start(self),
-            None => config.thread_hooks.start(),
-        }
-        self.work();
+        let searching = match &config.seats {
+            Some(seats) => {
+                seats.start(self);
+                true
+            }
+            None => self.call_start_hook(),
+        };
+        self.work(searching);
         match &config.seats {
             Some(seats) => seats.exit(self),
             None => config.thread_hooks.exit(),
@@ -49,6 +52,20 @@ impl WorkerMemory {
         drop(current);
         Worker::vacate(self);
         self.owned.hold.set(Hold::None);
+    }
+
+    /// A hook may take its time, or wait, and others are to be woken meanwhile: the thread does not search. True: it counts as a
+    /// searcher, as before.
+    fn call_start_hook(&self) -> bool {
+        let registry = self.registry();
+        let hooks = &registry.config.thread_hooks;
+        if !hooks.has_start() {
+            return true;
+        }
+        self.hand_on();
+        hooks.start();
+        self.settle();
+        registry.places.try_search(registry.search_cap())
     }
 
     /// A guest takes this worker memory and a place, in the context it has.
@@ -106,9 +123,8 @@ impl WorkerMemory {
     // --- the loop ---
 
     /// Works until the pool ends, or until there has been nothing to do for long.
-    fn work(&self) {
+    fn work(&self, mut searching: bool) {
         let registry = self.registry();
-        let mut searching = true;
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
         while !registry.ended() {
