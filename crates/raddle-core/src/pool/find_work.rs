@@ -79,6 +79,13 @@ impl WorkerMemory {
         self.open_mail().or_else(|| self.newest()).or_else(|| self.find_elsewhere(eager))
     }
 
+    /// What a thread takes on before it pays a debt with its place: what only it may run; and if it was `claimed` just now, one task.
+    /// Those that were quicker, guests or threads that had blocked, may be so each time.
+    pub(crate) fn find_in_debt(&self, claimed: bool) -> Option<Work> {
+        let queued = || self.registry().injector.take::<1>()?.into_iter().next().map(untagged);
+        self.open_mail().or_else(|| claimed.then(|| queued().or_else(|| self.steal_task()))?)
+    }
+
     /// As `find_any`, where there is nothing in the ring.
     fn find_elsewhere(&self, eager: bool) -> Option<Work> {
         // What is in hand of a scope would hold it up meanwhile.
@@ -210,7 +217,7 @@ impl WorkerMemory {
     }
 
     /// A task for this very thread.
-    fn open_mail(&self) -> Option<Work> {
+    pub(crate) fn open_mail(&self) -> Option<Work> {
         self.has_mail().then(|| self.mail.take::<1>()?.into_iter().next().map(untagged)).flatten()
     }
 
@@ -249,17 +256,24 @@ impl WorkerMemory {
         first.map(untagged)
     }
 
+    /// A task of another worker's.
+    fn steal_task(&self) -> Option<Work> {
+        self.others().find_map(|victim| self.steal_task_of(self.registry().memories.get(victim)?))
+    }
+
+    fn steal_task_of(&self, victim: &WorkerMemory) -> Option<Work> {
+        let (task, tag) = victim.ring.steal_with_tag()?;
+        self.lane.note(EventKind::Steal, victim.index, task_key(task));
+        Some(Work::Task(task, tag))
+    }
+
     /// One round over all other workers. Eager: private jobs too.
     fn steal(&self, eager: bool) -> Option<Work> {
         let mut private = None;
         for victim in self.others() {
             let Some(memory) = self.registry().memories.get(victim) else { continue };
             let work = self.steal_fork(victim, 0);
-            let work = work.or_else(|| {
-                let (task, tag) = memory.ring.steal_with_tag()?;
-                self.lane.note(EventKind::Steal, victim, task_key(task));
-                Some(Work::Task(task, tag))
-            });
+            let work = work.or_else(|| self.steal_task_of(memory));
             if work.is_some() {
                 return work;
             }

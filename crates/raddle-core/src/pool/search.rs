@@ -127,17 +127,21 @@ impl WorkerMemory {
         let registry = self.registry();
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
+        let mut just_claimed = true;
         while !registry.ended() {
-            if !registry.places.counts().in_debt() {
-                if let Some(work) = self.find_any(searching) {
-                    if searching {
-                        self.hand_on();
-                    }
-                    self.owned.fruitless.set(false);
-                    searching = self.run(work);
-                    since = None;
-                    continue;
+            let in_debt = registry.places.counts().in_debt();
+            let claimed = std::mem::replace(&mut just_claimed, false);
+            let work = if in_debt { self.find_in_debt(claimed) } else { self.find_any(searching) };
+            if let Some(work) = work {
+                if searching {
+                    self.hand_on();
                 }
+                self.owned.fruitless.set(false);
+                searching = self.run(work);
+                since = None;
+                continue;
+            }
+            if !in_debt {
                 if since.is_none() {
                     self.lane.note(EventKind::Search, 0, NOTHING);
                 }
@@ -159,6 +163,11 @@ impl WorkerMemory {
             self.fork.request();
             searching = true;
             since = None;
+            just_claimed = true;
+        }
+        // Of a hook's.
+        while let Some(mail) = self.open_mail() {
+            self.run(mail);
         }
         // Places are of no use any more: the pool has ended. What is in hand of a scope would hold up a thread's hook.
         self.owned.purse.turn_to(NOBODY);
