@@ -183,6 +183,7 @@ impl Registry {
         let memory = &self.memories[worker];
         memory.mail.push([task]);
         fence(Ordering::SeqCst);
+        // P4 in `registry`.
         if self.places.parked.take(worker) {
             // Whether or not a place is free: no other thread will do.
             self.places.take_searching();
@@ -191,7 +192,7 @@ impl Registry {
             self.places.take_searching();
             self.start_for_mail(worker);
         } else {
-            // It works, and will see to it, or it waits.
+            // It works, and will see to it, or it waits; or it is about to leave, or could not be started.
             memory.parker().unpark();
         }
     }

@@ -7,6 +7,9 @@
 //! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
 //!   whoever took the bit out of `vacant`, which the thread sets when it is through with its memory. So a worker that was claimed
 //!   is either woken or started anew, and no memory has two threads.
+//! - **P4** Whoever sends mail puts it there, then tries to take the worker out of `parked` and `vacant`. Whoever sets its bit in one of
+//!   them looks for mail afterwards. Both change the same word: so either the bit is found, or the mail is, and opened by
+//!   the thread that is there, or a new one.
 
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
@@ -233,13 +236,14 @@ impl Registry {
             builder = builder.stack_size(size);
         }
         let mut handles = self.handles.lock();
-        if self.ended() {
-            // Nobody would wait for it: see `terminate`.
+        if self.ended() && !self.memories[worker].has_mail() {
+            // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
             return Ok(());
         }
         let handle = builder.spawn(move || {
             me.memories[worker].main();
             me.places.leave(&me.crew(Waker::Idle), worker);
+            me.see_to_mail(worker);
         })?;
         handles.retain(|handle| !handle.is_finished());
         handles.push(handle);
@@ -268,6 +272,15 @@ impl Registry {
             self.stats.refuse(&error);
             thread::sleep(pause);
             pause = (2 * pause).min(Duration::from_nanos(PAUSE.1));
+        }
+    }
+
+    /// After the bit of a worker has been set in `vacant`: mail that came while it was in no set is for a new thread (P4).
+    fn see_to_mail(&self, worker: usize) {
+        let has_mail = self.memories.get(worker).is_some_and(WorkerMemory::has_mail);
+        if has_mail && self.places.vacant.take(worker) {
+            self.places.take_searching();
+            self.start_for_mail(worker);
         }
     }
 
@@ -397,6 +410,7 @@ impl Registry {
         let Some(worker) = self.places.vacant.take_lowest() else { return false };
         if let Err(error) = self.start(worker) {
             self.places.vacant.set(worker);
+            self.see_to_mail(worker);
             let pause = (2 * self.refusal.pause.load(Ordering::Relaxed)).clamp(PAUSE.0, PAUSE.1);
             self.refusal.pause.store(pause, Ordering::Relaxed);
             self.refusal.until.store(self.now() + pause, Ordering::Relaxed);
