@@ -1,5 +1,7 @@
 //! The life of a thread of the pool: it looks for work, runs it, sleeps.
 
+use std::time::Duration;
+
 use raddle_sync::time::Instant;
 
 use raddle_sync::atomic::{Ordering, fence};
@@ -173,10 +175,12 @@ impl WorkerMemory {
         self.owned.purse.turn_to(NOBODY);
     }
 
-    fn patience(&self) -> std::time::Duration {
+    fn patience(&self) -> Duration {
         let registry = self.registry();
         let time = registry.patience(self.owned.fruitless.get());
-        registry.config.spin_for.map_or(time, |least| time.max(least))
+        // Whoever falls asleep ends the pool.
+        let least = registry.config.spin_for.filter(|_| !registry.is_ending());
+        time.max(least.unwrap_or_default())
     }
 
     /// A moment of a search. Where callers from outside are threads beside the pool's, and may have just been woken, their
