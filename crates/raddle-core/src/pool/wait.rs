@@ -17,8 +17,9 @@
 //!
 //! # Invariants
 //!
-//! - **W1** Whoever waits for a thief sleeps only after it has set `done` of the slot to `SLEEPING`, raised the
-//!   thief's `limit`, run the heavy fence and seen no fork of the thief's. A thief whose push is told
+//! - **W1** Whoever waits for a thief, and could help it, sleeps only after it has set `done` of the slot to `SLEEPING`, raised the
+//!   thief's `limit`, run the heavy fence and seen no fork of the thief's. (Without the stack for it there is nothing that it
+//!   could do: it sleeps, and its place is for others.) A thief whose push is told
 //!   of the raise runs a SeqCst fence and looks at `done` of the fork that it serves. So it either wakes the
 //!   victim, or somebody else who will do, or its fork was seen. A thief that lowers `limit` otherwise does the
 //!   same, as it may have overwritten the raise; the victim looks, and raises it, again. (A SeqCst fence
@@ -193,13 +194,13 @@ impl WorkerMemory {
     /// Blocks until the goal wakes this worker, or its thief, or somebody who has a place for a host. True: that.
     fn sleep_apart(&self, goal: Goal<'_>, at: Option<&Worker>) -> bool {
         let cramped = self.is_cramped(goal);
-        // For whoever is cramped that is none: it sees whether the thief goes on by itself.
-        if !goal.prepare_sleep() || !cramped && at.is_some() && self.thief_has_work(goal) {
+        let helps = at.is_some() && self.has_room();
+        if !goal.prepare_sleep() || helps && self.thief_has_work(goal) {
             return false;
         }
         // What a thread takes on may wait for what it holds itself.
         let free = !strand::with_local(strand::Local::thread_holds);
-        let may_host = free && at.is_some() && !goal.is_alone() && self.has_room();
+        let may_host = free && helps && !goal.is_alone();
         self.elsewhere.lie_down();
         self.owned.hosts.set(may_host);
         // ORD: a hint.
