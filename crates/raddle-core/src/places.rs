@@ -49,7 +49,8 @@
 //!   that wake). So what is left to it waits for a nap at most: as long as the clock says, and never for ever.
 //! - **S6** A near look asks nobody, as nobody else holds a place. So whoever takes one afterwards raises its own `limit`, after it
 //!   has changed the counts and run a SeqCst fence: a guest, a thread that goes on after it was blocked, the only searcher that
-//!   goes to work. (Not while somebody naps, whose change of the counts comes later.)
+//!   goes to work. (Not while somebody naps, whose change of the counts comes later.) Who goes on without a place, within `blocking`,
+//!   counts as *away* before it looks, in the same way: meanwhile no look is near.
 //!
 //! A worker that finds the searchers' cap reached goes to sleep without a search of its own: the
 //! searchers look for it. `places.md` has the argument in full, and what was measured.
@@ -181,6 +182,8 @@ pub(crate) struct Places {
     all: i64,
     counts: CachePadded<AtomicU64>,
     stranded: CachePadded<AtomicUsize>,
+    /// Threads that go on without a place, and may fork (S6).
+    away: AtomicUsize,
     pub(crate) parked: Bits,
     pub(crate) vacant: Bits,
     pub(crate) hosts: Bits,
@@ -195,6 +198,7 @@ impl Places {
             all: places as i64,
             counts: CachePadded::new(AtomicU64::new(places as u64 * ONE_IDLE)),
             stranded: CachePadded::new(AtomicUsize::new(0)),
+            away: AtomicUsize::new(0),
             parked: Bits::new(workers),
             vacant: Bits::new(workers),
             hosts: Bits::new(workers),
@@ -217,7 +221,8 @@ impl Places {
         let (before, after) = (Counts(before), Counts(before.wrapping_add(by)));
         if before.need_wake() || !after.need_wake() {
             Look::No
-        } else if before.idle() + 1 >= self.all {
+        // ORD: ordered by the fence: S6.
+        } else if before.idle() + 1 >= self.all && self.away.load(Ordering::Relaxed) == 0 {
             // Whoever held a place before gave it back in this word, after all that it brought.
             Look::Near
         } else {
@@ -467,6 +472,18 @@ impl Places {
         if hosts && crew.may_host() {
             self.recall(crew);
         }
+    }
+
+    /// A thread goes on without a place, and may fork. It is to run a SeqCst fence, then to look at the counts (S6).
+    pub(crate) fn go_away(&self) {
+        // ORD: S6.
+        self.away.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The end of that.
+    pub(crate) fn come_back(&self) {
+        // ORD: one too many asks in vain.
+        self.away.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A thread that had blocked goes on.

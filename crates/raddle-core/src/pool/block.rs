@@ -159,6 +159,7 @@ impl Away {
             |memory| {
                 memory.owned.hold.set(Hold::Away(call));
                 // It may go on forking, though without a place nobody need ask it to (S6).
+                memory.registry().places.go_away();
                 memory.comes();
             },
         );
@@ -169,8 +170,11 @@ impl Away {
 impl Drop for Away {
     fn drop(&mut self) {
         CALLS.with(|calls| calls.set(self.0 - 1));
-        Worker::occupied()
-            .filter(|memory| memory.owned.hold.get() == Hold::Away(self.0))
-            .for_each(WorkerMemory::regain);
+        Worker::occupied().filter(|memory| memory.owned.hold.get() == Hold::Away(self.0)).for_each(
+            |memory| {
+                memory.registry().places.come_back();
+                memory.regain();
+            },
+        );
     }
 }
