@@ -31,7 +31,7 @@ use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::relief::Relief;
 use crate::pool::seat::SeatHooks;
 use crate::pool::stats::Stats;
-use crate::pool::worker_memory::{WorkerMemories, WorkerMemory};
+use crate::pool::worker_memory::{Hold, WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
 use crate::spawn::Hooks;
 
@@ -359,10 +359,13 @@ impl Registry {
         fits
     }
 
-    /// The number of the place that a worker holds: a free one, its own if it can be.
+    /// The number of the place that a worker holds, if it holds one: a free one, its own if it can be.
     pub(crate) fn number_of(&self, memory: &WorkerMemory) -> Option<usize> {
         if self.is_seated() && self.config.waits == Waits::Host {
             return Some(memory.index);
+        }
+        if memory.owned.hold.get() != Hold::Place {
+            return None;
         }
         if memory.owned.number.get().is_none() {
             let own = memory.index;
