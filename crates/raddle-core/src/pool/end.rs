@@ -7,6 +7,7 @@
 //!   a moment at which nothing was queued and no task ran.
 
 use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
+use raddle_sync::thread;
 
 use crate::pool::registry::Registry;
 use crate::pool::worker_memory::WorkerMemory;
@@ -60,7 +61,8 @@ impl Registry {
         }
     }
 
-    /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them.
+    /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them that works; one that has left may
+    /// drop what it has kept.
     pub(crate) fn terminate(&self) {
         self.terminating.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -69,6 +71,9 @@ impl Registry {
         loop {
             let handle = self.handles.lock().pop();
             let Some(handle) = handle else { break };
+            if handle.thread().id() == thread::current().id() {
+                continue;
+            }
             // A worker's loop does not panic; if it did, its message is out already.
             let _ = handle.join();
         }

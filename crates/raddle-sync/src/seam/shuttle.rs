@@ -20,7 +20,7 @@ pub mod thread {
     use std::num::NonZero;
 
     use shuttle::rand::Rng;
-    pub use shuttle::thread::{sleep, yield_now};
+    pub use shuttle::thread::{current, sleep, yield_now};
 
     thread_local! {
         static REFUSED: Cell<u32> = const { Cell::new(0) };
@@ -81,6 +81,11 @@ pub mod thread {
         /// As of `std`.
         pub fn join(self) -> std::thread::Result<T> {
             self.0.join()
+        }
+
+        /// As of `std`.
+        pub fn thread(&self) -> &shuttle::thread::Thread {
+            self.0.thread()
         }
 
         /// Nobody can tell.

@@ -15,7 +15,9 @@ pub mod cell {
 
 /// Starting and yielding threads.
 pub mod thread {
-    pub use std::thread::{Builder, JoinHandle, available_parallelism, sleep, spawn, yield_now};
+    pub use std::thread::{
+        Builder, JoinHandle, available_parallelism, current, sleep, spawn, yield_now,
+    };
 }
 
 /// Hints to the processor.
