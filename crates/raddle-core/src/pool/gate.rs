@@ -20,6 +20,7 @@ use raddle_trace::{EventKind, Subject};
 
 use crate::future::Future;
 use crate::local;
+use crate::pool::policy::MOST_ROOM;
 use crate::pool::recorder::{self, Place};
 use crate::pool::registry::Registry;
 use crate::pool::worker::{CurrentGuard, Worker};
@@ -183,9 +184,10 @@ impl PoolRef {
     }
 
     /// As `enter`, to run a task of the pool that the thread waits for: not where tasks count on stacks of a size of their
-    /// own. Where no further thread is to be had for the pool, also without a place.
+    /// own, nor with less stack than a worker has for what it takes on. Where no further thread is to be had for the pool, also without a place.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        self.enter_as(true, Location::caller())
+        let has_room = raddle_sync::stack::remaining() > MOST_ROOM;
+        has_room.then(|| self.enter_as(true, Location::caller()))?
     }
 
     /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all
