@@ -42,7 +42,8 @@ impl<T> Future<T> {
     /// either, and its closures are dropped at once. There is nothing behind it that could be interrupted.
     ///
     /// So it is with a future that *becomes* this one, by a closure that returns it or by a linked promise: the closures
-    /// of what was made of it are dropped then, and when it is dropped nothing is left.
+    /// of what was made of it are dropped then, and when it is dropped nothing is left. (What is made of an
+    /// [`interruptible`](Future::interruptible) one stays, since an interrupt would end it.)
     ///
     /// ```
     /// use std::time::Duration;
