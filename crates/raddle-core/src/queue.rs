@@ -13,9 +13,10 @@
 //! # Invariants
 //!
 //! - **Q1** A slot of the ring in `[top, bottom)` holds a task; only the owner stores slots, and only
-//!   at `bottom`, when `bottom - top` is less than the buffer's length. So a thief whose compare-exchange of `top`
-//!   succeeds has read the task and the tag of that position: in the newest buffer, or in an older one, whose slots are
-//!   not stored to any more and hold the same.
+//!   at `bottom`, when `bottom - seen` is less than the buffer's length. `seen` is a `top` that the owner has loaded, and `top` only
+//!   grows: so what the store overwrites lies below `seen`, and was read by whoever took it before the owner loaded that.
+//!   So a thief whose compare-exchange of `top` succeeds has read the task and the tag of that position: in the newest
+//!   buffer, or in an older one, whose slots are not stored to any more and hold the same.
 //! - **Q2** Owner and thief race for the last task only: both order their store of one index before
 //!   their load of the other by SeqCst fences, and the compare-exchange of `top` decides.
 //! - **Q3** A task's links are read and written under the injector's lock, or before it is pushed.
@@ -51,6 +52,8 @@ pub(crate) struct Ring {
     bottom: CachePadded<AtomicUsize>,
     /// The newest buffer (Q4).
     buffer: AtomicPtr<Buffer>,
+    /// A position that `top` has reached (Q1): the owner's, which need not load `top`, a word of the thieves', for each push.
+    seen: AtomicUsize,
     /// All buffers: the owner's.
     buffers: UnsafeCell<Vec<NonNull<Buffer>>>,
 }
@@ -90,6 +93,7 @@ impl Ring {
             top: CachePadded::new(AtomicUsize::new(0)),
             bottom: CachePadded::new(AtomicUsize::new(0)),
             buffer: AtomicPtr::new(buffer.as_ptr()),
+            seen: AtomicUsize::new(0),
             buffers: UnsafeCell::new(vec![buffer]),
         }
     }
@@ -102,14 +106,11 @@ impl Ring {
     /// Owner only.
     #[inline]
     pub(crate) fn push(&self, task: Task, tag: Tag) {
-        // ORD: `bottom` is the owner's own; Acquire of `top` pairs with the thieves' exchange, so
-        // that the slot of a stolen task is not overwritten before it was read (Q1).
+        // ORD: these are the owner's own.
         let bottom = self.bottom.load(Ordering::Relaxed);
-        let top = self.top.load(Ordering::Acquire);
-        // ORD: the owner's own.
         let mut buffer = self.buffer(Ordering::Relaxed);
-        if bottom.wrapping_sub(top) >= buffer.0.len() {
-            buffer = self.grow(top, bottom);
+        if bottom.wrapping_sub(self.seen.load(Ordering::Relaxed)) >= buffer.0.len() {
+            buffer = self.make_room(bottom);
         }
         let slot = buffer.slot(bottom);
         slot.task.store(task.as_ptr(), Ordering::Relaxed);
@@ -118,8 +119,18 @@ impl Ring {
         self.bottom.store(bottom.wrapping_add(1), Ordering::Release);
     }
 
-    /// Moves what is in `[top, bottom)` to a buffer of twice the size.
+    /// A buffer with a slot for `bottom`: there is one if thieves have been here.
     #[cold]
+    #[inline(never)]
+    fn make_room(&self, bottom: usize) -> &Buffer {
+        // ORD: Acquire pairs with the exchanges of `top`: what lies below has been read (Q1).
+        let top = self.top.load(Ordering::Acquire);
+        self.seen.store(top, Ordering::Relaxed);
+        let buffer = self.buffer(Ordering::Relaxed);
+        if bottom.wrapping_sub(top) < buffer.0.len() { buffer } else { self.grow(top, bottom) }
+    }
+
+    /// Moves what is in `[top, bottom)` to a buffer of twice the size.
     fn grow(&self, top: usize, bottom: usize) -> &Buffer {
         let old = self.buffer(Ordering::Relaxed);
         let new = Buffer::allocate(2 * old.0.len());
