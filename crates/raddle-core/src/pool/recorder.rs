@@ -248,26 +248,33 @@ impl Registry {
         }
         *level = to;
         drop(level);
-        let on = to != TraceLevel::Off;
-        let rings = on.then(|| {
+        let rings = (to != TraceLevel::Off).then(|| {
             recorder.rings.get_or_init(|| {
                 let rings = Arc::new(Rings::new(recorder));
                 let threads = recorder.threads;
                 rings.outside.lock().push(clock::now(), EventKind::EnvBegin, threads, NOTHING);
-                lane::know_outside(&rings);
                 rings
             })
         });
         if let (Some(stream), Some(rings)) = (&recorder.stream, rings) {
             stream.start(rings, recorder.threads, || recorder.facts(rings));
         }
+        // Whoever has switched meanwhile is right.
         let level = recorder.level.lock();
         for memory in self.memories.iter() {
             recorder.equip(memory, *level, || self.name_of(memory.index));
             // Its next push or pop will see to it.
             memory.fork.request();
         }
-        let outside = rings.map_or(std::ptr::null(), |rings| &raw const rings.outside);
+        let mut outside = std::ptr::null();
+        match recorder.rings.get() {
+            Some(rings) if *level != TraceLevel::Off => {
+                outside = &raw const rings.outside;
+                lane::know_outside(rings);
+            }
+            Some(rings) => lane::forget_outside(rings),
+            None => {}
+        }
         // ORD: Release pairs with the Acquire in `note_outside`.
         recorder.outside.store(outside.cast_mut(), Ordering::Release);
     }

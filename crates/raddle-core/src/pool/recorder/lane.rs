@@ -292,15 +292,17 @@ impl Outside {
     }
 }
 
-/// The pools that record, for threads that work in none.
+/// The pools that record now, for threads that work in none.
 static POOLS: std::sync::Mutex<Vec<Weak<Rings>>> = std::sync::Mutex::new(Vec::new());
 
 pub(super) fn know_outside(rings: &Arc<Rings>) {
     let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
-    pools.retain(|pool| pool.strong_count() > 0);
+    // It is there already if only the level changes.
+    pools.retain(|pool| !std::ptr::eq(pool.as_ptr(), Arc::as_ptr(rings)));
     pools.push(Arc::downgrade(rings));
 }
 
+/// From now on nothing more is recorded there.
 pub(super) fn forget_outside(rings: &Arc<Rings>) {
     let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
     pools.retain(|pool| !std::ptr::eq(pool.as_ptr(), Arc::as_ptr(rings)));
