@@ -10,6 +10,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc::{RecvTimeoutError, channel},
     },
     thread,
     time::{Duration, Instant},
@@ -117,10 +118,11 @@ fn random_depth(count: usize) -> usize {
 pub(crate) fn run(time: Duration, out: &mut impl io::Write) -> io::Result<()> {
     let done = Arc::new(AtomicU64::new(0));
     let watched = Arc::clone(&done);
+    // Gone when this function has ended, however it does.
+    let (_running, ended) = channel::<()>();
     thread::spawn(move || {
         let mut last = 0;
-        loop {
-            thread::sleep(HANGS);
+        while ended.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
             let now = watched.load(Ordering::Relaxed);
             if now == last {
                 eprintln!("a region hangs, after {now} that did not: a wake-up was lost");
