@@ -55,7 +55,7 @@ pub(crate) struct VTable {
     pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
     /// What is done when the node that this is attached to will never be done: a continuation forsakes its own, and says who
     /// is next. None: it does not hear of that, and waits on.
-    pub(crate) forsaken: Option<Forsake>,
+    pub(crate) forsaken: Option<unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>>,
     /// Wakes a waiter; the consumer takes the result.
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
@@ -97,9 +97,6 @@ pub(crate) fn never_in_walk<T>(node: NonNull<Head>, _: &mut Walk) -> T {
 
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
-
-/// See [`VTable::forsaken`].
-pub(crate) type Forsake = unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>;
 
 /// See [`VTable::relink`]: the continuation, the future's node, where that is interrupted, and the node that
 /// goes. Gives the outcome instead if the future is done.
@@ -505,14 +502,11 @@ pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next
 pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
     // SAFETY: alive until it is left.
     let state = unsafe { node.state() };
-    let forsaken = state.forsake(
-        // SAFETY: E1: attached, so there is one.
-        |interrupt_node| unsafe { InterruptNode::next(interrupt_node) },
-        // SAFETY: F2: alive while it is attached.
-        |waiter| unsafe { waiter.as_ref() }.table().forsaken.is_some(),
-        node.free_carried(),
-    );
-    match forsaken {
+    // SAFETY: E1: attached, so there is one.
+    let next_of = |interrupt_node| unsafe { InterruptNode::next(interrupt_node) };
+    // SAFETY: F2: alive while it is attached.
+    let hears = |waiter: NonNull<Head>| unsafe { waiter.as_ref() }.table().forsaken.is_some();
+    match state.forsake(next_of, hears, node.free_carried()) {
         Forsaken::Left => None,
         Forsaken::Next(next) => Some(next),
         Forsaken::Dropped => {
