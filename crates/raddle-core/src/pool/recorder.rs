@@ -280,9 +280,10 @@ impl Registry {
     }
 
     /// Has a worker whose memory was made later record as the others do.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn equip(&self, worker: usize) {
         // ORD: a hint; whoever switches recording on looks at all workers afterwards.
-        if !self.is_recorded() {
+        if !anybody_records() || !self.is_recorded() {
             return;
         }
         let level = self.recorder.level.lock();

@@ -338,6 +338,7 @@ impl Registry {
     /// Takes a place for a guest: under the gate's lock. If none is free, nor held by a searcher, then the next thread that has
     /// finished its task gives its own; but no more guests work at a time than there are places. A `helper` comes in also
     /// where no further thread is to be had: all that there are may wait for what it does.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn place_for_guest(&self, helper: bool) -> bool {
         self.retry();
         // ORD: guests are counted under the gate's lock, but for those that block meanwhile.
@@ -435,6 +436,7 @@ impl Registry {
     }
 
     /// How much work is to be seen, counted up to as many as one wakes at a time.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn visible_work(&self) -> usize {
         let most = self.config.policy.fan_out.max(1);
         let tasks = self.injector.len();

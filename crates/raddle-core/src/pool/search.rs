@@ -71,6 +71,7 @@ impl WorkerMemory {
     }
 
     /// A guest takes this worker memory and a place, in the context it has.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn guest_arrives(&self, context: usize) {
         self.owned.context.set(context);
         self.owned.hold.set(Hold::Place);
@@ -98,6 +99,7 @@ impl WorkerMemory {
     }
 
     /// The guest goes; what it spawned stays.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn guest_leaves(&self) {
         self.unload(self.base().slot());
         if self.ring.has_work() {

@@ -260,6 +260,7 @@ impl Worker {
     }
 
     /// Makes `self` the current worker until the guard is dropped.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn enter(&self) -> CurrentGuard {
         let place: *const Cell<usize> = &self.memory().owned.context;
         CurrentGuard { hint: CURRENT.with(|cell| cell.replace(self)), place: local::enter(place) }
@@ -336,6 +337,7 @@ impl Worker {
 
 impl Registry {
     /// The worker of this pool that the thread is, at its head, also beneath others.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn worker_beneath<'a>(&self) -> Option<&'a Worker> {
         Worker::beneath(|registry| std::ptr::eq(registry, self))
     }

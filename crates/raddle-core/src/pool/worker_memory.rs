@@ -269,6 +269,7 @@ impl WorkerMemories {
     }
 
     /// Makes the memory of this worker if it is not there.
+    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn make(
         &self,
         index: usize,

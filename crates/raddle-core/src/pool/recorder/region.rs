@@ -29,6 +29,7 @@ fn name_number(name: &'static str) -> u16 {
 }
 
 /// A region that a guest's stay is, from `tsc` on.
+#[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
 pub(crate) fn begin_region(
     memory: &WorkerMemory,
     tsc: u64,
