@@ -234,6 +234,9 @@ fn threads_that_are_in_debt_open_their_mail() {
     });
 }
 
+/// Now and then who was woken is quick enough by chance: not so often.
+const ROUNDS: usize = 300;
+
 /// About as long as a wake takes, several times.
 fn work() {
     let since = Instant::now();
@@ -244,9 +247,9 @@ fn work() {
 fn guests_that_come_at_once_leave_time_for_a_task() {
     ends("a task beside guests", || {
         let pool = one_thread().build().unwrap();
-        for _ in 0..5 {
+        for _ in 0..ROUNDS {
             // The thread falls asleep.
-            thread::sleep(MOMENT);
+            thread::sleep(SOON);
             let task = pool.spawn(|| ());
             while !task.is_done() {
                 pool.run(|_| work());
@@ -260,10 +263,12 @@ fn a_thread_that_never_blocks_for_long_leaves_time_for_a_task() {
     ends("a task beside one that polls for it", || {
         let pool = one_thread().build().unwrap();
         in_task(&pool, || {
-            let task = spawn(|| ());
-            while !task.is_done() {
-                work();
-                blocking(|| ());
+            for _ in 0..ROUNDS {
+                let task = spawn(|| ());
+                while !task.is_done() {
+                    work();
+                    blocking(|| ());
+                }
             }
         });
     });
