@@ -52,10 +52,9 @@ pub(crate) struct VTable {
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
     /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
-    pub(crate) step: unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>,
-    /// What is done when the node that this is attached to will never be done: a continuation forsakes its own, and says who
-    /// is next. None: it does not hear of that, and waits on.
-    pub(crate) forsaken: Option<unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>>,
+    pub(crate) step: Step,
+    /// The same when that will never be done: it forsakes its own. None: it does not hear of that, and waits on.
+    pub(crate) forsaken: Option<Step>,
     /// Wakes a waiter; the consumer takes the result.
     pub(crate) wake: unsafe fn(NonNull<Head>),
     /// Receives a visitor, and says where it goes on; only nodes that interrupts go through have it.
@@ -85,15 +84,17 @@ pub(crate) fn check_slot<T>(at: usize, before: usize) {
     assert!(before + at == end.next_multiple_of(align), "the slot comes after the head");
 }
 
-/// For tables of nodes that are never attached in the one way or the other.
+/// For tables of nodes that are never attached in the one way ..
 pub(crate) fn never<T>(_: NonNull<Head>) -> T {
     unreachable!("is not attached like that")
 }
-
-/// As [`never`].
+/// .. or the other.
 pub(crate) fn never_in_walk<T>(node: NonNull<Head>, _: &mut Walk) -> T {
     never(node)
 }
+
+/// See [`VTable::step`].
+pub(crate) type Step = unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>;
 
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
