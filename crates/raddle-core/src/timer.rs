@@ -11,7 +11,9 @@ use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use raddle_sync::{fork, thread};
 
@@ -28,7 +30,15 @@ struct Timer {
     next: u64,
     /// How many threads there are: one that does all, and those that are blocked.
     threads: usize,
-    /// The process they are of: see `raddle_sync::fork`.
+}
+
+/// What all threads share. In the child of a fork the threads are the parent's, and so are what they had to do and, may be,
+/// the lock: the child has one of its own.
+#[derive(Default)]
+struct Shared {
+    timer: Mutex<Timer>,
+    changed: Condvar,
+    /// The process it is of: see `raddle_sync::fork`.
     generation: u32,
 }
 
@@ -40,11 +50,38 @@ thread_local! {
     static HOLDS_UP: Cell<bool> = const { Cell::new(false) };
 }
 
-static TIMER: LazyLock<(Mutex<Timer>, Condvar)> = LazyLock::new(Default::default);
+/// Leaked. No `Once`: forked while another thread is within, it would be locked in the child for ever.
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
 
-fn lock() -> MutexGuard<'static, Timer> {
-    // Nothing is left half done under the lock.
-    TIMER.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn get() -> &'static Shared {
+        fork::init();
+        // ORD: Acquire pairs with the Release below: it is complete.
+        let mut shared = SHARED.load(Ordering::Acquire);
+        loop {
+            // SAFETY: null, or leaked below.
+            match unsafe { shared.as_ref() } {
+                Some(shared) if shared.generation == fork::generation() => return shared,
+                _ => {}
+            }
+            let new = Shared { generation: fork::generation(), ..Shared::default() };
+            let new = ptr::from_mut(Box::leak(Box::new(new)));
+            // ORD: Release, Acquire: as above.
+            match SHARED.compare_exchange(shared, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => shared = new,
+                Err(other) => {
+                    // SAFETY: leaked just now, and nobody knows it.
+                    drop(unsafe { Box::from_raw(new) });
+                    shared = other;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Timer> {
+        // Nothing is left half done under the lock.
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Something to be done, unless this is dropped before.
@@ -53,7 +90,7 @@ pub(crate) struct Timeout(Key);
 
 impl Drop for Timeout {
     fn drop(&mut self) {
-        let action = lock().timeouts.remove(&self.0);
+        let action = Shared::get().lock().timeouts.remove(&self.0);
         // What it holds is the user's.
         discard(action);
     }
@@ -68,8 +105,8 @@ impl Timeout {
 
 /// Calls `action` at that time, on the timer's thread.
 pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> io::Result<Timeout> {
-    let mut timer = lock();
-    timer.adopt();
+    let shared = Shared::get();
+    let mut timer = shared.lock();
     if timer.threads == 0 {
         timer.start()?;
     }
@@ -79,22 +116,12 @@ pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> i
     let first = timer.timeouts.first_key_value().is_some_and(|(&first, _)| first == key);
     drop(timer);
     if first {
-        TIMER.1.notify_one();
+        shared.changed.notify_one();
     }
     Ok(Timeout(key))
 }
 
 impl Timer {
-    /// In the child of a fork, the threads and what they had to do are the parent's.
-    fn adopt(&mut self) {
-        fork::init();
-        if self.generation != fork::generation() {
-            self.generation = fork::generation();
-            self.threads = 0;
-            std::mem::forget(std::mem::take(&mut self.timeouts));
-        }
-    }
-
     /// One more thread.
     fn start(&mut self) -> io::Result<()> {
         thread::Builder::new().name("raddle-timer".into()).spawn(run)?;
@@ -113,7 +140,7 @@ pub(crate) fn about_to_block() {
 
 #[cold]
 fn make_way() {
-    let mut timer = lock();
+    let mut timer = Shared::get().lock();
     if timer.threads < MOST_THREADS && timer.start().is_ok() {
         HOLDS_UP.set(false);
     }
@@ -121,17 +148,18 @@ fn make_way() {
 
 /// The life of the timer's thread.
 fn run() {
-    let mut timer = lock();
+    let shared = Shared::get();
+    let mut timer = shared.lock();
     loop {
         let now = Instant::now();
         match timer.timeouts.first_entry() {
-            None => timer = TIMER.1.wait(timer).unwrap_or_else(PoisonError::into_inner),
+            None => timer = shared.changed.wait(timer).unwrap_or_else(PoisonError::into_inner),
             Some(first) if first.key().0 <= now => {
                 let action = first.remove();
                 drop(timer);
                 HOLDS_UP.set(true);
                 discard(std::panic::catch_unwind(std::panic::AssertUnwindSafe(action)).err());
-                timer = lock();
+                timer = shared.lock();
                 if !HOLDS_UP.replace(false) {
                     // There is another in its place.
                     timer.threads -= 1;
@@ -140,7 +168,8 @@ fn run() {
             }
             Some(first) => {
                 let left = first.key().0 - now;
-                timer = TIMER.1.wait_timeout(timer, left).unwrap_or_else(PoisonError::into_inner).0;
+                let waited = shared.changed.wait_timeout(timer, left);
+                timer = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
     }

@@ -5,6 +5,7 @@
 use raddle_core::{Future, Pool, spawn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(300);
@@ -30,7 +31,7 @@ fn in_child(f: impl FnOnce() -> bool) -> bool {
             unsafe { libc::kill(child, libc::SIGKILL) };
             panic!("the child hangs");
         }
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -65,4 +66,23 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     parents.wait().unwrap();
     assert!(RAN.load(Ordering::SeqCst));
     assert_eq!(pool.broadcast(|thread| thread.index()), [0, 1]);
+
+    // Whatever other threads are at when the process forks.
+    let over = AtomicBool::new(false);
+    let until_over = |f: fn()| {
+        while !over.load(Ordering::SeqCst) {
+            f();
+        }
+    };
+    thread::scope(|s| {
+        s.spawn(|| until_over(|| drop(Future::delay(Duration::from_secs(1_000)))));
+        s.spawn(|| until_over(|| drop(Pool::new(1).unwrap())));
+        for _ in 0..200 {
+            assert!(in_child(|| {
+                Future::delay(Duration::from_millis(1)).wait().unwrap();
+                Pool::new(1).unwrap().run(|_| true)
+            }));
+        }
+        over.store(true, Ordering::SeqCst);
+    });
 }

@@ -73,6 +73,20 @@ raddle_sync::lazy_static! {
     static RECYCLED: std::sync::Mutex<Vec<&'static Gate>> = std::sync::Mutex::new(Vec::new());
 }
 
+/// The gates without pools. None: it is locked for ever, in a process that was forked while another thread was there. Then gates
+/// are made anew, and are some hundred bytes each that are not used again.
+fn recycled() -> Option<std::sync::MutexGuard<'static, Vec<&'static Gate>>> {
+    const TRIES: u32 = 10_000;
+    for _ in 0..TRIES {
+        match RECYCLED.try_lock() {
+            Ok(gates) => return Some(gates),
+            Err(std::sync::TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => raddle_sync::thread::yield_now(),
+        }
+    }
+    None
+}
+
 /// A pool's hold on its gate.
 #[derive(Debug)]
 pub(crate) struct GateHandle {
@@ -94,7 +108,7 @@ impl GateHandle {
     }
 
     pub(crate) fn new(guests: usize) -> GateHandle {
-        let recycled = RECYCLED.lock().unwrap_or_else(|e| e.into_inner()).pop();
+        let recycled = recycled().and_then(|mut gates| gates.pop());
         let gate = recycled.unwrap_or_else(|| Box::leak(Box::default()));
         let mut state = gate.state.lock();
         state.generation += 1;
@@ -144,7 +158,9 @@ impl fmt::Debug for Gate {
 
 impl Drop for GateHandle {
     fn drop(&mut self) {
-        RECYCLED.lock().unwrap_or_else(|e| e.into_inner()).push(self.gate);
+        if let Some(mut gates) = recycled() {
+            gates.push(self.gate);
+        }
     }
 }
 
