@@ -129,6 +129,12 @@ fn values_that_panic_as_they_are_dropped_end_no_process_and_hold_nothing_up() {
         std::mem::forget(results.next());
         drop(results);
         std::mem::forget(promise);
+        // Two that are there when one fails that is there as well.
+        assert!(
+            collect([Future::ready(Bomb), Future::ready(Bomb), Future::failed("no")])
+                .wait()
+                .is_err()
+        );
         assert_as_good_as_new();
         assert_eq!(pool.spawn(|| 1).wait().unwrap(), 1);
     });
@@ -231,6 +237,33 @@ fn what_is_made_of_what_becomes_never_leaves_nothing() {
         is_polled.recv().unwrap();
         promise.link(Future::never());
         assert_eq!(asynchronous.wait().unwrap_err().kind(), FailureKind::Broken);
+        // Polled only afterwards, and polled again.
+        let (promise, future) = Promise::<u32>::new();
+        promise.link(Future::never());
+        let asynchronous = pool.spawn_async(async move {
+            let mut future = future;
+            let mut polls = 0;
+            std::future::poll_fn(|cx| {
+                polls += 1;
+                if polls < 3 {
+                    cx.waker().wake_by_ref();
+                }
+                Pin::new(&mut future).poll(cx)
+            })
+            .await
+        });
+        assert_eq!(asynchronous.wait().unwrap_err().kind(), FailureKind::Broken);
+        // Shared only afterwards.
+        let counted = Arc::new(());
+        let held = Arc::clone(&counted);
+        let (promise, future) = Promise::<u32>::new();
+        let future = future.map(|n| n);
+        promise.link(Future::never());
+        let shared = future.shared();
+        let also = shared.clone();
+        drop(shared.map(move |_| drop((also, held))));
+        drop(shared);
+        assert_eq!(Arc::strong_count(&counted), 1);
     });
 }
 
@@ -289,6 +322,24 @@ fn what_a_poll_has_left_is_not_dropped_under_a_lock() {
             }
             drop(b);
         }
+    });
+}
+
+#[test]
+fn a_waker_that_panics_as_it_is_dropped_holds_nothing_up() {
+    in_time(|| {
+        let (never_set, mut polled) = Promise::<u32>::new();
+        {
+            let owning: Box<dyn Any + Send> = Box::new(Bomb);
+            let waker = Waker::from(Arc::new(Owning(Mutex::new(owning))));
+            assert!(Pin::new(&mut polled).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let (promise, future) = Promise::<()>::new();
+        let inner = future.flat_map(move |()| polled);
+        promise.set(());
+        never_set.set(1);
+        assert_eq!(inner.wait().unwrap(), 1);
+        assert_as_good_as_new();
     });
 }
 

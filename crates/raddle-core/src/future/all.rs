@@ -161,7 +161,11 @@ fn gather<T: Send + 'static, U: Send + 'static>(
         inputs.push(match future.now() {
             Now::Done(result) => match keep(result) {
                 Ok(kept) => Input::Done(kept),
-                Err(failure) => return Future::failed(failure),
+                Err(failure) => {
+                    discard_all(inputs);
+                    discard_all(pending);
+                    return Future::failed(failure);
+                }
             },
             Now::Pending(future) => {
                 pending.push((index, future));

@@ -53,7 +53,18 @@ impl<T> Awaited<T> {
 
     /// The future; nobody is woken any more.
     pub(crate) fn release(self) -> Future<T> {
-        self.source.release()
+        let Awaited { source, waker } = self;
+        let future = source.release();
+        // The last waker is the user's.
+        discard(waker);
+        future
+    }
+
+    /// After a waker was left there: if nobody will be told, it goes. (Or who finds the part a moment later takes it.)
+    fn leave_never(&self) {
+        if self.source.is_never() {
+            Arc::clone(&self.waker).left();
+        }
     }
 
     /// Has this one woken, and says whether the result is there.
@@ -61,6 +72,7 @@ impl<T> Awaited<T> {
         let new = cx.waker().clone();
         let old = self.waker.0.lock().replace(new);
         drop(old);
+        self.leave_never();
         // Told before the new waker was there: done by now.
         self.pending().outcome().is_some()
     }
@@ -70,7 +82,8 @@ impl<T> Awaited<T> {
 impl<T> Unpin for Future<T> {}
 
 /// Awaited in any async runtime, a future gives its result. Dropping it detaches, here as elsewhere, also when it has been
-/// polled; what [`cancel_on_drop`](Future::cancel_on_drop) wraps is interrupted. A poll runs nothing.
+/// polled; what [`cancel_on_drop`](Future::cancel_on_drop) wraps is interrupted. A poll runs nothing. Of what is
+/// [`never`](Future::never) done nobody is woken, not by a kill either.
 ///
 /// Three allocations at the first poll that finds it pending, and one for the waker, which its own clone may make.
 ///
@@ -104,9 +117,14 @@ impl<T> std::future::Future for Future<T> {
                     };
                     let waker = Arc::new(Woken(Mutex::new(Some(waker))));
                     match Watched::new(pending, waker.clone(), 0) {
-                        Err(result) => Poll::Ready(result),
+                        Err(result) => {
+                            discard(waker);
+                            Poll::Ready(result)
+                        }
                         Ok(source) => {
-                            self.0 = Repr::Awaited(Box::new(Awaited { source, waker }));
+                            let awaited = Box::new(Awaited { source, waker });
+                            awaited.leave_never();
+                            self.0 = Repr::Awaited(awaited);
                             Poll::Pending
                         }
                     }

@@ -153,11 +153,17 @@ impl<T: Clone + Send + 'static> Future<T> {
                 pending.share();
                 let source = Arc::new(Source(Mutex::new(state(None))));
                 let mut place = source.0.lock();
-                *place = match Watched::new(pending, source.clone(), SOURCE) {
-                    Ok(watched) => state(Some(watched)),
-                    Err(result) => done(result),
+                let watched = Watched::new(pending, source.clone(), SOURCE);
+                // Nobody tells of what has become that already.
+                let never = watched.as_ref().is_ok_and(Watched::is_never);
+                let (new, rest) = match watched {
+                    Ok(watched) if never => (State::Never, Some(watched)),
+                    Ok(watched) => (state(Some(watched)), None),
+                    Err(result) => (done(result), None),
                 };
+                *place = new;
                 drop(place);
+                drop(rest);
                 return Shared(Handle::new(source));
             }
         };

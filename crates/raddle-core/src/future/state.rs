@@ -40,8 +40,8 @@
 //! the waiter's own word, which holds what the node's word was before; detaching puts that back.
 //!
 //! A producer that *forsakes* a future leaves it to its consumer, with nothing in the slot: it has become one that is
-//! never done. If a waiter is attached, the word stays `WAIT`, and it is the waiter's own word that is `NEVER`; a
-//! continuation is told, and forsakes its own (see `walk`).
+//! never done. If a thread waits, the word stays `WAIT`, and it is the waiter's own word that is `NEVER`; a part of a
+//! combination is taken out and told; a continuation is told, and forsakes its own (see `walk`).
 //!
 //! # Read-modify-writes
 //!
@@ -445,6 +445,12 @@ impl<C> State<C> {
         // ORD: Acquire: what is attached downstream was so before.
         let word = self.word.load(Ordering::Acquire);
         word == BUSY || !matches!(word & TAG, EMPTY | DROPPED | KILLED)
+    }
+
+    /// Whether it will never be done, and nobody waits for it or is to be told.
+    pub(crate) fn is_never(&self) -> bool {
+        // ORD: Acquire pairs with the Release in `forsake`.
+        self.word().load(Ordering::Acquire) == NEVER
     }
 
     /// Whether the consumer has gone.

@@ -162,6 +162,10 @@ pub(super) mod host {
                 Err(_) => return work(),
             },
         };
+        if shared.is_forked() {
+            // Its threads are the parent's.
+            return work();
+        }
         let chore = Box::new(Chore { header: TaskHeader::new(CHORE), work });
         pool::queue(shared, NonNull::from(Box::leak(chore)).cast(), None);
     }

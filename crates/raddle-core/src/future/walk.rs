@@ -23,7 +23,8 @@
 //! - **T2** A thread where no walk is running has put nothing off, and where `fresh` begins nothing is put off beneath.
 //! - **T3** A thread that blocks has put nothing off: neither what it put off since it began with what it is running, nor
 //!   what is to follow that. Whatever is put off can run on any thread, once: nodes, and what they hold, are `Send`.
-//! - **T4** What is put off is run in its order, by one thread at a time.
+//! - **T4** What is put off is run in its order, by one thread at a time; but for what a thread puts off as it ends, which goes
+//!   to others at once.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -363,6 +364,10 @@ unsafe impl Send for Load {}
 
 impl Load {
     fn run(self) {
+        // The thread is about to end, and nobody else could be found.
+        if LATER.try_with(|_| ()).is_err() {
+            return self.0.into_iter().rev().for_each(Deferred::run);
+        }
         fresh(|| {
             LATER.with(|later| later.borrow_mut().todo = self.0);
             FLOOR.with(|f| f.set(QUEUED));

@@ -125,6 +125,12 @@ impl<T> Watched<T> {
         }
     }
 
+    /// Whether the future will never be done: nobody is told.
+    pub(crate) fn is_never(&self) -> bool {
+        // SAFETY: the consumer keeps the node alive.
+        unsafe { self.0.node().state() }.is_never()
+    }
+
     /// The future itself, for a look.
     pub(crate) fn pending(&self) -> &Pending<T> {
         &self.0

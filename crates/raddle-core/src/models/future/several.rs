@@ -34,6 +34,34 @@ fn shares(a: Future<Token>, b: Future<Token>) -> Future<Token> {
 /// What is done with the combination, by the thread that has it.
 type Action = fn(&Stage, Future<Token>) -> Option<Future<Token>>;
 
+/// As `play_with`, but that the first input becomes one that is never done.
+fn forsake_with(stage: &Stage, combine: Combine, action: Action) {
+    let ((one, a), (two, b)) = (stage.promise(true), Promise::new());
+    let other = stage.value(2);
+    let forsakes = thread::spawn(move || one.link(Future::never()));
+    let left = action(stage, combine(a, b));
+    forsakes.join().unwrap();
+    two.set(other);
+    drop(left);
+}
+
+#[cfg(raddle_loom)]
+fn race_to_never(preemptions: usize, action: Action) {
+    for &(combine, _) in COMBINATIONS {
+        crate::models::check(preemptions, move || {
+            play(|stage| forsake_with(stage, combine, action))
+        });
+    }
+}
+
+#[cfg(raddle_shuttle)]
+fn race_to_never(_: usize, action: Action) {
+    for &(combine, _) in COMBINATIONS {
+        let model = move || play(|stage| forsake_with(stage, combine, action));
+        shuttle::check_random(model, 2_000);
+    }
+}
+
 /// The first input is completed while the combination is made and this is done with it; `also` looks at
 /// the promise of the second.
 fn play_with(stage: &Stage, combine: Combine, action: Action, also: impl Fn(&Promise<Token>)) {
@@ -105,4 +133,23 @@ fn a_completion_against_a_kill_of_a_combination() {
         },
         |_, _| (),
     );
+}
+
+#[test]
+fn an_input_that_becomes_never_against_a_combination() {
+    race_to_never(2, |_, future| Some(future));
+}
+
+#[test]
+fn an_input_that_becomes_never_against_a_combination_that_is_dropped() {
+    race_to_never(2, |_, _| None);
+}
+
+#[test]
+fn an_input_that_becomes_never_against_an_interrupt_and_a_kill() {
+    race_to_never(1, |stage, future| {
+        stage.interrupt(&future, 1);
+        let _ = future.kill();
+        Some(future)
+    });
 }
