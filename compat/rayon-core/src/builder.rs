@@ -294,7 +294,7 @@ impl<S> fmt::Debug for ThreadPoolBuilder<S> {
         f.debug_struct("ThreadPoolBuilder")
             .field("num_threads", &self.num_threads)
             .field("use_current_thread", &self.use_current_thread)
-            .field("thread_name", &self.thread_name.as_ref().map(|_| Closure))
+            .field("get_thread_name", &self.thread_name.as_ref().map(|_| Closure))
             .field("stack_size", &self.stack_size)
             .field("panic_handler", &self.panic_handler.as_ref().map(|_| Closure))
             .field("start_handler", &self.start_handler.as_ref().map(|_| Closure))

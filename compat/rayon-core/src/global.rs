@@ -26,7 +26,10 @@ pub(crate) fn team() -> &'static Team {
 fn first_team() -> &'static Team {
     if let Err(error) = build(ThreadPoolBuilder::new()) {
         // Somebody else has been quicker.
-        assert!(GLOBAL.get().is_some(), "the global thread pool cannot be built: {error}");
+        assert!(
+            GLOBAL.get().is_some(),
+            "The global thread pool has not been initialized.: {error:?}"
+        );
     }
     GLOBAL.get().expect("just built")
 }

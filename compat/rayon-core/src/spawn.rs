@@ -1,5 +1,6 @@
 //! Tasks that nobody waits for.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use raddle_core::Snapshot;
@@ -45,14 +46,27 @@ where
 type Entry = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// This thread's.
-    static FIFO: Arc<Fifo<Entry>> = Arc::default();
+    /// This thread's, by its part in each pool that it works in: a token runs in the pool where its entry was spawned.
+    static FIFOS: RefCell<Vec<(usize, Arc<Fifo<Entry>>)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn fifo_of(part: usize) -> Arc<Fifo<Entry>> {
+    FIFOS.with_borrow_mut(|fifos| {
+        if let Some((_, fifo)) = fifos.iter().find(|fifo| fifo.0 == part) {
+            return Arc::clone(fifo);
+        }
+        // Without tokens, maybe of pools that have gone.
+        fifos.retain(|(_, fifo)| Arc::strong_count(fifo) > 1);
+        let fifo = Arc::default();
+        fifos.push((part, Arc::clone(&fifo)));
+        fifo
+    })
 }
 
 pub(crate) fn spawn_fifo_here(here: Here<'_>, func: impl FnOnce() + Send + 'static) {
     // It may run by the token of another, but not in its context.
     let context = Snapshot::capture();
-    let fifo = FIFO.with(Arc::clone);
+    let fifo = fifo_of(here.part());
     fifo.push(Box::new(move || context.run(func)));
     here.spawn(move || fifo.pop()());
 }

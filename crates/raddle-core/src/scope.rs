@@ -120,7 +120,14 @@ impl<'scope> Scope<'scope> {
         let position = pool::task_position();
         let purse = pool::here(registry).map(WorkerMemory::purse);
         let outer = purse.map(|purse| purse.open(scope.count.tag()));
-        let result = panic::catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        let result = match panic::catch_unwind(AssertUnwindSafe(|| f(&scope))) {
+            // For rayon's programs the first panic counts, whose it is.
+            Err(payload) if registry.is_seated() => {
+                scope.keep_panic(payload);
+                None
+            }
+            result => Some(result),
+        };
         let left = purse.zip(outer).map_or(0, |(purse, outer)| purse.close(outer));
         if !scope.count.close(left) {
             let latch = scope.count.latch();
@@ -132,15 +139,16 @@ impl<'scope> Scope<'scope> {
             unsafe { Box::from_raw(payload.as_ptr()) }
         });
         match (result, panic) {
-            (Ok(result), None) => result,
-            (Ok(result), Some(payload)) => {
-                discard(result);
-                panic::resume_unwind(*payload)
-            }
-            (Err(payload), other) => {
+            (Some(Ok(result)), None) => result,
+            (Some(Err(payload)), other) => {
                 discard(other);
                 panic::resume_unwind(payload)
             }
+            (result, Some(payload)) => {
+                discard(result);
+                panic::resume_unwind(*payload)
+            }
+            (None, None) => unreachable!("the panic was kept"),
         }
     }
 

@@ -182,3 +182,37 @@ fn breadth_first_takes_the_oldest_of_its_own() {
     drain(&pool);
     assert_eq!(log.all(), (0..100).collect::<Vec<_>>());
 }
+
+#[test]
+fn what_a_first_half_spawned_waits_if_the_second_half_is_over() {
+    let (pool, log) = (pool(1), Log::default());
+    pool.install(|| {
+        let (first, second) = (log.clone(), log.clone());
+        rayon_core::join(
+            move || {
+                assert_eq!(rayon_core::yield_local(), Some(Yield::Executed));
+                first.spawn(1);
+            },
+            move || second.note(0),
+        );
+        log.note(2);
+    });
+    drain(&pool);
+    assert_eq!(log.all(), [0, 2, 1]);
+}
+
+#[test]
+fn what_a_first_half_spawned_may_wait_for_what_follows_the_join() {
+    let pool = pool(1);
+    let (send, receive) = std::sync::mpsc::channel();
+    pool.install(|| {
+        rayon_core::join(
+            move || {
+                assert_eq!(rayon_core::yield_local(), Some(Yield::Executed));
+                rayon_core::spawn(move || receive.recv().unwrap());
+            },
+            || (),
+        );
+        send.send(()).unwrap();
+    });
+}

@@ -89,3 +89,30 @@ fn a_closure_is_dropped_as_soon_as_it_has_run() {
     pool.spawn(move || drop(held));
     pool.install(|| assert!(dropped.load(SeqCst)));
 }
+
+#[test]
+fn of_several_panics_the_first_goes_on() {
+    // That of the thread with the lowest index.
+    let pool = pool(4);
+    let result = std::panic::catch_unwind(|| {
+        pool.broadcast(|context| -> u32 { std::panic::panic_any(context.index()) })
+    });
+    assert_eq!(result.unwrap_err().downcast_ref::<usize>(), Some(&0));
+    // That which came first, whether a task's or the body's.
+    let one = crate::pool(1);
+    let result = std::panic::catch_unwind(|| {
+        one.scope(|s| {
+            s.spawn(|_| panic!("task"));
+            assert_eq!(rayon_core::yield_local(), Some(rayon_core::Yield::Executed));
+            panic!("body")
+        })
+    });
+    assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"task"));
+    let result = std::panic::catch_unwind(|| {
+        one.scope(|s| {
+            s.spawn(|_| panic!("task"));
+            panic!("body")
+        })
+    });
+    assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"body"));
+}

@@ -4,13 +4,14 @@ use std::mem::forget;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::join::{Hint, Restore};
+use crate::latch;
 use crate::panics::discard;
 use crate::pool::{Waits, Worker};
 
 /// Runs both closures, perhaps in parallel, and returns both results; outside of pools what `outside` makes of them.
 ///
 /// Each closure is told whether it runs elsewhere than its caller would expect: both if the whole join was `injected` into
-/// the pool, the second one if it was stolen. What `a` spawns runs before `b`, unless somebody has taken it; by
+/// the pool, the second one if it was stolen. What `a` spawns runs before `b`, unless somebody has taken either; by
 /// [`Waits::Substitute`] whenever.
 ///
 /// # Panics
@@ -33,7 +34,7 @@ where
     let Some(worker) = Worker::current() else { return outside(a, b) };
     let hint = Hint::here();
     let restore = Restore(hint);
-    let home = std::ptr::from_ref(worker).addr();
+    let home = std::ptr::from_ref(worker).expose_provenance();
     let (ra, rb) = worker.join(
         move |next| {
             next.set_current();
@@ -41,7 +42,7 @@ where
             // Caught, so that what runs until `b` is over is not within a panic: as that of `b`.
             let ra = panic::catch_unwind(AssertUnwindSafe(|| a(injected)));
             if next.memory().ring.position() != position {
-                finish_spawned(next, position);
+                finish_spawned(next, home, position);
             }
             hint.set();
             ra
@@ -63,12 +64,15 @@ where
     }
 }
 
-/// Runs what a first half has spawned, the newest first. Where the oldest comes first, that is the second half.
+/// Runs what a first half has spawned, the newest first, until the second half, which was forked at `home`, is over. Where the
+/// oldest comes first, that is the second half.
 #[cold]
 #[inline(never)]
-fn finish_spawned(worker: &Worker, position: usize) {
+fn finish_spawned(worker: &Worker, home: usize, position: usize) {
     let memory = worker.memory();
     if memory.registry().config.waits == Waits::Host && !memory.takes_oldest() {
-        memory.run_above(position);
+        // SAFETY: the worker that joins beneath this one: a slot of the same memory (R1).
+        let forked = unsafe { &*std::ptr::with_exposed_provenance::<Worker>(home) };
+        memory.run_above(position, || latch::is_set(&forked.slot().done));
     }
 }

@@ -287,6 +287,11 @@ impl Here<'_> {
         std::ptr::eq(self.memory.registry(), &*team.0)
     }
 
+    /// A number for this thread's part in this pool, and no other's at the same time.
+    pub fn part(&self) -> usize {
+        std::ptr::from_ref(self.memory).addr()
+    }
+
     /// Whether this thread has queued or forked something that nobody has taken.
     pub fn has_pending(&self) -> bool {
         self.memory.ring.has_work() || self.memory.fork.has_work()

@@ -127,7 +127,8 @@ where
     for result in results.into_iter().flatten() {
         match result {
             Ok(value) => values.push(value),
-            Err(payload) => discard(panic.replace(payload)),
+            Err(payload) if panic.is_none() => panic = Some(payload),
+            Err(payload) => discard(payload),
         }
     }
     match panic {

@@ -289,10 +289,10 @@ impl WorkerMemory {
         true
     }
 
-    /// Runs what has been queued here since the ring ended at this position, the newest first.
+    /// Runs what has been queued here since the ring ended at this position, the newest first, as long as it is not `over`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn run_above(&self, position: usize) {
-        while self.ring.reaches(position) && self.take_on(|_| self.newest()) {}
+    pub(crate) fn run_above(&self, position: usize, over: impl Fn() -> bool) {
+        while !over() && self.ring.reaches(position) && self.take_on(|_| self.newest()) {}
     }
 }

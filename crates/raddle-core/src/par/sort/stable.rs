@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 
+use crate::panics::discard;
 use crate::pool::Worker;
 
 use super::is_one_run;
@@ -78,7 +79,10 @@ fn pieces<T, F>(
         (Ok(()), Ok(())) => Ok(()),
         (Ok(()), Err(payload)) => Err((0..middle, payload)),
         (Err(payload), Ok(())) => Err((middle..data.len(), payload)),
-        (Err(payload), Err(_)) => Err((0..0, payload)),
+        (Err(payload), Err(other)) => {
+            discard(other);
+            Err((0..0, payload))
+        }
     };
     if let Err((sorted, payload)) = ends {
         if !into_buffer {
