@@ -161,7 +161,8 @@ impl Local {
     /// [`let_go`](Local::let_go): its address is written down, if there is room.
     #[inline(always)]
     pub fn hold_fast(&self, thing: usize) {
-        if self.fast[0].get() == 0 {
+        // One of the two may be out of date and of the same address (H1); nothing is written down twice.
+        if self.fast[0].get() == 0 && self.fast[1].get() != thing {
             self.fast[0].set(thing);
         } else if self.fast[1].get() == 0 && self.fast[0].get() != thing {
             self.fast[1].set(thing);
