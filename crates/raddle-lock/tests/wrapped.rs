@@ -2,8 +2,11 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
-use raddle_lock::{Mutex, ObjectHeader, ReentrantLock};
+use raddle_lock::{Mutex, ObjectHeader, RawRwLock, ReentrantLock, RwLock};
+use raddle_sync::strand;
+use std::cell::Cell;
 use std::mem::forget;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -57,5 +60,57 @@ fn a_reentrant_lock_where_another_was_forgotten_is_unlocked() {
             drop(guard);
             assert_eq!(sleeper.join().unwrap(), Some(1));
         });
+    });
+}
+
+/// A read that is counted belongs to no strand. It was taken off the one that ended it, which then seemed to hold nothing.
+#[test]
+fn a_counted_read_is_not_taken_off_another_strand() {
+    static READ: lock_api::RwLock<RawRwLock, ()> = lock_api::RwLock::new(());
+    let owned = ReentrantLock::new(Cell::new(0));
+    elsewhere(|| {
+        let mut read = Some(READ.read());
+        // So deep that the thread does not keep its id.
+        let beneath = [(); 7].map(|()| strand::enter_foreign());
+        let strand = strand::enter_foreign();
+        let id = strand::current();
+        let held = owned.lock();
+        read.take();
+        drop(strand);
+        let barrier = Barrier::new(4);
+        thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    assert_ne!(strand::current(), id);
+                    assert!(owned.try_lock().is_none());
+                    barrier.wait();
+                });
+            }
+        });
+        drop(held);
+        drop(beneath);
+    });
+    assert!(owned.try_lock().is_some());
+    assert!(READ.try_write().is_some());
+}
+
+/// The same for a writer that has become a reader.
+#[test]
+fn a_write_that_becomes_a_read_is_held_no_more() {
+    static LOCK: lock_api::RwLock<RawRwLock, ()> = lock_api::RwLock::new(());
+    elsewhere(|| {
+        let holds = || strand::with_local(strand::Local::holds);
+        let guard = LOCK.write();
+        assert_eq!(holds(), 1);
+        let guard = lock_api::RwLockWriteGuard::downgrade(guard);
+        assert_eq!(holds(), 0);
+        drop(guard);
+        assert_eq!(holds(), 0);
+        // Published, after so many.
+        (0..5_000).for_each(|_| drop(LOCK.read()));
+        let guards = [(); 3].map(|()| LOCK.read());
+        assert!(holds() <= 3);
+        drop(guards);
+        assert_eq!(holds(), 0);
     });
 }

@@ -30,23 +30,23 @@ impl fmt::Debug for RawRwLock {
 }
 
 impl RawRwLock {
-    /// A strand that reads must not end unnoticed: its id would go to another, with what is published under it.
+    /// A strand that is published must not end unnoticed: its id would go to another, with what is published under it.
+    /// A read that is counted bears nobody's name, so nobody holds it.
     #[inline]
     fn read(&self, again: bool, patience: Patience) -> bool {
-        let read = self.core.publish().is_some() || self.core.read_slow(again, patience).is_ok();
-        if read {
+        if self.core.publish().is_some() {
             strand::with_local(Local::hold);
+            return true;
         }
-        read
+        self.core.read_slow(again, patience).is_ok()
     }
 
     #[inline]
     fn end_read(&self) {
-        let name = self.core.end_read_somewhere();
-        strand::with_local(|local| {
+        if let Some(name) = self.core.end_read_somewhere() {
             // SAFETY: nothing is published any more for what was held.
-            unsafe { local.unhold_of(name.unwrap_or_else(|| local.token_or_zero())) };
-        });
+            strand::with_local(|local| unsafe { local.unhold_of(name) });
+        }
     }
 }
 
@@ -138,7 +138,6 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     unsafe fn downgrade(&self) {
         self.core.downgrade();
-        strand::with_local(Local::hold);
     }
 }
 
