@@ -122,7 +122,7 @@ impl RwCore {
 
     /// The word with one more reader.
     fn counted(&self, word: u32) -> u32 {
-        assert!(word & COUNT < COUNT / 2, "too many readers of one lock");
+        assert_room(word);
         let slots = if word & (SLOTS | CLAIMED) == 0 && slot::may_publish() { SLOTS } else { 0 };
         (word + 1) | slots
     }
@@ -211,7 +211,10 @@ impl RwCore {
     /// Comes in as the one reader that may write later.
     pub(crate) fn read_upgradable(&self, patience: Patience) -> bool {
         self.wait(Kind::Upgradable, patience, |word| {
-            (word & (HELD | CLAIMED | UPGRADABLE) == 0).then_some(word | UPGRADABLE)
+            (word & (HELD | CLAIMED | UPGRADABLE) == 0).then(|| {
+                assert_room(word); // It may become one that is counted.
+                word | UPGRADABLE
+            })
         })
     }
 
@@ -403,6 +406,11 @@ impl RwCore {
     }
 }
 
+/// Half of the count is for those who come in at the same moment, or are handed the lock.
+fn assert_room(word: u32) {
+    assert!(word & COUNT < COUNT / 2, "too many readers of one lock");
+}
+
 /// The writer named in a word, if it has an id, holds the lock no more.
 #[inline]
 fn unhold(word: u32) {
@@ -430,5 +438,28 @@ impl Drop for RwCore {
                 false
             });
         }
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Each left its count behind, until that ran into `PARKED`, and was gone.
+    #[test]
+    fn readers_that_were_upgradable_are_not_too_many() {
+        let core = RwCore::new();
+        core.word.store(COUNT / 2 - 1, Ordering::Relaxed);
+        assert!(core.read_upgradable(Patience::Try));
+        core.end_upgradable(1);
+        assert_eq!(core.word.load(Ordering::Relaxed), COUNT / 2);
+        for patience in [Patience::Try, Patience::Until(None)] {
+            let read = || core.read_upgradable(patience);
+            let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
+            assert!(read.is_err_and(|panic| panic.is::<&str>()));
+        }
+        assert_eq!(core.word.load(Ordering::Relaxed), COUNT / 2);
+        core.end_counted();
+        assert!(core.read_upgradable(Patience::Try), "there is room again");
     }
 }
