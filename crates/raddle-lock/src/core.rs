@@ -239,7 +239,8 @@ impl Core {
         }
         let entry = self.inflate_held();
         let levels = entry.levels.load(Ordering::Relaxed);
-        let levels = levels.checked_add(1).expect("a lock taken too often by its owner");
+        let more = strand::with_local(Local::can_hold).then(|| levels.checked_add(1));
+        let levels = more.flatten().expect("a lock taken too often by its owner");
         entry.levels.store(levels, Ordering::Relaxed); // E5
         strand::with_local(Local::hold);
         true

@@ -139,8 +139,7 @@ impl Local {
     /// A foreign strand has ended: its id is free, or it is abandoned (I4).
     fn end(&self, ended: Saved) {
         let kept = self.ids.get(ended.depth as usize).filter(|kept| kept.get() == ended.token);
-        let holds = ended.holds.count();
-        if holds as i32 <= 0 {
+        if !ended.holds.any() {
             if kept.is_none() {
                 give_back(ended.token);
             }
@@ -149,7 +148,7 @@ impl Local {
         if let Some(kept) = kept {
             kept.set(0);
         }
-        let token = ended.token;
+        let (token, holds) = (ended.token, ended.holds.count());
         self.lost.borrow_mut().push(ended);
         abandon::report(id(token), holds);
     }

@@ -45,6 +45,9 @@ pub fn highest() -> u32 {
     HIGHEST.load(Ordering::Relaxed)
 }
 
+/// Levels beyond the first that are written down of one thing, at most: what a strand holds stays within an `i32`.
+const LEVELS: usize = i32::MAX as usize / 4;
+
 /// What a strand holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holds {
@@ -61,6 +64,12 @@ impl Holds {
         let fast =
             self.fast.iter().filter(|&&thing| thing != 0).count() + self.again[0] + self.again[1];
         self.others.wrapping_add(fast as u32)
+    }
+
+    /// Whether that is something. Of the others there may be less than none: who unlocks what somebody else has locked
+    /// takes that off itself.
+    pub(super) fn any(&self) -> bool {
+        self.fast != [0; 2] || self.others as i32 > 0
     }
 
     /// Lets one level go, by somebody else than the strand.
@@ -140,10 +149,20 @@ impl Local {
         }
     }
 
-    /// Says that the running strand holds one thing more, which it must not end with (I4).
+    /// Says that the running strand holds one thing more, which it must not end with (I4). Ends the process if that is
+    /// 2^31 things, which only guards that were forgotten can be.
     #[inline(always)]
     pub fn hold(&self) {
-        self.others.set(self.others.get().wrapping_add(1));
+        let others = self.others.get().wrapping_add(1);
+        self.others.set(others);
+        if others == 1 << 31 {
+            too_many();
+        }
+    }
+
+    /// Whether there is room for more to be [held](Local::hold): a billion things.
+    pub fn can_hold(&self) -> bool {
+        (self.others.get() as i32) < i32::MAX / 2
     }
 
     /// Takes one [`hold`](Local::hold) back.
@@ -228,6 +247,10 @@ impl Local {
     }
 
     /// Counts another level of what is written down, and held by the running strand; false if it is not.
+    ///
+    /// # Panics
+    ///
+    /// If there are half a billion levels already.
     #[inline(always)]
     pub fn again(&self, thing: usize) -> bool {
         let at = if self.fast[0].get() == thing {
@@ -237,7 +260,9 @@ impl Local {
         } else {
             return false;
         };
-        self.again[at].set(self.again[at].get() + 1);
+        let again = self.again[at].get();
+        assert!(again < LEVELS, "a lock taken too often by its owner");
+        self.again[at].set(again + 1);
         true
     }
 
@@ -261,7 +286,8 @@ impl Local {
             if fast.get() == thing {
                 levels = again.replace(0);
                 fast.set(0);
-                self.others.set(self.others.get().wrapping_add(levels as u32 + 1));
+                let others = i64::from(self.others.get() as i32) + levels as i64 + 1;
+                self.others.set(i32::try_from(others).unwrap_or_else(|_| too_many()) as u32);
             }
         }
         levels
@@ -342,7 +368,7 @@ impl Local {
 
     /// Whether the running strand holds something, or one beneath it on this thread does.
     pub fn thread_holds(&self) -> bool {
-        !self.is_free() || self.beneath.borrow().iter().any(|saved| saved.holds.count() > 0)
+        !self.is_free() || self.beneath.borrow().iter().any(|saved| saved.holds.any())
     }
 
     /// Whether the running strand holds nothing.
@@ -379,7 +405,7 @@ impl Local {
         // Before anything is held: it takes milliseconds at the first time in a process of many threads.
         crate::fence::init();
         let had = self.token.get();
-        if had != 0 && self.holds() != 0 {
+        if had != 0 && !self.is_free() {
             return had;
         }
         // Whose id could not go back gets none.
@@ -414,14 +440,14 @@ impl Local {
         if self.depth.get() != 0 {
             return; // I3
         }
-        let (token, holds) = (self.token.get(), self.holds());
+        let (token, holds) = (self.token.get(), self.holding());
         for kept in &self.ids[1..] {
             give_back(kept.replace(0));
         }
         self.ids[0].set(0);
-        if holds as i32 > 0 {
+        if holds.any() {
             // What it holds stays written down: destructors of thread-locals may yet let go of it.
-            abandon::report(id(token), holds);
+            abandon::report(id(token), holds.count());
         } else {
             self.token.set(0);
             give_back(token);
@@ -429,6 +455,14 @@ impl Local {
         let beneath = std::mem::take(&mut **self.beneath.borrow_mut());
         drop(beneath);
     }
+}
+
+/// With one more there would seem to be nothing held, and the strand's name would go to another.
+#[cold]
+#[inline(never)]
+fn too_many() -> ! {
+    eprintln!("raddle: a strand holds two billion locks");
+    std::process::abort();
 }
 
 /// Takes one level off `thing`.
@@ -457,4 +491,37 @@ pub(super) fn give_back(token: u32) {
 fn refuse(id: StrandId) -> bool {
     DISPENSER.give_back(id);
     false
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Their sum, taken for a signed number, said that nothing was held.
+    #[test]
+    fn a_strand_that_holds_two_billion_things_holds_something() {
+        let mut holds = Holds { fast: [8, 0], again: [i32::MAX as usize, 0], others: 0 };
+        assert!(holds.any());
+        holds = Holds { others: i32::MAX as u32, ..Holds::default() };
+        assert!(holds.any());
+        assert!(!Holds { others: 0_u32.wrapping_sub(1), ..Holds::default() }.any());
+        holds.others = 0;
+        assert!(!holds.any());
+    }
+
+    #[test]
+    fn a_level_too_many_is_refused() {
+        let local = Local::new();
+        local.hold_fast(8);
+        local.again[0].set(LEVELS - 1);
+        assert!(local.again(8));
+        assert!(catch_unwind(AssertUnwindSafe(|| local.again(8))).is_err());
+        assert_eq!(local.forget(8), LEVELS);
+        assert_eq!(local.holds() as usize, LEVELS + 1);
+        assert!(local.can_hold());
+        local.others.set(i32::MAX as u32 - 1);
+        local.hold();
+        assert!(!local.can_hold() && local.holding().any());
+    }
 }
