@@ -27,6 +27,8 @@
 //! **R4** `PARKED` is set and taken away under the bucket's lock, and is set while somebody is queued there. Whoever waits
 //! there waits for `HELD`, `CLAIMED` or `UPGRADABLE` to go, and whoever takes one of these away wakes the first.
 //! **R5** A lock outlives the calls that release it: a reader looks at the word after it has left its cell.
+//! **R6** Readers do not sleep where only `UPGRADABLE` is set. A writer that is woken alone, and finds that somebody has
+//! become that meanwhile, wakes them as it queues again.
 
 use super::queue::{self, Kind};
 use crate::core::Patience;
@@ -36,6 +38,7 @@ use crate::slot;
 use crate::spin::Spin;
 use crate::word::MAX_OWNER;
 use raddle_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use raddle_sync::parker::Parker;
 use raddle_sync::{const_fn, fence, strand};
 use std::panic::resume_unwind;
 
@@ -380,7 +383,13 @@ impl RwCore {
                 continue;
             }
             bucket.push(&node, me, kind, lost);
+            // R6
+            let beside = match seen & (HELD | CLAIMED) {
+                0 if kind != Kind::Read => bucket.take_readers(),
+                _ => Vec::new(),
+            };
             drop(bucket);
+            beside.into_iter().for_each(Parker::unpark);
             let holders = || self.holders();
             let what = deadlock::For { address: self.address(), me, holders: &holders };
             let slept = deadlock::sleep(&what, &node, patience.deadline(), patience);

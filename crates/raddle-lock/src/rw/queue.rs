@@ -89,6 +89,15 @@ impl Guard {
         at.map(|at| self.list.remove(at)).is_some()
     }
 
+    /// Ends the sleep of all readers; whom to wake when the bucket is unlocked (Q4). Others still wait.
+    pub(super) fn take_readers(&mut self) -> Vec<&'static Parker> {
+        let mut parkers = Vec::new();
+        while let Some(at) = self.find(|kind| kind == Kind::Read) {
+            parkers.push(Node::signal(self.list.remove(at).node, WAKE));
+        }
+        parkers
+    }
+
     /// The strand that has claimed the lock, if it sleeps.
     pub(super) fn claimant(&self) -> Option<u32> {
         self.find(|kind| kind == Kind::Claimant).map(|at| self.list[at].strand)
@@ -120,8 +129,8 @@ pub(super) fn wake_claimant(core: &RwCore) {
     parker.unpark();
 }
 
-/// Takes the bits `gone` away from the word, and wakes the first of those who wait: a writer, or else all readers and the
-/// first of the others. Hands over to whom was woken before for nothing, or if that is to be `fair`.
+/// Takes the bits `gone` away from the word, and wakes the first of those who wait: a writer, if it can come in, or else
+/// all readers and the first of the others. Hands over to whom was woken before for nothing, or if that is to be `fair`.
 ///
 /// `gone` is nothing, or what keeps all others from `HELD` and `CLAIMED` until it is gone.
 #[cold]
@@ -138,7 +147,8 @@ pub(super) fn wake(core: &RwCore, gone: u32, fair: bool) {
             count(Count::HandOffs);
             signal = HAND_OFF;
         }
-        let alone = kind == Kind::Write;
+        let upgradable = core.word.load(Ordering::Relaxed) & UPGRADABLE & !gone != 0;
+        let alone = kind == Kind::Write && !upgradable;
         while let Some(at) = bucket.find(|kind| kind == Kind::Read).filter(|_| !alone) {
             nodes.push((bucket.list.remove(at).node, signal));
             handed += u32::from(hand);
@@ -163,4 +173,68 @@ pub(super) fn wake(core: &RwCore, gone: u32, fair: bool) {
         nodes.into_iter().map(|(node, signal)| Node::signal(node, signal)).collect();
     drop(bucket); // Q4
     parkers.into_iter().for_each(Parker::unpark);
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::super::core::HELD;
+    use super::*;
+    use crate::core::Patience;
+    use raddle_sync::time::Instant;
+    use std::thread;
+    use std::time::Duration;
+
+    /// A writer, and behind it a reader, wait for one that has claimed the lock; then `next` makes that one a reader that
+    /// may write later. The reader is to come in beside it.
+    fn beside_an_upgradable_reader(next: impl FnOnce(&RwCore)) {
+        let core = RwCore::new();
+        core.word.store(CLAIMED, Ordering::Relaxed);
+        let asleep = |wanted| {
+            while bucket(&core).list.iter().filter(|w| std::ptr::eq(w.lock, &core)).count() < wanted
+            {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|s| {
+            s.spawn(|| {
+                assert!(core.write_slow(Patience::Until(None)));
+                core.end_write(false);
+            });
+            asleep(1);
+            let reader = s.spawn(|| {
+                let long = Instant::now() + Duration::from_secs(60);
+                core.read_slow(false, Patience::Until(Some(long))).map(|cell| core.end_read(cell))
+            });
+            asleep(2);
+            next(&core);
+            let read = reader.join().unwrap();
+            let word = core.word.load(Ordering::Relaxed);
+            core.end_upgradable(0);
+            assert_eq!(read, Ok(()));
+            assert_eq!(word & (UPGRADABLE | HELD | CLAIMED), UPGRADABLE);
+        });
+        assert!(!core.is_locked());
+    }
+
+    #[test]
+    fn readers_come_in_if_an_upgrade_fails_that_a_writer_waits_for() {
+        beside_an_upgradable_reader(|core| {
+            core.change(Ordering::Release, |word| (word & !CLAIMED) | UPGRADABLE);
+            wake(core, 0, false);
+        });
+    }
+
+    #[test]
+    fn a_writer_woken_in_vain_wakes_the_readers() {
+        beside_an_upgradable_reader(|core| {
+            let mut bucket = bucket(core);
+            let at = bucket.find(|kind| kind == Kind::Write).unwrap();
+            let writer = bucket.list.remove(at).node;
+            // The lock becomes free, and somebody else comes first.
+            core.change(Ordering::Release, |word| (word & !CLAIMED) | UPGRADABLE);
+            let parker = Node::signal(writer, WAKE);
+            drop(bucket);
+            parker.unpark();
+        });
+    }
 }
