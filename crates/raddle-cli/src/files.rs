@@ -69,12 +69,12 @@ impl Files {
     }
 
     fn add(&self, role: &'static str, path: &Path) {
-        let known = Known { role, path: path.to_owned(), handle: Handle::from_path(path).ok() };
+        let known = Known { role, path: path.to_owned(), handle: identity(path) };
         self.0.borrow_mut().push(known);
     }
 
     fn check(&self, path: &Path, role: Option<&'static str>) -> Result<(), Error> {
-        let handle = Handle::from_path(path).ok();
+        let handle = identity(path);
         for known in self.0.borrow().iter().filter(|known| Some(known.role) != role) {
             if known.is(path, handle.as_ref()) {
                 let message = format!("would overwrite {}", known.role);
@@ -92,12 +92,18 @@ impl Known {
             return true;
         }
         // What was not there at first may be there now.
-        match (Handle::from_path(&self.path), handle) {
-            (Ok(known), Some(handle)) => known == *handle,
-            (Err(_), None) => place(&self.path).is_some_and(|known| Some(known) == place(path)),
+        match (identity(&self.path), handle) {
+            (Some(known), Some(handle)) => known == *handle,
+            (None, None) => place(&self.path).is_some_and(|known| Some(known) == place(path)),
             _ => false,
         }
     }
+}
+
+/// The file that is there, if it is a regular one: who opens a pipe waits for its other end, and keeps it open.
+fn identity(path: &Path) -> Option<Handle> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Handle::from_path(path).ok()
 }
 
 /// Where links lead, also to what is not there.

@@ -1,8 +1,11 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+#[cfg(unix)]
+use same_file::Handle;
 
 use crate::error::{Error, reason};
 use crate::files::{Files, followed};
@@ -21,7 +24,7 @@ pub(crate) struct Output {
 
 #[derive(Debug)]
 enum Target {
-    /// `-`
+    /// `-`, or a path of the same pipe or terminal
     Stdout,
     /// A device or a pipe: nothing to replace, so it is written as it is.
     Stream,
@@ -41,6 +44,7 @@ impl Output {
             Ok(found) if found.is_dir() => {
                 return Err(Error::input(path, "cannot be written: is a directory"));
             }
+            Ok(found) if is_descriptor_1(&found) => Target::Stdout,
             Ok(found) if !found.is_file() => Target::Stream,
             Ok(_) => {
                 // A file that may not be written must not be replaced either.
@@ -49,12 +53,10 @@ impl Output {
             }
             Err(_) => Target::File(followed(path)),
         };
-        if !matches!(target, Target::Stdout) {
+        if let Target::File(place) = &target {
             files.writes(role, path)?;
-        }
-        if let Target::File(path) = &target {
             // Made and removed again: an interrupted computation leaves nothing behind.
-            Draft::beside(path).map_err(refused)?;
+            Draft::beside(place).map_err(refused)?;
         }
         Ok(Output { named: path.to_owned(), role, files: files.clone(), target })
     }
@@ -94,6 +96,22 @@ impl Output {
             }
         }
     }
+}
+
+/// Whether standard output goes to this pipe or terminal, as to that of `/dev/stdout`.
+#[cfg(unix)]
+fn is_descriptor_1(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let kind = found.file_type();
+    let mixes = kind.is_fifo() || kind.is_socket() || io::stdout().is_terminal();
+    let identity = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    let out = Handle::stdout().and_then(|out| out.as_file().metadata());
+    mixes && out.is_ok_and(|out| !out.is_file() && identity(&out) == identity(found))
+}
+
+#[cfg(not(unix))]
+fn is_descriptor_1(_: &fs::Metadata) -> bool {
+    false
 }
 
 fn buffered(

@@ -4,6 +4,7 @@ mod bad_input;
 mod harm;
 mod measuring;
 mod output;
+mod pipes;
 mod plans;
 mod schema;
 mod shell;
