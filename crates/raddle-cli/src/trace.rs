@@ -212,14 +212,18 @@ impl Recording {
                 (None, Some(_)) => Err(Error::usage("--trace-room needs --trace FILE")),
             };
         };
+        let standard = || Error::usage("--trace needs a file; standard output is for the report");
         if is_standard(path) {
-            return Err(Error::usage("--trace needs a file; standard output is for the report"));
+            return Err(standard());
         }
         let level = match common.trace_level.unwrap_or_default() {
             Level::Phase => TraceLevel::Phase,
             Level::Tasks => TraceLevel::Tasks,
         };
         let output = Output::prepare("the trace", path, files)?;
+        if output.is_stdout() {
+            return Err(standard());
+        }
         let room = common.trace_room.unwrap_or(1 << 16);
         Ok(Some(Recording { path: path.clone(), output, level, room }))
     }
@@ -235,12 +239,22 @@ impl Recording {
         if self.output.is_file() { builder.trace_to(&self.path) } else { builder }
     }
 
+    /// Whether all of it is in the file, to which the pool has written as long as there was room.
+    fn check(&self) -> Result<(), Error> {
+        let why = match Trace::load_damaged(&self.path) {
+            Ok((_, None)) => return Ok(()),
+            Ok((_, Some(damage))) => damage.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(Error::file_failure(&self.path, format!("cannot be written: {why}")))
+    }
+
     /// Has the report say what was recorded.
     pub(crate) fn tell(&self, trace: &Trace, report: &mut Report) {
         let name = self.output.name();
         let (events, dropped) = (trace.len(), trace.drops());
         let written = match self.output.is_file() {
-            true => Ok(()),
+            true => self.check(),
             false => self.output.write(|to| trace.write(to)),
         };
         match written {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Room;
+use crate::{Ended, Room};
 
 #[test]
 fn a_run_is_recorded_and_shown() {
@@ -184,4 +184,31 @@ fn a_killed_run_leaves_a_trace() {
         assert!(doctor.contains("guest 0 has run a task"), "{doctor}");
         std::fs::remove_file(room.path("t")).unwrap();
     }
+}
+
+/// As on a disk that is full half-way.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_trace_that_is_cut_short_is_a_failure() {
+    use std::os::unix::process::CommandExt;
+    let room = Room::new("cut-trace");
+    let mut command =
+        room.start("run fib --n 20 --runs 1 --json --trace t.trace --trace-level tasks");
+    // SAFETY: calls of the system alone.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let limit = libc::rlimit { rlim_cur: 500, rlim_max: 500 };
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    };
+    let ended: Ended = command.output().unwrap().into();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!((&json["n"], &json["trace"]), (&20.into(), &().into()));
+    let error = json["errors"][0].as_str().unwrap();
+    assert!(error.starts_with("t.trace: cannot be written: "), "{error}");
 }
