@@ -396,6 +396,8 @@ impl Crew {
             return;
         }
         state.lost = Some(why.clone());
+        // What is to be tried again must not go to a slot whose turn has not come yet.
+        state.idle.clear();
         let workers: Vec<u64> = state.workers.keys().copied().collect();
         for worker in workers {
             if let Some(one) = state.workers.get_mut(&worker) {

@@ -184,6 +184,34 @@ pub(crate) fn a_lost_bridge_fails_all() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// Says that it is there, and waits for another.
+fn meet((mine, other): (String, String)) -> u32 {
+    say(&mine, "");
+    said(&other);
+    std::process::id()
+}
+
+/// What may be tried again is not given to a slot that is lost too.
+pub(crate) fn a_lost_bridge_tries_nothing_again() {
+    let env = Env::new(Plan::loopback(2).retries(1).start_timeout(LONG)).unwrap();
+    let path = directory("retried");
+    let (one, other) = (format!("{path}/one"), format!("{path}/other"));
+    let both = [(one.clone(), other.clone()), (other, one)].map(|gates| env.spawn(meet, gates));
+    let pids = both.map(|worker| worker.wait().unwrap());
+    assert_ne!(pids[0], pids[1]);
+    // One slot is busy now, the other is idle.
+    let spins = env.spawn(spin, format!("{path}/busy"));
+    said(&format!("{path}/busy"));
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pids[0])).unwrap();
+    let bridge: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    // SAFETY: the bridge is a child of ours that we have not reaped.
+    unsafe { libc::kill(bridge, libc::SIGKILL) };
+    let failed = spins.wait_timeout(LONG).expect("an end").unwrap_err();
+    assert!(matches!(failed.downcast_ref(), Some(RemoteError::Engine(_))), "{failed}");
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// `cargo build` puts another file where this program was.
 pub(crate) fn the_file_may_be_replaced() {
     let path = directory("replaced");
