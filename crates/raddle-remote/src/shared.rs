@@ -165,9 +165,10 @@ impl<T: Arg + Sync> Shared<T> {
         let (value, data) = match known.get(&id) {
             None => return Err("a shared value that was not sent here".into()),
             Some(Known::Made(value, data)) => {
-                let found = value.upgrade().zip(data.upgrade());
+                let (value, data) = (value.upgrade(), data.upgrade());
                 drop(known);
-                found.ok_or("a shared value that is gone")?
+                let data = data.ok_or("a shared value that is gone")?;
+                (value.map_or_else(|| Shared::<T>::again(&data), Ok)?, data)
             }
             Some(Known::Sent(data, read)) => {
                 let (data, read) = (Arc::clone(data), Arc::clone(read));
@@ -178,6 +179,16 @@ impl<T: Arg + Sync> Shared<T> {
         let value = value.downcast().map_err(|_| format!("no shared {}", type_name::<T>()))?;
         note(&data);
         Ok(Shared { value, data })
+    }
+
+    /// Decodes what was made here, where nothing but its bytes is left: a task has given back what only it had.
+    fn again(data: &Data) -> Result<Arc<dyn Any + Send + Sync>, String> {
+        let value = decode::<T>(data.slice()).map_err(|error| error.to_string())?;
+        let value: Arc<dyn Any + Send + Sync> = Arc::new(value);
+        if let Some(Known::Made(made, _)) = known().get_mut(&data.id) {
+            *made = Arc::downgrade(&value);
+        }
+        Ok(value)
     }
 
     /// Decodes what was sent, if that was not done yet.

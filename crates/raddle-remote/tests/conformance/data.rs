@@ -62,6 +62,23 @@ pub fn shared_values_are_sent_once(on: &On) {
     assert!(std::ptr::eq(&*back, &*shared));
 }
 
+/// Also to where nobody else has them any more.
+pub fn shared_values_come_back(on: &On) {
+    type Outer = Shared<(Shared<Vec<u32>>, u32)>;
+    let env = on.env();
+    let same = |shared: Shared<Vec<u32>>| shared;
+    let back = value(env.spawn(same, env.share(vec![1, 2, 3]).unwrap()));
+    assert_eq!(*back, [1, 2, 3]);
+    // And on from there.
+    let sum = |shared: Shared<Vec<u32>>| shared.iter().sum::<u32>();
+    assert_eq!(value(env.spawn(sum, back)), 6);
+    let twice = |shared: Outer| (shared.clone(), shared);
+    let outer = env.share((env.share(vec![4, 5]).unwrap(), 6)).unwrap();
+    let (one, other) = value(env.spawn(twice, outer));
+    assert!(std::ptr::eq(&*one, &*other));
+    assert_eq!((one.0.as_slice(), one.1), ([4, 5].as_slice(), 6));
+}
+
 /// How much memory the worker has of its own.
 fn resident(_: ()) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

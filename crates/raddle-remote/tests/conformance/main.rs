@@ -116,6 +116,7 @@ suite! {
         sixty_four_megabytes_both_ways,
         shared_values_are_sent_once,
         shared_values_are_forgotten,
+        shared_values_come_back,
         large_shared_values,
         strict_plans_encode,
         shared_values_in_shared_values,
