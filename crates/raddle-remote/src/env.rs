@@ -79,8 +79,8 @@ impl Env {
     }
 
     /// The environment here: that which [`run`](Env::run) has bound; in a task, one of the plan's
-    /// [`nested`](Plan::nested) plan; else the [global](Env::set_global) one; else one of the plan that the variable
-    /// `RADDLE_PLAN` names, or of as many threads as there are processors.
+    /// [`nested`](Plan::nested) plan; else the [global](Env::set_global) one; else, in a worker's process, that for tasks; else
+    /// one of the plan that the variable `RADDLE_PLAN` names, or of as many threads as there are processors.
     ///
     /// If that cannot be, all of its tasks fail with the reason.
     pub fn current() -> Env {
@@ -92,6 +92,11 @@ impl Env {
     }
 
     fn from_environment() -> Env {
+        // The variable is the driver's. It is met here by threads that know nothing of the task that has started them.
+        #[cfg(target_os = "linux")]
+        if let Some(nested) = crate::worker::nested() {
+            return nested;
+        }
         let plan = match std::env::var("RADDLE_PLAN") {
             Ok(text) => text.parse().map_err(|error| format!("RADDLE_PLAN: {error}")),
             Err(std::env::VarError::NotPresent) => {

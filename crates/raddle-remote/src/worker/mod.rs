@@ -21,6 +21,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::exit;
 
+pub(crate) use self::serve::nested;
 use crate::env::Env;
 use crate::error::RemoteError;
 use crate::frame::{Frames, Header, Kind, Payload, ROOM};

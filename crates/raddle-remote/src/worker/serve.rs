@@ -33,6 +33,11 @@ pub(super) fn set_nested(env: Env) {
     let _ = NESTED.set(env);
 }
 
+/// The environment for what tasks spawn, if this is a worker.
+pub(crate) fn nested() -> Option<Env> {
+    NESTED.get().cloned()
+}
+
 /// Has panics noted, besides what is done about them.
 pub(super) fn record_panics() {
     let before = panic::take_hook();
@@ -116,6 +121,10 @@ pub(super) fn serve(link: &mut Link, hello: Hello) -> Result<(), RemoteError> {
                             RemoteError::Protocol(format!("shared memory: {error}"))
                         })?)
                     }
+                    None if header.fds != 0 => {
+                        let why = "shared memory came without its descriptor";
+                        return Err(RemoteError::Protocol(why.to_owned()));
+                    }
                     None => shared::Bytes::Own(payload.to_vec()),
                 };
                 shared::keep(header.task, bytes);
@@ -154,7 +163,7 @@ fn call(task: u64, payload: &[u8], hello: &Hello, report: &Report) -> Result<(),
     let Order { call, id, attempt, name, seed } = order;
     let info = TaskInfo { id, attempt, name, worker: hello.worker };
     let running = Running::new(info, seed, Some(Arc::clone(report)));
-    let nested = NESTED.get().cloned().unwrap_or_else(Env::current);
+    let nested = nested().unwrap_or_else(Env::current);
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
         running.run(nested, || call.run(args, vec![0; HEADER]))
     }));

@@ -75,6 +75,17 @@ pub fn nested_plans_may_be_others(on: &On) {
     assert_ne!(outer, inner);
 }
 
+/// Threads that know nothing of the task find what it would, and not what the driver's variable names.
+pub fn threads_of_tasks_are_in_the_nested_environment(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let of_a_thread = |(): ()| std::thread::spawn(|| nested_plan(())).join().unwrap();
+    assert_eq!(value(on.env().spawn(of_a_thread, ())), ("sequential".into(), 1, 2));
+    let env = Env::new(on.plan().nested(Plan::threads(3))).unwrap();
+    assert_eq!(value(env.spawn(of_a_thread, ())), ("threads:3".into(), 3, 2));
+}
+
 raddle::scope_local! { static USER: String; }
 
 pub fn locals_of_the_caller_are_not_seen(on: &On) {

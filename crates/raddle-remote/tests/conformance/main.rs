@@ -60,6 +60,7 @@ suite! {
         seeds_are_those_of_every_plan,
         nested_environments_are_sequential,
         nested_plans_may_be_others,
+        threads_of_tasks_are_in_the_nested_environment,
         locals_of_the_caller_are_not_seen,
         the_token_and_other_descriptors_are_gone,
         hooks_are_called_once,

@@ -33,6 +33,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("other_builds_are_refused", strangers::other_builds_are_refused),
     ("other_versions_are_refused", strangers::other_versions_are_refused),
     ("damage_on_the_way_to_a_worker", strangers::damage_on_the_way_to_a_worker),
+    ("a_descriptor_that_does_not_come", strangers::a_descriptor_that_does_not_come),
     ("other_programs_are_refused", strangers::other_programs_are_refused),
     ("sockets_of_others_are_refused", strangers::sockets_of_others_are_refused),
     ("damage_at_random_to_a_worker", strangers::damage_at_random_to_a_worker),

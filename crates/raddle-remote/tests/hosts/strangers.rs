@@ -102,6 +102,22 @@ pub(crate) fn damage_on_the_way_to_a_worker() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// A shared value is said to be in memory whose descriptor is not there: its length is not taken for it.
+pub(crate) fn a_descriptor_that_does_not_come() {
+    let path = directory("descriptor");
+    let old = "        self.slot.send(data)";
+    // Of frames that share the count of descriptors is 1 from now on.
+    let new = "        self.slot.send(data[:6] + b\"\\1\\0\" + data[8:] if data[4] == 4 else data)";
+    let env = with_bridge(&path, old, new);
+    let shared = env.share(vec![1_u32, 2, 3]).unwrap();
+    let sum = |shared: raddle::remote::Shared<Vec<u32>>| shared.iter().sum::<u32>();
+    let failed = env.spawn(sum, shared).wait().unwrap_err();
+    assert!(matches!(failed.downcast_ref(), Some(RemoteError::Protocol(_))), "{failed}");
+    assert_eq!(env.spawn(|n: u32| n + 1, 1).wait().unwrap(), 2);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// A program that is none of ours, in the place of a worker.
 pub(crate) fn other_programs_are_refused() {
     let path = directory("programs");
