@@ -145,7 +145,7 @@ mod detector {
                 // D2. Where there is a guard already nobody may unwind, so the panic ends here.
                 match catch_unwind(AssertUnwindSafe(|| tell(&deadlock))) {
                     Err(panic) if !matches!(patience, Patience::Back) => return Err(panic),
-                    _ => {}
+                    told => super::discard(told.map(|()| 0)),
                 }
             }
         }
@@ -306,6 +306,15 @@ pub(crate) struct For<'a> {
 
 /// What a hook has panicked with.
 pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// Drops what a sleep has ended with that the strand does not unwind for, because it has been woken after all. A panic's
+/// payload is forgotten: its own drop might panic, with a lock taken.
+pub(crate) fn discard(slept: Result<u32, Panic>) {
+    slept.unwrap_or_else(|panic| {
+        std::mem::forget(panic);
+        0
+    });
+}
 
 /// What [`set_deadlock_hook`] takes.
 pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;

@@ -176,8 +176,13 @@ impl Core {
                 Err(panic) => match self.give_up(entry, node, mark) {
                     // In the queue no more, so that the panic may pass (Q2).
                     Some(Gain::Nothing) => resume_unwind(panic),
-                    Some(gain) => return gain,
-                    None => continue,
+                    gain => {
+                        deadlock::discard(Err(panic));
+                        match gain {
+                            Some(gain) => return gain,
+                            None => continue,
+                        }
+                    }
                 },
             };
             match signal {

@@ -264,6 +264,8 @@ impl<T> OnceLock<T> {
                 drop(list);
                 resume_unwind(panic); // In the list no more, so that it may pass (Q2).
             }
+            drop(list);
+            deadlock::discard(Err(panic));
         }
     }
 

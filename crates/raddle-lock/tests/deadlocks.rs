@@ -3,10 +3,14 @@
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 #![cfg(any(debug_assertions, feature = "deadlock"))]
 
-use raddle_lock::{Deadlock, Mutex, OnceLock, RwLock, set_deadlock_hook};
+use lock_api::RawMutex;
+use raddle_lock::{Deadlock, Mutex, OnceLock, RawThinLock, RwLock, set_deadlock_hook};
 use raddle_lock::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use raddle_sync::strand;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -226,4 +230,54 @@ fn a_circle_of_three_is_found_and_told_once() {
     // Longer than the detector's intervals: there is nothing more to tell.
     assert!(told.recv_timeout(Duration::from_millis(350)).is_err());
     set_deadlock_hook(None);
+}
+
+/// The payload of the hook's panic is discarded by one that has been given the lock meanwhile. It was dropped, and if that
+/// panicked the lock stayed taken.
+#[test]
+fn a_payload_whose_drop_panics_takes_no_lock_along() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    static LOCKS: [RawThinLock; 2] = [RawThinLock::new(), RawThinLock::new()];
+    static FORCED: AtomicUsize = AtomicUsize::new(0);
+    let _alone = alone();
+    set_deadlock_hook(Some(Arc::new(|deadlock: &Deadlock| {
+        // The lock that this thread waits for.
+        let lock = deadlock.waits()[0].lock;
+        FORCED.store(lock, Relaxed);
+        let lock = LOCKS.iter().find(|it| ptr::from_ref(*it).addr() == lock).unwrap();
+        // SAFETY: whose it is does not unlock it again.
+        unsafe { lock.unlock() };
+        std::panic::panic_any(Bomb);
+    })));
+    let met = Barrier::new(2);
+    let both = |n: usize| {
+        let (first, second) = (&LOCKS[n], &LOCKS[1 - n]);
+        first.lock();
+        met.wait();
+        second.lock();
+        // SAFETY: locked above.
+        unsafe { second.unlock() };
+        if FORCED.load(Relaxed) != ptr::from_ref(first).addr() {
+            // SAFETY: locked above, and not unlocked by the hook.
+            unsafe { first.unlock() };
+        }
+    };
+    thread::scope(|s| {
+        let threads = [0, 1].map(|n| {
+            s.spawn({
+                let both = &both;
+                move || both(n)
+            })
+        });
+        // Forgotten, should it be the payload.
+        let went_on = threads.map(|thread| thread.join().map_err(mem::forget).is_ok());
+        assert_eq!(went_on, [true; 2]);
+    });
+    set_deadlock_hook(None);
+    assert!(LOCKS.iter().all(|lock| !lock.is_locked()));
 }

@@ -2,10 +2,13 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
-use raddle_lock::{Mutex, ObjectHeader, RawRwLock, ReentrantLock, RwLock};
+use raddle_lock::{
+    Mutex, ObjectHeader, RawRwLock, ReentrantLock, RwLock, RwLockUpgradableReadGuard,
+};
 use raddle_sync::strand;
 use std::cell::Cell;
 use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
@@ -113,4 +116,26 @@ fn a_write_that_becomes_a_read_is_held_no_more() {
         drop(guards);
         assert_eq!(holds(), 0);
     });
+}
+
+/// It slept for itself to leave.
+#[test]
+fn one_that_reads_as_well_is_refused_the_upgrade() {
+    if !raddle_sync::fence::init() {
+        return; // All readers are counted.
+    }
+    strand::current();
+    let lock = RwLock::new(0);
+    (0..5_000).for_each(|_| drop(lock.read()));
+    let guard = lock.upgradable_read();
+    let read = lock.read();
+    let guard = RwLockUpgradableReadGuard::try_upgrade(guard).unwrap_err();
+    let upgrade = AssertUnwindSafe(|| drop(RwLockUpgradableReadGuard::upgrade(guard)));
+    assert!(catch_unwind(upgrade).is_err());
+    assert_eq!(*read, 0);
+    drop(read);
+    *lock.write() += 1;
+    let guard = lock.upgradable_read();
+    *RwLockUpgradableReadGuard::upgrade(guard) += 1;
+    assert_eq!(lock.into_inner(), 2);
 }

@@ -222,7 +222,15 @@ impl RwCore {
     }
 
     /// Makes a writer of the one that may write later; false, as before, if the readers do not leave in time.
+    ///
+    /// # Panics
+    ///
+    /// If it would wait, and reads published as well.
     pub(crate) fn upgrade(&self, patience: Patience) -> bool {
+        assert!(
+            matches!(patience, Patience::Try) || !self.is_read_here(),
+            "this lock is read by the strand that wants to write: waiting would hang"
+        );
         self.change(Ordering::Relaxed, |word| (word & !UPGRADABLE) | CLAIMED);
         self.drain(patience, UPGRADABLE)
     }
@@ -300,7 +308,11 @@ impl RwCore {
         }
         // Woken at the last moment it has left the queue.
         let left = queue::bucket(self).remove(&node);
-        if left { slept.map(|_| false) } else { Ok(true) }
+        if left {
+            return slept.map(|_| false);
+        }
+        deadlock::discard(slept);
+        Ok(true)
     }
 
     /// Ends the writer's time; for whoever waits longest, if `fair`.
@@ -405,6 +417,7 @@ impl RwCore {
                     return false;
                 }
                 signal = node.signalled();
+                deadlock::discard(slept);
             }
             if signal == HAND_OFF {
                 return true;

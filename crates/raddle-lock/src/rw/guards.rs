@@ -185,6 +185,10 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
     }
 
     /// Waits for the other readers to leave, and writes. Nobody writes in between.
+    ///
+    /// # Panics
+    ///
+    /// If this strand reads the lock as well, as far as that is known: it would wait for itself; see [`RwLock`].
     pub fn upgrade(this: Self) -> RwLockWriteGuard<'a, T> {
         let lock = this.lock;
         // If the hook for deadlocks panics the guard is dropped.
