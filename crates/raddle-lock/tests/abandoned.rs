@@ -50,3 +50,27 @@ fn a_lock_left_locked_stays_so_and_is_reported_once() {
     assert_eq!(told.lock().unwrap().len(), 1);
     set_abandon_hook(None);
 }
+
+/// As at the end of a thread. It got out of the drop of a guard, which had ended some of its strands and not the others.
+#[test]
+#[cfg(not(miri))]
+fn a_hook_that_panics_ends_the_process_also_in_a_foreign_strand() {
+    const ROLE: &str = "RADDLE_TEST_ABANDON_HOOK";
+    const NAME: &str = "a_hook_that_panics_ends_the_process_also_in_a_foreign_strand";
+    if std::env::var_os(ROLE).is_some() {
+        set_abandon_hook(Some(Arc::new(|_: &Abandoned| panic!("not meant to"))));
+        let mutex = Mutex::new(0);
+        let ends = || {
+            let _foreign = strand::enter_foreign();
+            std::mem::forget(mutex.lock());
+        };
+        _ = std::panic::catch_unwind(ends);
+        println!("went on");
+        std::process::exit(0);
+    }
+    let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = program.args(["--exact", NAME, "--nocapture"]).env(ROLE, "1").output().unwrap();
+    assert!(!output.status.success());
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hook for abandoned strands"));
+}

@@ -2,6 +2,7 @@
 
 use super::StrandId;
 use std::fmt;
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A strand that ended with something held, a lock whose guard was forgotten say.
@@ -52,7 +53,7 @@ static HOOK: Mutex<Option<AbandonHook>> = Mutex::new(None);
 
 /// Has `hook` told of every strand that ends holding a lock; `None` goes back to a line on standard
 /// error. The hook runs on the thread that ends, at its very end: it must not lock anything that may
-/// be held, nor count on thread-locals. Where it panics the process aborts, as with any panic there.
+/// be held, nor count on thread-locals. A foreign strand's is told where that ends. If the hook panics the process aborts.
 ///
 /// ```
 /// use raddle_sync::strand::set_abandon_hook;
@@ -74,8 +75,21 @@ pub(super) fn report(id: Option<StrandId>, holds: u32) {
     let thread = std::thread::current().name().map(str::to_owned);
     let abandoned = Abandoned { id, holds, thread };
     let hook = lock_hook().clone();
+    // In the middle of the end of a strand, perhaps while something else unwinds.
+    let panicked = Panicked;
     match hook {
         Some(hook) => hook(&abandoned),
-        None => eprintln!("raddle: {abandoned}"),
+        None => _ = writeln!(std::io::stderr(), "raddle: {abandoned}"),
+    }
+    std::mem::forget(panicked);
+}
+
+/// Ends the process when it is dropped.
+struct Panicked;
+
+impl Drop for Panicked {
+    fn drop(&mut self) {
+        _ = writeln!(std::io::stderr(), "raddle: the hook for abandoned strands has panicked");
+        std::process::abort();
     }
 }
