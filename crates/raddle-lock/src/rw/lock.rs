@@ -45,6 +45,9 @@ use std::time::Duration;
 /// with [`read_recursive`](RwLock::read_recursive). A strand that writes, or is published as a reader, and wants to
 /// write gets a panic. One that is counted as a reader hangs.
 ///
+/// Guards that read, upgradable ones too, are not counted among what a strand holds, as that would cost each read more than it
+/// does. So where a thread pool spares threads that hold a lock from taking on unrelated work, a reader is not spared.
+///
 /// A read guard that is forgotten leaves the lock read for ever; and a lock that is moved after that may leave another, which
 /// comes to lie at the same place, read for ever as well.
 ///
