@@ -7,27 +7,37 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::frame::{Frames, Kind};
 use crate::os::{self, poll, process};
 
-/// Which attempt was interrupted last; at first one that never is. (0 is none that runs.)
-static INTERRUPTED: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Which attempt runs.
-static RUNNING: AtomicU64 = AtomicU64::new(0);
+/// Which attempt is which.
+struct Attempts {
+    /// The one that runs; 0 if none does.
+    running: u64,
+    /// The one that was interrupted last; at first one that never is.
+    interrupted: u64,
+}
 
-/// A call begins. An interrupt of it may have come before, or comes later: whoever is second sees the other.
+/// Held until the process knows, too: what is said of an attempt must not come when the next has begun.
+static ATTEMPTS: Mutex<Attempts> = Mutex::new(Attempts { running: 0, interrupted: u64::MAX });
+
+fn attempts() -> MutexGuard<'static, Attempts> {
+    ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call begins, or with 0 is over. An interrupt of it may have come before, or comes later.
 pub(super) fn begin(task: u64) {
-    // ORD: SeqCst on both words, with `hear`: one of the two sees what the other has stored.
-    RUNNING.store(task, Ordering::SeqCst);
-    raddle_core::interrupt_process(INTERRUPTED.load(Ordering::SeqCst) == task);
+    let mut attempts = attempts();
+    attempts.running = task;
+    raddle_core::interrupt_process(attempts.interrupted == task);
 }
 
 fn hear(task: u64) {
-    // ORD: as in `begin`.
-    INTERRUPTED.store(task, Ordering::SeqCst);
-    if RUNNING.load(Ordering::SeqCst) == task {
+    let mut attempts = attempts();
+    attempts.interrupted = task;
+    if attempts.running == task {
         raddle_core::interrupt_process(true);
     }
 }
@@ -74,4 +84,42 @@ fn watch(socket: i32, control: &OwnedFd, parent: &OwnedFd) -> io::Result<()> {
             }
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::{begin, hear};
+
+    /// The interrupt of an attempt comes at any time about its end, and the next one is none the wiser.
+    #[test]
+    fn an_interrupt_at_the_end_does_not_reach_the_next() {
+        let (asked, heard) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for task in 1..=ROUNDS {
+                    while asked.load(Ordering::Acquire) < 2 * task {
+                        std::hint::spin_loop();
+                    }
+                    hear(2 * task);
+                    heard.store(2 * task, Ordering::Release);
+                }
+            });
+            for task in 1..=ROUNDS {
+                begin(2 * task);
+                asked.store(2 * task, Ordering::Release);
+                // From not at all to longer than it takes to hear.
+                (0..task % 64).for_each(|_| std::hint::spin_loop());
+                begin(0);
+                begin(2 * task + 1);
+                while heard.load(Ordering::Acquire) < 2 * task {
+                    std::thread::yield_now();
+                }
+                assert!(!raddle_core::interrupted(), "task {task}");
+            }
+        });
+    }
+
+    const ROUNDS: u64 = 10_000;
 }
