@@ -1,6 +1,7 @@
 //! [`Arg`]: what goes to a task and comes back from it, and how it is made bytes of.
 
 use std::any::type_name;
+use std::cell::Cell;
 
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
@@ -9,6 +10,11 @@ use serde::de::DeserializeOwned;
 use crate::error::RemoteError;
 
 /// What can be sent to a task and back: whatever serde can write and read. There is nothing to implement.
+///
+/// On the way it is [postcard](https://docs.rs/postcard), which does not say what it holds. So what serde can read only where the
+/// format tells does not arrive: fields that are `flatten`ed, enums that are `untagged` or have a `tag`, and fields that
+/// `skip_serializing_if` leaves out. Tasks with such arguments or results fail with [`Encode`](RemoteError::Encode) or
+/// [`Decode`](RemoteError::Decode), or get other values than were sent.
 pub trait Arg: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Arg for T {}
@@ -22,10 +28,25 @@ pub(crate) fn encode_after<T: Serialize>(
     bytes: Vec<u8>,
     value: &T,
 ) -> Result<Vec<u8>, RemoteError> {
+    SAID.take();
     postcard::serialize_with_flavor(value, Tail(bytes)).map_err(|error| RemoteError::Encode {
         type_name: type_name::<T>().to_owned(),
-        reason: error.to_string(),
+        reason: reason(&error),
     })
+}
+
+thread_local! {
+    /// Why raddle's own types have refused last: postcard keeps no texts of errors.
+    static SAID: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// Keeps for `encode` and `decode` why they are to fail.
+pub(crate) fn because(why: &str) {
+    SAID.set(Some(why.to_owned()));
+}
+
+fn reason(error: &postcard::Error) -> String {
+    SAID.take().unwrap_or_else(|| error.to_string())
 }
 
 /// The end of a vector. (postcard's own for that takes bytes one by one.)
@@ -52,9 +73,10 @@ impl Flavor for Tail {
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RemoteError> {
     let error =
         |reason: String| RemoteError::Decode { type_name: type_name::<T>().to_owned(), reason };
+    SAID.take();
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(error(format!("{} bytes are left over", rest.len()))),
-        Err(reason) => Err(error(reason.to_string())),
+        Err(why) => Err(error(reason(&why))),
     }
 }

@@ -28,7 +28,8 @@ pub enum RemoteError {
     Decode {
         /// The type.
         type_name: String,
-        /// What serde says.
+        /// What serde says. (Not what a `Serialize` or `Deserialize` of your own says by `custom`, of which the format keeps
+        /// nothing.)
         reason: String,
     },
     /// A value cannot be made bytes of.
@@ -36,7 +37,8 @@ pub enum RemoteError {
     Encode {
         /// The type.
         type_name: String,
-        /// What serde says.
+        /// What serde says. (Not what a `Serialize` or `Deserialize` of your own says by `custom`, of which the format keeps
+        /// nothing.)
         reason: String,
     },
     /// The worker is another program, or another build of this one.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::arg::{Arg, decode, encode};
+use crate::arg::{Arg, because, decode, encode};
 use crate::error::RemoteError;
 #[cfg(target_os = "linux")]
 use crate::os::{self, Mapped};
@@ -304,7 +304,10 @@ impl<T: fmt::Debug> fmt::Debug for Shared<T> {
 /// As its number: it means something to tasks only.
 impl<T: Arg + Sync> Serialize for Shared<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.encoded().map_err(serde::ser::Error::custom)?;
+        self.encoded().map_err(|error| {
+            because(&error.to_string());
+            serde::ser::Error::custom(error)
+        })?;
         note(&self.data);
         serializer.serialize_u64(self.data.id)
     }
@@ -312,6 +315,24 @@ impl<T: Arg + Sync> Serialize for Shared<T> {
 
 impl<'de, T: Arg + Sync> Deserialize<'de> for Shared<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Shared<T>, D::Error> {
-        Shared::find(u64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        Shared::find(u64::deserialize(deserializer)?).map_err(|why| {
+            because(&why);
+            serde::de::Error::custom(why)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let refused = decode::<(u32, Shared<u32>)>(&encode(&(1_u32, 12_345_u64)).unwrap());
+        let error = refused.unwrap_err().to_string();
+        assert!(error.ends_with(": a shared value that was not sent here"), "{error}");
+        // And of nothing else.
+        let error = decode::<(u32, u32)>(&[1]).unwrap_err().to_string();
+        assert!(!error.contains("shared"), "{error}");
     }
 }
