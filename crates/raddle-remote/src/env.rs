@@ -233,6 +233,9 @@ impl Env {
     /// Takes no more tasks, waits for those that there are, for so long at most, kills the others, and ends all workers.
     /// Whether none had to be killed. (Called by what follows a future of a process it cannot wait: it says whether all is done by
     /// now, and the rest of it goes on behind.)
+    ///
+    /// What follows a future, and hooks, are the caller's own code and cannot be killed: where such a one does not return, this
+    /// does not either, whatever `time` is.
     pub fn shutdown(self, time: Duration) -> bool {
         match &self.0.backend {
             Backend::Sequential | Backend::Broken(_) => true,
@@ -390,7 +393,7 @@ impl TaskBuilder {
             return Future::ready(Vec::new());
         }
         // Some parts for each worker, so that those that take longer are made up for.
-        let len = items.len().div_ceil(self.env.workers() * PARTS_PER_WORKER);
+        let len = items.len().div_ceil(self.env.workers().saturating_mul(PARTS_PER_WORKER));
         let mut parts = Vec::new();
         while items.len() > len {
             let first = (items.len() - 1) / len * len;

@@ -195,4 +195,9 @@ pub fn limits_may_be_the_longest(on: &On) {
     env.reset();
     assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
     assert!(env.shutdown(Duration::MAX));
+    // Processes are started when they are needed; there may be as many as can be counted.
+    if on.which == crate::support::Where::Processes {
+        let env = Env::new(on.plan().workers(usize::MAX)).unwrap();
+        assert_eq!(value(env.map(|n| n + 1, [1, 2])), [2, 3]);
+    }
 }
