@@ -95,15 +95,17 @@ impl Crew {
     /// A crew of so many processes on this machine.
     pub(crate) fn local(plan: Plan, width: usize) -> Result<Arc<Crew>, RemoteError> {
         let build = build(false)?;
-        Crew::new(plan, build, width, None)
+        Crew::new(plan, build, width, None, Reactor::new()?)
     }
 
     /// A crew behind a bridge.
     pub(crate) fn bridged(plan: Plan) -> Result<Arc<Crew>, RemoteError> {
         let build = build(true)?;
+        // First: who fails to wait for a bridge leaves a zombie.
+        let reactor = Reactor::new()?;
         let bridge = Bridge::start(&plan, number())?;
         let width = bridge.width;
-        Crew::new(plan, build, width, Some(bridge))
+        Crew::new(plan, build, width, Some(bridge), reactor)
     }
 
     fn new(
@@ -111,8 +113,8 @@ impl Crew {
         build: Build,
         width: usize,
         bridge: Option<Bridge>,
+        reactor: Reactor,
     ) -> Result<Arc<Crew>, RemoteError> {
-        let reactor = Reactor::new()?;
         if let Some(bridge) = &bridge {
             bridge.conduit.register(&reactor.epoll)?;
         }
