@@ -51,6 +51,11 @@ impl Output {
                 OpenOptions::new().write(true).open(path).map_err(refused)?;
                 Target::File(fs::canonicalize(path).map_err(refused)?)
             }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
+            // What is not there and is to be a directory is no file.
+            Err(_) if ends_as_directory(path) => {
+                return Err(Error::input(path, "cannot be written: no such directory"));
+            }
             Err(_) => Target::File(followed(path)),
         };
         if let Target::File(place) = &target {
@@ -114,6 +119,11 @@ fn is_descriptor_1(_: &fs::Metadata) -> bool {
     false
 }
 
+fn ends_as_directory(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|&last| std::path::is_separator(last.into()))
+}
+
 fn buffered(
     to: impl Write,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -131,7 +141,9 @@ struct Draft {
 }
 
 impl Draft {
+    /// With the permissions of what is at `path`, which it is to replace.
     fn beside(path: &Path) -> io::Result<Draft> {
+        let old = fs::metadata(path).ok();
         let mut number = 0;
         loop {
             let name = format!(".raddle-{}-{number}.tmp", std::process::id());
@@ -141,16 +153,20 @@ impl Draft {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
                     number += 1;
                 }
-                opened => return opened.map(|file| Draft { path, file }),
+                opened => {
+                    let draft = Draft { path, file: opened? };
+                    // From the start, so that nobody reads what is a secret.
+                    if let Some(old) = old {
+                        draft.file.set_permissions(old.permissions())?;
+                    }
+                    return Ok(draft);
+                }
             }
         }
     }
 
-    /// Takes the place of what is at `path`, and its permissions.
+    /// Takes the place of what is at `path`.
     fn replace(self, path: &Path) -> io::Result<()> {
-        if let Ok(old) = fs::metadata(path) {
-            self.file.set_permissions(old.permissions())?;
-        }
         // Some systems say only now that the disk is full.
         self.file.sync_all()?;
         fs::rename(&self.path, path)
@@ -235,7 +251,16 @@ mod tests {
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
-        prepare(&link).unwrap().write(|to| to.write_all(b"new")).unwrap();
+        // The draft, too, is nobody else's.
+        let draft = || {
+            let name = directory.join(format!(".raddle-{}-0.tmp", std::process::id()));
+            fs::metadata(name).unwrap().permissions().mode() & 0o777
+        };
+        let write = |to: &mut dyn Write| {
+            assert_eq!(draft(), 0o640);
+            to.write_all(b"new")
+        };
+        prepare(&link).unwrap().write(write).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
