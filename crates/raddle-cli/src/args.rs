@@ -78,6 +78,16 @@ impl Common {
         }
     }
 
+    /// The work goes to a plan's workers once, and whoever wants threads or repeated runs is told why.
+    pub(crate) fn refuse_here(&self) -> Result<(), Error> {
+        self.refuse_recording("what other processes do is not recorded")?;
+        match (self.threads, self.runs) {
+            (None, None) => Ok(()),
+            (Some(_), _) => Err(Error::usage("--threads and --plan both say where tasks go")),
+            (None, Some(_)) => Err(Error::usage("--runs is not for --plan, which runs once")),
+        }
+    }
+
     /// Nothing is recorded here, and whoever wants it to be is told why.
     pub(crate) fn refuse_recording(&self, why: &str) -> Result<(), Error> {
         let records =

@@ -20,6 +20,9 @@ pub(crate) fn write(picture: &RgbImage, to: &mut dyn Write) -> std::io::Result<(
     picture.write_with_encoder(encoder).map_err(std::io::Error::other)
 }
 
+/// How many bytes the pixels of a picture may have. They are computed with as numbers of eight bytes.
+const MOST: u64 = 1 << 30;
+
 fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     if bytes.is_empty() {
         return Err("the file is empty".into());
@@ -35,16 +38,20 @@ fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     }
     let upright = || {
         let mut decoder = ImageReader::with_format(Cursor::new(bytes), format).into_decoder()?;
+        if decoder.total_bytes() > MOST {
+            let (width, height) = decoder.dimensions();
+            return Ok(Err(format!("the picture is too large: {width} x {height} pixels")));
+        }
         let orientation = decoder.orientation()?;
         let mut picture = DynamicImage::from_decoder(decoder)?;
         picture.apply_orientation(orientation);
-        Ok(picture)
+        Ok(Ok(picture))
     };
-    let picture = upright().map_err(|error: image::ImageError| {
+    let picture: Result<DynamicImage, String> = upright().map_err(|error: image::ImageError| {
         let message = error.to_string();
         format!("the picture cannot be read: {}", message.lines().next().unwrap_or_default())
     })?;
-    Ok(on_white(picture))
+    picture.map(on_white)
 }
 
 fn on_white(picture: DynamicImage) -> RgbImage {

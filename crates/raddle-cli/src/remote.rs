@@ -17,7 +17,7 @@ use crate::workload::knn;
 
 /// An environment whose workers say how far they are.
 fn open(plan: &Plan, common: &Common, bar: &Arc<Progress>) -> Result<Env, Error> {
-    common.refuse_recording("what other processes do is not recorded")?;
+    common.refuse_here()?;
     let bar = Arc::clone(bar);
     // What each task has said last: one that is tried again begins anew.
     let said = Mutex::new(HashMap::new());
@@ -57,7 +57,8 @@ pub(crate) fn kmeans(
     steps: Option<u64>,
     work: impl Fn(&Worker, &Progress) -> Clusters + Sync,
 ) -> Result<Timed<Clusters>, Error> {
-    let bar = Arc::new(Progress::bar(&plan.to_string(), (points.len() * options.max_iter) as u64));
+    let rows = points.len().saturating_mul(options.max_iter) as u64;
+    let bar = Arc::new(Progress::bar(&plan.to_string(), rows));
     let env = open(plan, common, &bar)?;
     let shared = env.share(points.clone()).map_err(|error| failed(Failure::new(error)))?;
     let far = |worker: &Worker| {

@@ -1,6 +1,6 @@
 //! `raddle trace`: shows what was recorded; and `--trace`, which records it.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use raddle::PoolBuilder;
@@ -76,7 +76,9 @@ fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
         Ok((_, Some(damage))) if !shown.damaged && !damage.cut => Err(refused(&damage)),
         Ok((trace, damage)) => {
             if let Some(damage) = &damage {
-                eprintln!("raddle: {}: {damage}; what comes before is shown", file.display());
+                let told = format!("{}: {damage}; what comes before is shown", file.display());
+                // Where standard error takes nothing there is no one to tell.
+                _ = writeln!(io::stderr(), "raddle: {told}");
             }
             Ok(Loaded { trace, damage })
         }

@@ -13,21 +13,21 @@ use crate::files::Files;
 use crate::points::Points;
 use crate::progress::Progress;
 use crate::remote;
-use crate::report::count;
 use crate::{made_up, picture, timing};
 
 pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
     let files = Files::of(args.input.path());
     let setup = timing::Setup::new(common, &files)?;
-    let options = args.lloyd.options(args.k, args.init, args.max_iter)?;
+    let mut options = args.lloyd.options(args.k, args.init, args.max_iter)?;
     check_name(args.output.as_deref())?;
     let original = match args.input.path() {
         Some(path) => picture::read(path)?,
         None => made_up::picture(1024, 768),
     };
     let points = colours(&original);
-    let pixels = count(points.len(), "pixel");
-    super::check_k(options.k, points.len(), args.input.path(), &pixels)?;
+    // More colours than there are pixels leave a picture as it is, as do more than it has.
+    options.k = options.k.min(points.len());
+    super::check_k(options.k, points.len(), args.input.path(), "pixels")?;
     let output = super::output(args.output.as_ref(), common, &files)?;
 
     let work = |worker: &Worker, progress: &Progress| lloyd(worker, &points, options, progress);

@@ -75,9 +75,24 @@ fn outputs_that_cannot_be_written() {
     cannot("dir");
     cannot("none/out.csv");
     cannot("t.csv/out.csv");
+    cannot("out.csv/");
+    cannot("dir/out.csv/");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("loop", room.path("loop")).unwrap();
+        cannot("loop");
+        std::fs::remove_file(room.path("loop")).unwrap();
+    }
     room.raddle("run kmeans --input t.csv --k 1 --json --output -").refused();
     room.raddle("run quantize --k 1 --output out.jpg").refused();
     assert_eq!(room.names(), ["dir", "t.csv"]);
+}
+
+/// As in a PNG file.
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |sum: u32| if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 };
+    let byte = |sum: u32, &byte: &u8| (0..8).fold(sum ^ u32::from(byte), |sum, _| step(sum));
+    !bytes.iter().fold(!0, byte)
 }
 
 #[test]
@@ -105,14 +120,22 @@ fn pictures() {
             refused(&damaged, "the picture cannot be read");
         }
     }
+    // A few bytes that say that they are very many.
+    let mut huge = Cursor::new(Vec::new());
+    RgbImage::new(1, 1).write_to(&mut huge, ImageFormat::Png).unwrap();
+    let mut huge = huge.into_inner();
+    for at in [16, 20] {
+        huge[at..at + 4].copy_from_slice(&65_535_u32.to_be_bytes());
+    }
+    let sum = crc(&huge[12..29]).to_be_bytes();
+    huge[29..33].copy_from_slice(&sum);
+    refused(&huge, "the picture is too large: 65535 x 65535 pixels");
     refused(b"\xff\xd8\xff\xd9", "the picture cannot be read");
     let tiny = RgbImage::new(1, 1);
     tiny.save(room.path("tiny.png")).unwrap();
-    assert_eq!(
-        room.raddle("run quantize --input tiny.png --k 2").refused(),
-        "tiny.png: --k is 2, but there are only 1 pixel"
-    );
-    assert_eq!(room.names(), ["in", "tiny.png"]);
+    room.raddle("run quantize tiny.png --output out.png").well();
+    assert_eq!(image::open(room.path("out.png")).unwrap().into_rgb8(), tiny);
+    assert_eq!(room.names(), ["in", "out.png", "tiny.png"]);
 }
 
 #[test]

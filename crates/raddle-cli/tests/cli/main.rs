@@ -49,7 +49,7 @@ impl Room {
     /// Runs the program in here: paths on the command line are names of files of this room. A workload runs once
     /// unless the line says otherwise, as most tests are about what comes out.
     fn raddle(&self, line: &str) -> Ended {
-        let once = line.contains("run ") && !line.contains("--runs");
+        let once = line.contains("run ") && !line.contains("--runs") && !line.contains("--plan");
         let line = if once { format!("{line} --runs 1") } else { line.to_owned() };
         self.start(&line).stdin(Stdio::null()).output().unwrap().into()
     }

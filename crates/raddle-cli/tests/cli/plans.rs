@@ -31,6 +31,10 @@ fn plans_that_cannot_be_are_refused() {
     assert!(ended.stderr.contains("'proceses:2' is no plan"), "{}", ended.stderr);
     let refused = room.raddle("run fib --plan processes:2").refused();
     assert!(refused.contains("--plan is for kmeans, knn and quantize"), "{refused}");
+    let refused = room.raddle("run knn --plan threads:2 --threads 2").refused();
+    assert_eq!(refused, "--threads and --plan both say where tasks go");
+    let refused = room.raddle("run knn --plan threads:2 --runs 2").refused();
+    assert_eq!(refused, "--runs is not for --plan, which runs once");
     let refused = room.raddle("run knn --plan ray:127.0.0.1:1").refused();
     assert!(refused.contains("nobody answers at 127.0.0.1:1"), "{refused}");
 }

@@ -194,17 +194,18 @@ fn a_trace_that_is_cut_short_is_a_failure() {
     let room = Room::new("cut-trace");
     let mut command =
         room.start("run fib --n 20 --runs 1 --json --trace t.trace --trace-level tasks");
-    // SAFETY: calls of the system alone.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            let limit = libc::rlimit { rlim_cur: 500, rlim_max: 500 };
-            match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        })
+    let limited = || {
+        // SAFETY: to ignore a signal has no handler run.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        let limit = libc::rlimit { rlim_cur: 500, rlim_max: 500 };
+        // SAFETY: the limit is there for the call.
+        match unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
     };
+    // SAFETY: it makes calls of the system alone.
+    unsafe { command.pre_exec(limited) };
     let ended: Ended = command.output().unwrap().into();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
