@@ -305,20 +305,30 @@ class Local:
 
     def __init__(self, wire, config):
         self.wire, self.config, self.slot = wire, config, Slot()
-        self.worker = None
+        self.inbox, self.worker = queue.SimpleQueue(), None
 
     def start(self, worker, hello):
         self.worker = worker
         threading.Thread(target=self.run, args=(worker, hello), daemon=True).start()
+        threading.Thread(target=self.write, daemon=True).start()
 
     def run(self, worker, hello):
         path = self.config["program"]
         gone = self.wire.events(worker, self.slot.launch(worker, path, self.config, hello))
         while not gone:
             gone = self.wire.events(worker, self.slot.next())
+        self.inbox.put(None)
+
+    def write(self):
+        """A worker that does not read what it is sent holds up nobody else."""
+        for data in iter(self.inbox.get, None):
+            self.pass_on(data)
+
+    def pass_on(self, data):
+        self.slot.send(data)
 
     def data(self, data):
-        self.slot.send(data)
+        self.inbox.put(data)
 
     def kill(self):
         self.slot.kill(self.worker)

@@ -212,6 +212,28 @@ pub(crate) fn a_lost_bridge_tries_nothing_again() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// A worker that does not read what it is sent holds up nobody else.
+pub(crate) fn a_stopped_worker_stops_no_other() {
+    let env = Env::new(Plan::loopback(2).start_timeout(LONG)).unwrap();
+    let path = directory("stopped");
+    let (one, other) = (format!("{path}/one"), format!("{path}/other"));
+    let both = [(one.clone(), other.clone()), (other, one)].map(|gates| env.spawn(meet, gates));
+    let [stopped, _] = both.map(|worker| worker.wait().unwrap() as i32);
+    // SAFETY: it is a worker of ours, and idle.
+    unsafe { libc::kill(stopped, libc::SIGSTOP) };
+    let long = || "x".repeat(8 << 20);
+    let calls = [long(), long()].map(|text| env.spawn(|text: String| text.len(), text));
+    let next = env.spawn(|n| n + 1, 1).wait_timeout(LONG);
+    // SAFETY: as above; it has not ended meanwhile.
+    unsafe { libc::kill(stopped, libc::SIGCONT) };
+    assert_eq!(next.expect("an end").unwrap(), 2);
+    for call in calls {
+        assert_eq!(call.wait().unwrap(), 8 << 20);
+    }
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// `cargo build` puts another file where this program was.
 pub(crate) fn the_file_may_be_replaced() {
     let path = directory("replaced");

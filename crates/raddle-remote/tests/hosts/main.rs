@@ -26,6 +26,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("a_killed_driver_of_slots_leaves_nothing", drivers::a_killed_driver_of_slots_leaves_nothing),
     ("a_lost_bridge_fails_all", drivers::a_lost_bridge_fails_all),
     ("a_lost_bridge_tries_nothing_again", drivers::a_lost_bridge_tries_nothing_again),
+    ("a_stopped_worker_stops_no_other", drivers::a_stopped_worker_stops_no_other),
     ("the_file_may_be_replaced", drivers::the_file_may_be_replaced),
     ("the_environment_names_the_plan", drivers::the_environment_names_the_plan),
     ("an_engine_that_is_not_there", drivers::an_engine_that_is_not_there),
