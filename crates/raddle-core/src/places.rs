@@ -183,7 +183,7 @@ pub(crate) struct Places {
     counts: CachePadded<AtomicU64>,
     stranded: CachePadded<AtomicUsize>,
     /// Threads that go on without a place, and may fork (S6).
-    away: AtomicUsize,
+    away: CachePadded<AtomicUsize>,
     pub(crate) parked: Bits,
     pub(crate) vacant: Bits,
     pub(crate) hosts: Bits,
@@ -198,7 +198,7 @@ impl Places {
             all: places as i64,
             counts: CachePadded::new(AtomicU64::new(places as u64 * ONE_IDLE)),
             stranded: CachePadded::new(AtomicUsize::new(0)),
-            away: AtomicUsize::new(0),
+            away: CachePadded::new(AtomicUsize::new(0)),
             parked: Bits::new(workers),
             vacant: Bits::new(workers),
             hosts: Bits::new(workers),

@@ -120,7 +120,7 @@ impl WorkerMemory {
 /// Calls `f`, which may block elsewhere than in raddle: in a system call, or a lock of another library. A thread that
 /// works for a pool gives its place in the pool to another thread meanwhile.
 ///
-/// Costs two read-modify-writes, and a wake if there is work for another thread. Outside of pools it just calls `f`.
+/// Costs four read-modify-writes, and a wake if there is work for another thread. Outside of pools it just calls `f`.
 ///
 /// ```
 /// use raddle::{Pool, blocking};
