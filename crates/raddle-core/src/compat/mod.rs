@@ -258,9 +258,11 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 impl Here<'_> {
     /// The number of this thread among those of the pool that work: by [`Waits::Host`] always the same. By
-    /// [`Waits::Substitute`] its place's: none if after a moment all are taken.
+    /// [`Waits::Substitute`] its place's: none if after a moment all are taken, and within [`blocking`](crate::blocking), as
+    /// another thread may have the number then.
     pub fn index(&self) -> Option<usize> {
-        self.memory.registry().number_of(self.memory).or_else(|| self.await_index())
+        let number = self.memory.registry().number_of(self.memory);
+        number.or_else(|| self.memory.holds_place().then(|| self.await_index())?)
     }
 
     #[cold]

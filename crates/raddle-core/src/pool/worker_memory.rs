@@ -141,6 +141,11 @@ impl WorkerMemory {
         unsafe { &*self.registry }
     }
 
+    /// Whether the thread works, and not without a place, as within `blocking`.
+    pub(crate) fn holds_place(&self) -> bool {
+        self.owned.hold.get() == Hold::Place
+    }
+
     pub(crate) fn purse(&self) -> &Purse {
         &self.owned.purse
     }
