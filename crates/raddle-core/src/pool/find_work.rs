@@ -79,11 +79,24 @@ impl WorkerMemory {
         self.open_mail().or_else(|| self.newest()).or_else(|| self.find_elsewhere(eager))
     }
 
-    /// What a thread takes on before it pays a debt with its place: what only it may run; and if it was `claimed` just now, one task.
-    /// Those that were quicker, guests or threads that had blocked, may be so each time.
+    /// What a thread takes on before it pays a debt with its place: what only it may run; and if it was `claimed` just now, one thing
+    /// of what others would take that had a place. Those that were quicker, guests or threads that had blocked, may be so each time.
     pub(crate) fn find_in_debt(&self, claimed: bool) -> Option<Work> {
-        let queued = || self.registry().injector.take::<1>()?.into_iter().next().map(untagged);
-        self.open_mail().or_else(|| claimed.then(|| queued().or_else(|| self.steal_task()))?)
+        if self.registry().is_seated() {
+            return (claimed || self.has_mail()).then(|| self.find_in_order(false, None))?;
+        }
+        self.open_mail().or_else(|| claimed.then(|| self.one_by_turns())?)
+    }
+
+    /// What has waited longest: in the injector, here, or with others, by turns, as there may always be something in one of them.
+    fn one_by_turns(&self) -> Option<Work> {
+        let turn = self.owned.tick.get().wrapping_add(1);
+        self.owned.tick.set(turn);
+        (0..3).find_map(|place| match (turn % 3 + place) % 3 {
+            0 => self.registry().injector.take::<1>()?.into_iter().next().map(untagged),
+            1 => self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag)),
+            _ => self.steal(false),
+        })
     }
 
     /// As `find_any`, where there is nothing in the ring.
@@ -254,11 +267,6 @@ impl WorkerMemory {
             self.announce();
         }
         first.map(untagged)
-    }
-
-    /// A task of another worker's.
-    fn steal_task(&self) -> Option<Work> {
-        self.others().find_map(|victim| self.steal_task_of(self.registry().memories.get(victim)?))
     }
 
     fn steal_task_of(&self, victim: &WorkerMemory) -> Option<Work> {
@@ -482,8 +490,7 @@ impl WorkerMemory {
     /// Queues a task that this worker spawned, and sees that somebody comes for it.
     #[inline]
     pub(crate) fn queue(&self, task: Task, tag: Tag, place: Option<Place>) {
-        // ORD: P3 in `end`: the worker's own count, and before the task can be found (Release in `push`).
-        self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.count();
         if self.lane.has_tasks() {
             // Before a thief has it.
             self.lane.note_fork(self.ring.len() + 1, place, task_key(task));
@@ -503,6 +510,13 @@ impl WorkerMemory {
         }
         registry.wake_if_needed(Waker::Busy);
         registry.retry();
+    }
+
+    /// Something is to be seen to (P3 in `end`).
+    #[inline]
+    pub(crate) fn count(&self) {
+        // ORD: the worker's own count, and before the task can be found (Release in `push`).
+        self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// An entry of a queue has been seen to (P3 in `end`).
