@@ -189,12 +189,10 @@ impl Registry {
             // Whether or not a place is free: no other thread will do.
             self.places.take_searching();
             memory.parker().unpark();
-        } else if self.places.vacant.take(worker) {
-            self.places.take_searching();
-            self.start_for_mail(worker);
         } else {
-            // It works, and will see to it, or it waits; or it is about to leave, or could not be started.
+            // It works, and will see to it, or it waits, or it is about to leave.
             memory.parker().unpark();
+            self.await_thread_for_mail(worker);
         }
     }
 }

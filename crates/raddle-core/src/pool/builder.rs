@@ -13,7 +13,7 @@ use crate::fork_stack::Thief;
 use crate::pool::Pool;
 use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
-use crate::pool::registry::{Config, Registry, Waker};
+use crate::pool::registry::{Config, Registry};
 use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::{Hooks, Outcome, TaskId};
 
@@ -120,6 +120,10 @@ type ThreadHook = Box<dyn Fn() + Send + Sync>;
 impl ThreadHooks {
     pub(crate) fn has_start(&self) -> bool {
         self.start.is_some()
+    }
+
+    pub(crate) fn has_exit(&self) -> bool {
+        self.exit.is_some()
     }
 
     pub(crate) fn start(&self) {
@@ -412,21 +416,18 @@ impl PoolBuilder {
 }
 
 fn start_all(registry: &Arc<Registry>, asked: usize) -> Result<(), PoolBuildError> {
-    // What a thread's hook has queued meanwhile has asked nobody, as a search was under way.
-    let give_back = || {
-        let _ = registry.hand_on(Waker::Idle);
-        registry.places.release(&registry.crew(Waker::Idle));
-    };
     for started in 0..asked {
         registry.places.take_searching();
         // Nobody else knows of the pool, but for the threads started here: if one of them was quicker, very well.
         if !registry.places.vacant.take(started) {
-            give_back();
+            // What a thread's hook has queued meanwhile has asked nobody, as a search was under way.
+            registry.give_back();
             continue;
         }
         if let Err(source) = registry.start(started) {
             registry.places.vacant.set(started);
-            give_back();
+            registry.give_back();
+            registry.await_thread_for_mail(started);
             registry.gate.close();
             registry.terminate();
             return Err(PoolBuildError::Threads { asked, started, source });

@@ -86,7 +86,7 @@ pub fn current_num_threads() -> usize {
 ///
 /// A task keeps its number until it waits, and may have another one afterwards. None also for a thread whose wait has just
 /// ended while all places were taken: for the rest of its task it works without one; and for one that has given its place away,
-/// within [`blocking`](crate::blocking), or as it leaves.
+/// within [`blocking`](crate::blocking).
 ///
 /// ```
 /// let pool = raddle::Pool::new(2)?;

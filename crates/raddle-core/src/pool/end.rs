@@ -3,8 +3,9 @@
 //! # Invariants
 //!
 //! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
-//!   run or is found to be void; a start hook before its thread is started, and when it is over. So if the sum of `settled`, added up first, equals that of `queued`, there was
-//!   a moment at which nothing was queued and no task ran.
+//!   run or is found to be void; a start hook before its thread is started, an exit hook before it is called, and each
+//!   when it is over. So if the sum of `settled`, added up first, equals that of `queued`, there was a moment at which nothing was
+//!   queued and no task ran.
 
 use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
 use raddle_sync::thread;

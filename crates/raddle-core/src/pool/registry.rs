@@ -9,7 +9,7 @@
 //!   is either woken or started anew, and no memory has two threads.
 //! - **P4** Whoever sends mail puts it there, then tries to take the worker out of `parked` and `vacant`. Whoever sets its bit in one of
 //!   them looks for mail afterwards. Both change the same word: so either the bit is found, or the mail is, and opened by
-//!   the thread that is there, or a new one.
+//!   the thread that is there, though it was about to leave, or a new one.
 
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
@@ -34,6 +34,7 @@ use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{Hold, WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
 use crate::spawn::Hooks;
+use crate::timer;
 
 /// What a builder decided.
 pub(crate) struct Config {
@@ -122,6 +123,11 @@ const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
 const ONE_VISIT: usize = 1 << 32;
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
+
+/// The pause after the next refusal.
+fn longer(pause: Duration) -> Duration {
+    (2 * pause).min(Duration::from_nanos(PAUSE.1))
+}
 
 impl Registry {
     /// How many worker memories a pool may come to have, and where its relief begins.
@@ -236,21 +242,36 @@ impl Registry {
             builder = builder.stack_size(size);
         }
         let mut handles = self.handles.lock();
-        if self.ended() && !self.memories[worker].has_mail() {
+        let late = self.ended();
+        if late && !self.memories[worker].has_mail() {
             // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
             return Ok(());
         }
-        let handle = builder.spawn(move || {
-            me.memories[worker].main();
-            me.places.leave(&me.crew(Waker::Idle), worker);
-            me.see_to_mail(worker);
-        })?;
+        let handle = builder.spawn(move || me.serve(worker, late))?;
         handles.retain(|handle| !handle.is_finished());
         handles.push(handle);
         if worker >= self.first_spare() {
             self.stats.spare_threads.add();
         }
         Ok(())
+    }
+
+    /// What a thread does that was started for this worker, perhaps too `late` for anything but mail. Mail that comes while it leaves is
+    /// for itself (P4): another thread might not be had before it is gone.
+    fn serve(&self, worker: usize, mut late: bool) {
+        let memory = &self.memories[worker];
+        loop {
+            memory.main(late);
+            self.places.leave(&self.crew(Waker::Idle), worker);
+            if !(memory.has_mail() && self.places.vacant.take(worker)) {
+                return;
+            }
+            self.places.take_searching();
+            if self.config.thread_hooks.has_start() {
+                self.count_outside();
+            }
+            late = self.ended();
+        }
     }
 
     /// How a worker's thread is called, in the system and in traces.
@@ -265,23 +286,55 @@ impl Registry {
         }
     }
 
-    /// As `start`, for a thread that no other can stand in for: the caller waits for the system to give it one.
-    pub(crate) fn start_for_mail(&self, worker: usize) {
+    /// After the bit of a worker has been set in `vacant`, or mail has been sent: mail that is there while the worker is in no other
+    /// set is for a new thread (P4). False: the system gives none, and the bit is back.
+    fn see_to_mail(&self, worker: usize) -> bool {
+        let has_mail = self.memories.get(worker).is_some_and(WorkerMemory::has_mail);
+        if !(has_mail && self.places.vacant.take(worker)) {
+            return true;
+        }
+        // Whether or not a place is free: no other thread will do.
+        self.places.take_searching();
+        let started = self.start(worker);
+        if let Err(error) = &started {
+            self.stats.refuse(error);
+            self.places.vacant.set(worker);
+            // Meanwhile nobody searches.
+            self.give_back();
+        }
+        started.is_ok()
+    }
+
+    /// As `see_to_mail`: the caller waits for the system to give a thread, since it waits for what that does.
+    pub(crate) fn await_thread_for_mail(&self, worker: usize) {
         let mut pause = Duration::from_nanos(PAUSE.0);
-        while let Err(error) = self.start(worker) {
-            self.stats.refuse(&error);
-            thread::sleep(pause);
-            pause = (2 * pause).min(Duration::from_nanos(PAUSE.1));
+        while !self.see_to_mail(worker) {
+            crate::pool::blocking(|| thread::sleep(pause));
+            pause = longer(pause);
         }
     }
 
-    /// After the bit of a worker has been set in `vacant`: mail that came while it was in no set is for a new thread (P4).
-    fn see_to_mail(&self, worker: usize) {
-        let has_mail = self.memories.get(worker).is_some_and(WorkerMemory::has_mail);
-        if has_mail && self.places.vacant.take(worker) {
-            self.places.take_searching();
-            self.start_for_mail(worker);
+    /// As `see_to_mail`, by the timer after a while, as the caller may hold locks.
+    fn see_to_mail_later(&self, worker: usize, pause: Duration) {
+        if !self.memories.get(worker).is_some_and(WorkerMemory::has_mail) {
+            return;
         }
+        let me = self.weak();
+        let see_to = move || {
+            if let Some(registry) = me.upgrade().filter(|registry| !registry.see_to_mail(worker)) {
+                registry.see_to_mail_later(worker, longer(pause));
+            }
+        };
+        // If the timer gets no thread either, then whoever next asks for one.
+        if let Ok(timeout) = timer::at(Instant::now() + pause, see_to) {
+            timeout.detach();
+        }
+    }
+
+    /// Nobody comes for a claimed place after all: as if a searcher had come, and slept.
+    pub(super) fn give_back(&self) {
+        let _ = self.hand_on(Waker::Idle);
+        self.places.release(&self.crew(Waker::Idle));
     }
 
     /// For what may run when the pool has gone.
@@ -414,11 +467,11 @@ impl Registry {
         let Some(worker) = self.places.vacant.take_lowest() else { return false };
         if let Err(error) = self.start(worker) {
             self.places.vacant.set(worker);
-            self.see_to_mail(worker);
             let pause = (2 * self.refusal.pause.load(Ordering::Relaxed)).clamp(PAUSE.0, PAUSE.1);
             self.refusal.pause.store(pause, Ordering::Relaxed);
             self.refusal.until.store(self.now() + pause, Ordering::Relaxed);
             self.stats.refuse(&error);
+            self.see_to_mail_later(worker, Duration::from_nanos(pause));
             return false;
         }
         // ORD: a hint.

@@ -27,8 +27,9 @@ enum Slept {
 impl WorkerMemory {
     // --- coming and going ---
 
-    /// The life of a thread of the pool, which was claimed for it: it counts as a searcher.
-    pub(crate) fn main(&self) {
+    /// The life of a thread of the pool, which was claimed for it: it counts as a searcher. One that was started when the pool had
+    /// ended is there for mail of another's exit hook, and calls none: else two might start each other for ever.
+    pub(crate) fn main(&self, late: bool) {
         self.owned.hold.set(Hold::Place);
         // S6: its memory may be one that was left with a low limit.
         self.fork.request();
@@ -43,12 +44,15 @@ impl WorkerMemory {
                 seats.start(self);
                 true
             }
-            None => self.call_start_hook(),
+            None => self.call_start_hook(late),
         };
         self.work(searching);
         match &config.seats {
-            Some(seats) => seats.exit(self),
-            None => config.thread_hooks.exit(),
+            Some(seats) if seats.has_exit() => self.call_exit_hook(|| seats.exit(self)),
+            None if !late && config.thread_hooks.has_exit() => {
+                self.call_exit_hook(|| config.thread_hooks.exit());
+            }
+            _ => {}
         }
         self.lane.note(EventKind::WorkerDie, self.index, NOTHING);
         drop(current);
@@ -58,16 +62,37 @@ impl WorkerMemory {
 
     /// A hook may take its time, or wait, and others are to be woken meanwhile: the thread does not search. True: it counts as a
     /// searcher, as before.
-    fn call_start_hook(&self) -> bool {
+    fn call_start_hook(&self, late: bool) -> bool {
         let registry = self.registry();
         let hooks = &registry.config.thread_hooks;
         if !hooks.has_start() {
             return true;
         }
         self.hand_on();
-        hooks.start();
+        if !late {
+            hooks.start();
+        }
         self.settle();
         registry.places.try_search(registry.search_cap())
+    }
+
+    /// A hook may fork, and wait, as a task: with a place, which others have while it waits. And it counts as one: the pool does not
+    /// end before, unless it has.
+    fn call_exit_hook(&self, hook: impl FnOnce()) {
+        let registry = self.registry();
+        self.count();
+        if self.owned.hold.replace(Hold::Place) == Hold::None {
+            registry.places.take();
+            self.comes();
+        }
+        hook();
+        registry.sign_off(self);
+        self.owned.hold.set(Hold::None);
+        registry.places.release(&registry.crew(Waker::Idle));
+        self.settle();
+        // As when falling asleep: what it has seen to is counted.
+        fence(Ordering::SeqCst);
+        registry.end_if_done();
     }
 
     /// A guest takes this worker memory and a place, in the context it has.

@@ -81,6 +81,10 @@ impl SeatHooks {
         }
     }
 
+    pub(crate) fn has_exit(&self) -> bool {
+        self.exit.is_some()
+    }
+
     pub(crate) fn exit(&self, memory: &WorkerMemory) {
         self.call(self.exit.as_ref(), memory);
     }
@@ -186,7 +190,7 @@ impl Registry {
     /// If the thread works in a pool already.
     pub(crate) fn take_seat(&self, index: usize) {
         assert!(Worker::here().is_none(), "this thread works in a pool already");
-        self.memories[index].main();
+        self.memories[index].main(false);
     }
 
     /// The calling thread is this worker for good, though it only works while it waits (B1).
