@@ -24,7 +24,7 @@ use raddle_trace::{EventKind, Subject};
 
 use crate::future::Future;
 use crate::local;
-use crate::pool::policy::MOST_ROOM;
+use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::{self, Place};
 use crate::pool::registry::Registry;
 use crate::pool::worker::{CurrentGuard, Worker};
@@ -184,6 +184,9 @@ impl PoolRef {
         if registry.is_seated() {
             return None;
         }
+        if helper && !has_room(registry) {
+            return None;
+        }
         // ORD: a hint; calls are counted before they are queued.
         let queues = registry.calls.load(Ordering::Relaxed) > 0;
         if queues && !helper {
@@ -206,10 +209,10 @@ impl PoolRef {
     }
 
     /// As `enter`, to run a task of the pool that the thread waits for: not where tasks count on stacks of a size of their
-    /// own, nor with less stack than a worker has for what it takes on. Where no further thread is to be had for the pool, also without a place.
+    /// own, nor with less stack than a worker has for what it takes on. Where no further thread is to be had for the pool, also without a
+    /// place, and with less stack.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        let has_room = raddle_sync::stack::remaining() > MOST_ROOM;
-        has_room.then(|| self.enter_as(true, Location::caller()))?
+        self.enter_as(true, Location::caller())
     }
 
     /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all
@@ -265,6 +268,12 @@ impl PoolRef {
         let home = registry.gate.home();
         std::ptr::eq(home.gate, self.gate) && home.generation == self.generation
     }
+}
+
+/// Whether a thread from outside has the stack to help.
+fn has_room(registry: &Registry) -> bool {
+    let remaining = raddle_sync::stack::remaining();
+    remaining > MOST_ROOM || remaining > LAST_ROOM && registry.has_no_more_threads()
 }
 
 /// A thread from outside that is about to queue something.

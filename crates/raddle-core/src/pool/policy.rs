@@ -27,6 +27,9 @@ pub const SMALL: usize = 4;
 /// The most stack that is to be left before a wait takes on work; a quarter of what a thread has will do.
 pub const MOST_ROOM: usize = 256 << 10;
 
+/// With less stack than this nobody takes on what others could run.
+pub const LAST_ROOM: usize = 64 << 10;
+
 /// Who wakes the next sleepers when a region begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who {

@@ -370,6 +370,11 @@ impl Registry {
         self.threads() + self.config.spares + self.relief.granted() - self.places.vacant.len()
     }
 
+    /// Whether no thread can come beyond those that are there.
+    pub(crate) fn has_no_more_threads(&self) -> bool {
+        self.places.vacant.len() == 0
+    }
+
     /// Whether so many threads wait that there may soon be none to take their places.
     pub(crate) fn is_crowded(&self) -> bool {
         let spares = self.config.spares;
@@ -396,7 +401,7 @@ impl Registry {
         self.retry();
         // ORD: guests are counted under the gate's lock, but for those that block meanwhile.
         let fits = self.guests.load(Ordering::Relaxed) % ONE_VISIT < self.threads()
-            || helper && self.places.vacant.len() == 0;
+            || helper && self.has_no_more_threads();
         if fits && !self.places.try_take() {
             // Places that no thread can be found for will do for a guest.
             if self.places.unstrand() {

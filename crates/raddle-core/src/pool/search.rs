@@ -9,7 +9,7 @@ use raddle_sync::{hint, stack, thread};
 use raddle_trace::EventKind;
 
 use crate::places::Look;
-use crate::pool::policy::{GRACE, MOST_ROOM, NAP, TRIES};
+use crate::pool::policy::{GRACE, LAST_ROOM, MOST_ROOM, NAP, TRIES};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
@@ -147,6 +147,12 @@ impl WorkerMemory {
     /// Whether the stack has room for more than what the thread has to do anyway.
     pub(crate) fn has_room(&self) -> bool {
         stack::remaining() > self.owned.room.get()
+    }
+
+    /// As `has_room`, for a task. A guest may have come with less stack than tasks count on, so others run them if they can.
+    pub(crate) fn fits_task(&self) -> bool {
+        let fits = || stack::remaining() > LAST_ROOM || !self.registry().is_guest(self.index);
+        self.has_room() && (fits() || self.registry().has_no_more_threads())
     }
 
     // --- the loop ---

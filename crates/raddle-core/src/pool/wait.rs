@@ -38,14 +38,13 @@ use crate::future::walk;
 use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
 use crate::pool::find_work::{Found, Work};
+use crate::pool::policy::LAST_ROOM;
 use crate::pool::recorder::{NOTHING, fork_key};
 use crate::pool::relief::STILL;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag};
 
-/// With less stack than this a wait takes on nothing, unless nobody else may come.
-const LAST_ROOM: usize = 64 << 10;
 /// There such a wait sees nothing end for so many times as long, before it takes on something.
 const LAST_PATIENCE: u32 = 10;
 

@@ -437,7 +437,7 @@ where
                     return Assist::Cycle;
                 }
                 // SAFETY: alive, on its own pool.
-                if memory.has_room() && unsafe { Self::run_here(task, worker) } == Assist::Ran {
+                if memory.fits_task() && unsafe { Self::run_here(task, worker) } == Assist::Ran {
                     return Assist::Ran;
                 }
             }
