@@ -11,10 +11,11 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use raddle_core::compat::{Settings, Team, with_here};
 use raddle_core::policy::Policy;
 use raddle_core::{
-    Future, Pool, PoolBuilder, Promise, Worker, blocking, broadcast, current_worker_index, join,
-    spawn,
+    Future, Pool, PoolBuilder, Promise, Waits, Worker, blocking, broadcast, current_worker_index,
+    join, spawn,
 };
 
 /// Longer than any of this takes; what lasts that long hangs.
@@ -47,6 +48,9 @@ fn until(flag: &AtomicBool) {
 fn one_thread() -> PoolBuilder {
     Pool::builder().threads(1)
 }
+
+/// So many times what depends on chance is tried.
+const TRIES: usize = 10;
 
 /// True for the first call.
 fn is_first(calls: &AtomicUsize) -> bool {
@@ -165,18 +169,22 @@ fn a_slow_start_hook_keeps_nobody_from_being_woken() {
 #[test]
 fn a_broadcast_reaches_a_thread_that_is_leaving() {
     ends("a broadcast to a thread that leaves", || {
-        let (leaves, leaving) = mpsc::channel();
-        let calls = AtomicUsize::new(0);
-        let hook = move || {
-            if is_first(&calls) {
-                leaves.send(()).unwrap();
-                // Nobody sees that the letter has been sent.
-                thread::sleep(3 * MOMENT);
-            }
-        };
-        let pool = one_thread().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
-        leaving.recv().unwrap();
-        assert_eq!(pool.broadcast(|thread| thread.index()), [0]);
+        // Now and then the letter comes too late for the thread.
+        let stayed = (0..TRIES).any(|_| {
+            let (leaves, leaving) = mpsc::channel();
+            let calls = AtomicUsize::new(0);
+            let hook = move || {
+                if is_first(&calls) {
+                    leaves.send(thread::current().id()).unwrap();
+                    // Nobody sees that the letter has been sent.
+                    thread::sleep(3 * MOMENT);
+                }
+            };
+            let pool = one_thread().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
+            let leaver = leaving.recv().unwrap();
+            pool.broadcast(|_| thread::current().id()) == [leaver]
+        });
+        assert!(stayed, "a thread that has mail asks for another one");
     });
 }
 
@@ -198,9 +206,56 @@ fn an_exit_hook_reaches_threads_that_have_left() {
 }
 
 #[test]
-fn an_exit_hook_that_asks_for_its_number_keeps_none() {
+fn exit_hooks_are_called_once_though_they_reach_each_other() {
+    ends("the end of a pool whose exit hooks broadcast", || {
+        for _ in 0..TRIES {
+            let calls = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&calls);
+            let hook = move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                broadcast(|_| ());
+            };
+            drop(Pool::builder().threads(2).on_thread_exit(hook).build().unwrap());
+            assert_eq!(calls.load(Ordering::SeqCst), 2);
+        }
+    });
+}
+
+/// What an exit hook does, in a pool whose thread leaves.
+fn exit_hook_ends(builder: fn() -> PoolBuilder, hook: fn(Promise<()>, Future<()>)) {
+    ends("an exit hook that waits", move || {
+        let (over, end) = mpsc::channel();
+        let calls = AtomicUsize::new(0);
+        let hook = move || {
+            if is_first(&calls) {
+                let (promise, future) = Promise::new();
+                hook(promise, future);
+                over.send(()).unwrap();
+            }
+        };
+        let pool = builder().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
+        // Nobody has asked for the forks that follow.
+        in_task(&pool, || _ = join(|| (), || ()));
+        end.recv().unwrap();
+    });
+}
+
+#[test]
+fn an_exit_hook_waits_for_its_fork() {
+    exit_hook_ends(one_thread, |promise, future| {
+        join(|| future.wait().unwrap(), || promise.set(()));
+    });
+}
+
+#[test]
+fn an_exit_hook_waits_for_a_task_where_no_thread_stands_in() {
+    exit_hook_ends(|| one_thread().max_spare_threads(0), spawn_and_wait);
+}
+
+#[test]
+fn an_exit_hook_gives_its_number_back() {
     ends("a pool whose thread leaves", || {
-        let hook = || assert_eq!(current_worker_index(), None);
+        let hook = || assert_eq!(current_worker_index(), Some(0));
         let pool = one_thread().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
         while pool.live_threads() > 0 {
             thread::yield_now();
@@ -255,6 +310,67 @@ fn guests_that_come_at_once_leave_time_for_a_task() {
                 pool.run(|_| work());
             }
         }
+    });
+}
+
+/// One guest after the other, until the future is done: how many.
+fn guests_until(pool: &Pool, done: &Future<()>) -> usize {
+    let mut guests = 0;
+    while !done.is_done() {
+        pool.run(|_| (0..5).for_each(|_| work()));
+        guests += 1;
+    }
+    guests
+}
+
+/// A task begins beside guests that come at once, and has a promise set: by what lies in the thread's ring, or on its stack, as
+/// the thread goes in debt. Whoever is woken for that need not be quicker than all guests.
+fn leaves_time_for(what: fn(Promise<()>)) {
+    for busy in [false, true] {
+        let guests = ends("what a thread has beside guests", move || {
+            let pool = one_thread().build().unwrap();
+            let done = Arc::<AtomicBool>::default();
+            if busy {
+                polls_itself(&pool, Arc::clone(&done));
+            }
+            let guests = [(); ROUNDS / 4].map(|()| {
+                let (runs, running) = mpsc::channel();
+                let (promise, future) = Promise::new();
+                drop(pool.spawn(move || {
+                    runs.send(()).unwrap();
+                    (0..3).for_each(|_| work());
+                    what(promise);
+                }));
+                running.recv().unwrap();
+                guests_until(&pool, &future)
+            });
+            done.store(true, Ordering::SeqCst);
+            guests
+        });
+        assert!(guests.into_iter().all(|guests| guests < ROUNDS), "so many came first: {guests:?}");
+    }
+}
+
+#[test]
+fn guests_that_come_at_once_leave_time_for_what_a_task_leaves_behind() {
+    leaves_time_for(|promise| drop(spawn(move || promise.set(()))));
+}
+
+#[test]
+fn guests_that_come_at_once_leave_time_for_what_a_task_waits_for() {
+    leaves_time_for(|promise| {
+        let (inner, future) = Promise::new();
+        spawn_and_wait(inner, future);
+        promise.set(());
+    });
+}
+
+#[test]
+fn guests_that_come_at_once_leave_time_for_a_fork() {
+    leaves_time_for(|promise| {
+        let (inner, future) = Promise::new();
+        join(|| future.wait().unwrap(), || inner.set(()));
+        promise.set(());
     });
 }
 
@@ -367,6 +483,67 @@ fn nothing_runs_on_the_stack_of_a_helper_that_has_too_little() {
     });
 }
 
+#[test]
+fn a_guest_with_little_stack_runs_no_task_on_it() {
+    ends("a guest with little stack", || {
+        let pool = one_thread().build().unwrap();
+        let guest = move || {
+            let by = pool.run(|_| spawn(thread::current).wait().unwrap().id());
+            assert_ne!(by, thread::current().id());
+        };
+        let guest = thread::Builder::new().stack_size(64 << 10).spawn(guest);
+        guest.unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn a_helper_with_little_stack_comes_where_nobody_else_can() {
+    ends("a waiter that the only thread waits for", || {
+        let pool = one_thread().max_spare_threads(0).build().unwrap();
+        let (started, gate) = mpsc::channel();
+        let (send, receive) = mpsc::channel();
+        drop(pool.spawn(move || {
+            started.send(()).unwrap();
+            blocking(|| receive.recv().unwrap());
+        }));
+        gate.recv().unwrap();
+        let task = pool.spawn(|| ());
+        let waiter = move || {
+            task.wait().unwrap();
+            send.send(()).unwrap();
+        };
+        let waiter = thread::Builder::new().stack_size(192 << 10).spawn(waiter);
+        waiter.unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn nobody_waits_for_an_index_that_does_not_come() {
+    let (within, elapsed, at_exit) = ends("a team that asks for its indices", || {
+        let (send, receive) = mpsc::channel();
+        let index = || with_here(|here| here.and_then(|here| here.index()));
+        let on_exit = move |_| send.send(index()).unwrap();
+        let settings = Settings {
+            waits: Waits::Substitute,
+            on_exit: Some(Box::new(on_exit)),
+            ..Settings::default()
+        };
+        let team = Team::new(settings).unwrap();
+        let seat = team.seat(0);
+        let thread = thread::spawn(move || seat.run());
+        let (within, elapsed) = team.call(move || {
+            let since = Instant::now();
+            let within = blocking(|| (0..50).find_map(|_| index()));
+            (within, since.elapsed())
+        });
+        team.end();
+        thread.join().unwrap();
+        (within, elapsed, receive.recv().unwrap())
+    });
+    assert_eq!((within, at_exit), (None, Some(0)));
+    assert!(elapsed < Duration::from_millis(500), "50 answers took {elapsed:?}");
+}
+
 // --- ends ---
 
 #[test]
@@ -395,4 +572,68 @@ fn a_thread_that_has_left_drops_its_pool() {
     in_task(&pool, || KEPT.set(Some(kept)));
     drop(pool);
     assert_eq!(gone.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
+}
+
+// --- a system that refuses threads ---
+
+/// Whether this process is the one that the test is about: the limits are the process's.
+#[cfg(target_os = "linux")]
+fn in_process_of_its_own(test: &str) -> bool {
+    const CHILD: &str = "RADDLE_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let status = child.args(["--exact", test, "--nocapture"]).env(CHILD, "1").status().unwrap();
+    assert!(status.success(), "{status}");
+    false
+}
+
+/// The address space that the process may have beyond what it has.
+#[cfg(target_os = "linux")]
+fn limit_memory(more: Option<u64>) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: with a struct of this frame's.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) }, 0);
+    // SAFETY: a plain call.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    limit.rlim_cur = more.map_or(limit.rlim_max, |more| pages * page + more);
+    // SAFETY: with a struct of this frame's.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// A broadcast waits for a thread that the system does not give; the one that is there is woken all the same.
+#[test]
+#[cfg(target_os = "linux")]
+fn who_waits_for_the_system_keeps_nobody_from_being_woken() {
+    if !in_process_of_its_own("who_waits_for_the_system_keeps_nobody_from_being_woken") {
+        return;
+    }
+    ends("a task beside a broadcast that waits for a thread", || {
+        let stack = 256 << 20;
+        let pool = Pool::builder().threads(2).stack_size(stack).keep_alive(10 * MOMENT);
+        let pool = &pool.build().unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        drop(pool.spawn(move || gate.recv()));
+        while pool.live_threads() > 1 {
+            thread::yield_now();
+        }
+        limit_memory(Some(stack as u64 / 2));
+        thread::scope(|threads| {
+            let broadcast = threads.spawn(|| pool.broadcast(|thread| thread.index()));
+            thread::sleep(MOMENT);
+            go.send(()).unwrap();
+            // The thread falls asleep.
+            thread::sleep(MOMENT);
+            let task = pool.spawn(|| ());
+            // If it has left, nobody is there.
+            while !task.is_done() && pool.live_threads() > 0 {
+                thread::yield_now();
+            }
+            limit_memory(None);
+            assert_eq!(broadcast.join().unwrap(), [0, 1]);
+        });
+    });
 }
