@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use raddle_core::compat::{Team, with_here};
 
@@ -48,7 +47,7 @@ where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
     with_here(|here| match here {
-        Some(here) => each(here.num_threads(), op, |index, call| here.spawn_at(index, call)),
+        Some(here) => here.spawn_each(each(here.num_threads(), op)),
         None => spawn_broadcast_in(global::team(), op),
     })
 }
@@ -57,19 +56,15 @@ pub(crate) fn spawn_broadcast_in<OP>(team: &Team, op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
-    each(team.num_threads(), op, |index, call| team.spawn_at(index, call));
+    team.spawn_each(each(team.num_threads(), op));
 }
 
-/// Has `spawn_at` spawn a call of `op` for each of the threads.
-fn each<OP>(threads: usize, op: OP, spawn_at: impl Fn(usize, Box<dyn FnOnce() + Send>))
+/// `op`, called by numbers.
+fn each<OP>(threads: usize, op: OP) -> impl Fn(usize) + Send + Sync + 'static
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
-    let op = Arc::new(op);
-    for index in 0..threads {
-        let op = Arc::clone(&op);
-        spawn_at(index, Box::new(move || op(BroadcastContext::new(index, threads))));
-    }
+    move |index| op(BroadcastContext::new(index, threads))
 }
 
 /// Which thread a broadcast closure runs on.

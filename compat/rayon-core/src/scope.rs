@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use raddle_core::Snapshot;
 use raddle_core::compat::{self, Team, with_here};
@@ -156,14 +155,10 @@ impl<'scope> Scope<'scope> {
     where
         BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
-        let body = Arc::new(body);
         let threads = compat::scope_threads(&self.0);
-        for index in 0..threads {
-            let body = Arc::clone(&body);
-            compat::scope_spawn_at(&self.0, index, move |scope| {
-                body(Scope::of(scope), BroadcastContext::new(index, threads));
-            });
-        }
+        compat::scope_spawn_each(&self.0, move |scope, index| {
+            body(Scope::of(scope), BroadcastContext::new(index, threads));
+        });
     }
 }
 
@@ -202,15 +197,10 @@ impl<'scope> ScopeFifo<'scope> {
     where
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
-        let body = Arc::new(body);
-        let threads = self.fifos.all().len();
-        for index in 0..threads {
-            let (body, fifos) = (Arc::clone(&body), self.fifos);
-            compat::scope_spawn_at(self.scope(), index, move |scope| {
-                let context = BroadcastContext::new(index, threads);
-                body(&ScopeFifo::of(scope, fifos), context);
-            });
-        }
+        let (threads, fifos) = (self.fifos.all().len(), self.fifos);
+        compat::scope_spawn_each(self.scope(), move |scope, index| {
+            body(&ScopeFifo::of(scope, fifos), BroadcastContext::new(index, threads));
+        });
     }
 }
 

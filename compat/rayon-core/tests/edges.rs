@@ -312,17 +312,6 @@ fn a_seat_is_taken_once() {
 }
 
 #[test]
-fn nothing_is_sent_to_a_thread_that_there_is_not() {
-    ends(|| {
-        let (team, exits) = team();
-        assert!(panics(|| team.spawn_at(1, || ())));
-        assert!(panics(|| team.scope(|s| compat::scope_spawn_at(s, 1, |_| ()))));
-        team.end();
-        assert_eq!(exits.recv_timeout(LIMIT / 2), Ok(0));
-    });
-}
-
-#[test]
 fn a_native_pool_has_no_seats() {
     let native = raddle_core::Pool::global();
     let team = Team::global().unwrap();

@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use raddle_sync::atomic::{AtomicPtr, Ordering};
 use raddle_trace::{EventKind, Subject};
@@ -177,17 +178,21 @@ impl<'scope> Scope<'scope> {
         }
     }
 
-    /// As [`spawn`](Scope::spawn), on this very thread of the pool.
-    pub(crate) fn spawn_at<F>(&self, thread: usize, f: F)
+    /// Has each thread of the pool call `f` with its number, as a task of this scope.
+    pub(crate) fn spawn_each<F>(&self, f: F)
     where
-        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+        F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
     {
-        // Before it counts: nobody would see to the task.
+        // Before they count: nobody would see to the tasks.
         self.registry().assert_here();
-        self.registry().assert_thread(thread);
-        self.count.add();
-        let task = self.task(f);
-        self.registry().send(thread, task);
+        let f = Arc::new(f);
+        let task = |index| {
+            let f = Arc::clone(&f);
+            self.count.add();
+            self.task(move |scope| f(scope, index))
+        };
+        let tasks: Vec<_> = (0..self.registry().threads()).map(task).collect();
+        self.registry().send_each(&tasks);
     }
 
     pub(crate) fn registry(&self) -> &Registry {

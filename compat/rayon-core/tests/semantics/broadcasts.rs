@@ -1,7 +1,9 @@
 //! What each thread runs once.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
 
 use crate::{block_until, pool};
 
@@ -111,4 +113,32 @@ fn broadcasts_of_scopes_borrow() {
     let mut seen = seen.into_inner().unwrap();
     seen.sort_unstable();
     assert_eq!(seen, [0, 0, 1, 1, 2, 2]);
+}
+
+/// Their calls wait for each other, so all threads must have them in the same order.
+#[test]
+fn broadcasts_at_the_same_time_come_in_the_same_order_everywhere() {
+    const THREADS: usize = 4;
+    let pool = pool(THREADS);
+    for _ in 0..300 {
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let together = Barrier::new(THREADS);
+                pool.broadcast(|_| together.wait());
+            });
+            threads.spawn(|| {
+                let together = Arc::new(Barrier::new(THREADS));
+                let (send, receive) = channel();
+                pool.spawn_broadcast(move |_| {
+                    together.wait();
+                    send.send(()).unwrap();
+                });
+                assert_eq!(receive.iter().count(), THREADS);
+            });
+            threads.spawn(|| {
+                let together = Barrier::new(THREADS);
+                pool.in_place_scope(|s| s.spawn_broadcast(|_, _| _ = together.wait()));
+            });
+        });
+    }
 }

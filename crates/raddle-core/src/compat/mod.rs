@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 pub use self::join::join;
 use crate::pool::seat::{MOST_SEATS, SeatConfig, SeatHooks};
 use crate::pool::{self, BroadcastContext, Pool, Registry, Waits, Worker, WorkerMemory};
+use crate::queue::Task;
 use crate::scope::Scope;
 use crate::spawn;
 
@@ -176,17 +177,13 @@ impl Team {
     /// before.
     #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        spawn_in(&self.0, None, f);
+        spawn_in(&self.0, f);
     }
 
-    /// Has this very thread call `f` some time.
-    ///
-    /// # Panics
-    ///
-    /// If there is no thread of this index.
-    #[track_caller]
-    pub fn spawn_at(&self, index: usize, f: impl FnOnce() + Send + 'static) {
-        spawn_in(&self.0, Some(index), f);
+    /// Has each thread call `f` with its number, one after the other of its other calls of this kind; nobody waits for it. See
+    /// [`spawn`](Team::spawn).
+    pub fn spawn_each(&self, f: impl Fn(usize) + Send + Sync + 'static) {
+        spawn_each_in(&self.0, f);
     }
 
     /// As [`Pool::broadcast`].
@@ -312,13 +309,12 @@ impl Here<'_> {
     /// As [`Team::spawn`].
     #[track_caller]
     pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        spawn_in(self.memory.registry(), None, f);
+        spawn_in(self.memory.registry(), f);
     }
 
-    /// As [`Team::spawn_at`].
-    #[track_caller]
-    pub fn spawn_at(&self, index: usize, f: impl FnOnce() + Send + 'static) {
-        spawn_in(self.memory.registry(), Some(index), f);
+    /// As [`Team::spawn_each`].
+    pub fn spawn_each(&self, f: impl Fn(usize) + Send + Sync + 'static) {
+        spawn_each_in(self.memory.registry(), f);
     }
 
     /// As [`Team::broadcast`].
@@ -340,11 +336,24 @@ impl fmt::Debug for Here<'_> {
 }
 
 #[track_caller]
-fn spawn_in(registry: &Registry, thread: Option<usize>, f: impl FnOnce() + Send + 'static) {
+fn spawn_in(registry: &Registry, f: impl FnOnce() + Send + 'static) {
     registry.assert_here();
-    if let Some(thread) = thread {
-        registry.assert_thread(thread);
-    }
+    pool::queue(registry, task_in(registry, f), Some(Location::caller()));
+}
+
+fn spawn_each_in(registry: &Registry, f: impl Fn(usize) + Send + Sync + 'static) {
+    registry.assert_here();
+    let f = Arc::new(f);
+    let task = |index| {
+        let f = Arc::clone(&f);
+        task_in(registry, move || f(index))
+    };
+    let tasks: Vec<_> = (0..registry.threads()).map(task).collect();
+    registry.send_each(&tasks);
+}
+
+/// A task that is nobody's future.
+fn task_in(registry: &Registry, f: impl FnOnce() + Send + 'static) -> Task {
     // Run on a worker of this pool, and by none but the queue, as nobody has its future.
     let guarded = move || match Worker::here() {
         Some(memory) => memory.registry().guard(f),
@@ -352,10 +361,7 @@ fn spawn_in(registry: &Registry, thread: Option<usize>, f: impl FnOnce() + Send 
     };
     let (future, task) = spawn::task_of(registry, guarded);
     drop(future);
-    match thread {
-        Some(thread) => registry.send(thread, task),
-        None => pool::queue(registry, task, Some(Location::caller())),
-    }
+    task
 }
 
 /// How many threads the pool of this scope has.
@@ -363,16 +369,12 @@ pub fn scope_threads(scope: &Scope<'_>) -> usize {
     scope.registry().threads()
 }
 
-/// As [`Scope::spawn`], on this very thread of the pool.
-///
-/// # Panics
-///
-/// If there is no thread of this index.
-pub fn scope_spawn_at<'scope, F>(scope: &Scope<'scope>, thread: usize, f: F)
+/// Has each thread of the pool of this scope call `f` with its number, as a task of the scope.
+pub fn scope_spawn_each<'scope, F>(scope: &Scope<'scope>, f: F)
 where
-    F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
 {
-    scope.spawn_at(thread, f);
+    scope.spawn_each(f);
 }
 
 /// Whether the calling thread works in the pool of this scope, and its index there.

@@ -115,10 +115,9 @@ where
     let letters: Vec<_> = (0..threads)
         .map(|index| Letter { header: TaskHeader::new(Letter::<F, R>::VTABLE), call: &call, index })
         .collect();
-    for (index, letter) in letters.iter().enumerate() {
-        // Of the whole letter.
-        registry.send(index, NonNull::from(letter).cast());
-    }
+    // Of the whole letters.
+    let tasks: Vec<Task> = letters.iter().map(|letter| NonNull::from(letter).cast()).collect();
+    registry.send_each(&tasks);
     wait_for(&call.latch, Goal::Future(&call.latch, None));
     drop(letters);
     let results = call.results.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -176,13 +175,22 @@ impl Registry {
         assert!(index < self.threads(), "thread {index} of a pool of {}", self.threads());
     }
 
-    /// Has the thread of this very worker run a task.
-    pub(crate) fn send(&self, worker: usize, task: Task) {
-        self.assert_thread(worker);
-        // ORD: P3 in `end`: before it can be found.
-        self.count_outside();
+    /// Has each thread run its task, the first the first. Of two that are sent so at the same time all threads run the same one
+    /// first: tasks may wait for each other, as calls of one closure do at a barrier.
+    pub(crate) fn send_each(&self, tasks: &[Task]) {
+        let order = self.letters.lock();
+        for (worker, &task) in tasks.iter().enumerate() {
+            // ORD: P3 in `end`: before it can be found.
+            self.count_outside();
+            self.memories[worker].mail.push([task]);
+        }
+        drop(order);
+        (0..tasks.len()).for_each(|worker| self.rouse_for_mail(worker));
+    }
+
+    /// Sees to it that a thread opens its mail.
+    fn rouse_for_mail(&self, worker: usize) {
         let memory = &self.memories[worker];
-        memory.mail.push([task]);
         fence(Ordering::SeqCst);
         // P4 in `registry`.
         if self.places.parked.take(worker) {

@@ -75,6 +75,8 @@ pub(crate) struct Registry {
     /// A bit for each place whose number nobody has.
     numbers: Bits,
     pub(crate) injector: Injector,
+    /// Held while letters are sent to all threads.
+    pub(super) letters: Mutex<()>,
     /// Calls from outside that are in the injector: later guests wait behind them.
     pub(crate) calls: AtomicUsize,
     /// Guests that work (those that wait have given their places away), and in the upper half those that have come so far.
@@ -155,6 +157,7 @@ impl Registry {
             places: Places::new(threads, workers),
             numbers: Bits::new(threads),
             injector: Injector::new(),
+            letters: Mutex::default(),
             calls: AtomicUsize::new(0),
             guests: AtomicUsize::new(0),
             guest_processor: AtomicUsize::new(usize::MAX),
