@@ -39,6 +39,7 @@ mod registry;
 mod relief;
 mod search;
 pub(crate) mod seat;
+mod starts;
 mod stats;
 pub(crate) mod wait;
 mod worker;

@@ -34,7 +34,6 @@ use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{Hold, WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Task};
 use crate::spawn::Hooks;
-use crate::timer;
 
 /// What a builder decided.
 pub(crate) struct Config {
@@ -120,14 +119,14 @@ struct Refusal {
 }
 
 /// How long no thread is asked for after the system has refused one, doubled with each refusal in a row.
-const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
+pub(super) const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
 /// A guest that comes, in the count of guests.
 const ONE_VISIT: usize = 1 << 32;
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
 /// The pause after the next refusal.
-fn longer(pause: Duration) -> Duration {
+pub(super) fn longer(pause: Duration) -> Duration {
     (2 * pause).min(Duration::from_nanos(PAUSE.1))
 }
 
@@ -215,129 +214,6 @@ impl Registry {
     /// Whether this worker's memory is a guest's.
     pub(crate) fn is_guest(&self, worker: usize) -> bool {
         (self.first_guest()..self.first_spare()).contains(&worker)
-    }
-
-    // --- threads ---
-
-    /// Starts a thread for a worker whose bit in `vacant` the caller has taken; it begins as a searcher, which the
-    /// caller has counted (P2). A hook that it calls counts as a task: what it queues, it may wait for, so the pool does not end
-    /// before.
-    pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
-        let calls_hook = self.config.thread_hooks.has_start();
-        if calls_hook {
-            self.count_outside();
-        }
-        self.start_thread(worker).inspect_err(|_| {
-            if calls_hook {
-                // ORD: as where it is counted: it was never there.
-                self.queued_outside.fetch_sub(1, Ordering::SeqCst);
-                self.end_if_done();
-            }
-        })
-    }
-
-    fn start_thread(&self, worker: usize) -> io::Result<()> {
-        let me = self.me.upgrade().ok_or_else(|| io::Error::other("the pool has gone"))?;
-        self.memories.make(worker, self)?;
-        self.equip(worker);
-        let mut builder = thread::Builder::new().name(self.name_of(worker));
-        if let Some(size) = self.config.stack_size {
-            builder = builder.stack_size(size);
-        }
-        let mut handles = self.handles.lock();
-        let late = self.ended();
-        if late && !self.memories[worker].has_mail() {
-            // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
-            return Ok(());
-        }
-        let handle = builder.spawn(move || me.serve(worker, late))?;
-        handles.retain(|handle| !handle.is_finished());
-        handles.push(handle);
-        if worker >= self.first_spare() {
-            self.stats.spare_threads.add();
-        }
-        Ok(())
-    }
-
-    /// What a thread does that was started for this worker, perhaps too `late` for anything but mail. Mail that comes while it leaves is
-    /// for itself (P4): another thread might not be had before it is gone.
-    fn serve(&self, worker: usize, mut late: bool) {
-        let memory = &self.memories[worker];
-        loop {
-            memory.main(late);
-            self.places.leave(&self.crew(Waker::Idle), worker);
-            if !(memory.has_mail() && self.places.vacant.take(worker)) {
-                return;
-            }
-            self.places.take_searching();
-            if self.config.thread_hooks.has_start() {
-                self.count_outside();
-            }
-            late = self.ended();
-        }
-    }
-
-    /// How a worker's thread is called, in the system and in traces.
-    pub(crate) fn name_of(&self, worker: usize) -> String {
-        let names = &self.config.spare_names;
-        if let Some(spare) = worker.checked_sub(self.first_spare()) {
-            names[spare % names.len()].clone()
-        } else if let Some(guest) = worker.checked_sub(self.first_guest()) {
-            format!("guest {guest}")
-        } else {
-            self.config.names[worker].clone()
-        }
-    }
-
-    /// After the bit of a worker has been set in `vacant`, or mail has been sent: mail that is there while the worker is in no other
-    /// set is for a new thread (P4). False: the system gives none, and the bit is back.
-    fn see_to_mail(&self, worker: usize) -> bool {
-        let has_mail = self.memories.get(worker).is_some_and(WorkerMemory::has_mail);
-        if !(has_mail && self.places.vacant.take(worker)) {
-            return true;
-        }
-        // Whether or not a place is free: no other thread will do.
-        self.places.take_searching();
-        let started = self.start(worker);
-        if let Err(error) = &started {
-            self.stats.refuse(error);
-            self.places.vacant.set(worker);
-            // Meanwhile nobody searches.
-            self.give_back();
-        }
-        started.is_ok()
-    }
-
-    /// As `see_to_mail`: the caller waits for the system to give a thread, since it waits for what that does.
-    pub(crate) fn await_thread_for_mail(&self, worker: usize) {
-        let mut pause = Duration::from_nanos(PAUSE.0);
-        while !self.see_to_mail(worker) {
-            crate::pool::blocking(|| thread::sleep(pause));
-            pause = longer(pause);
-        }
-    }
-
-    /// As `see_to_mail`, by the timer after a while, as the caller may hold locks.
-    fn see_to_mail_later(&self, worker: usize, pause: Duration) {
-        if !self.memories.get(worker).is_some_and(WorkerMemory::has_mail) {
-            return;
-        }
-        let me = self.weak();
-        let see_to = move || {
-            if let Some(registry) = me.upgrade().filter(|registry| !registry.see_to_mail(worker)) {
-                registry.see_to_mail_later(worker, longer(pause));
-            }
-        };
-        // If the timer gets no thread either, then whoever next asks for one.
-        if let Ok(timeout) = timer::at(Instant::now() + pause, see_to) {
-            timeout.detach();
-        }
-    }
-
-    /// Nobody comes for a claimed place after all: as if a searcher had come, and slept.
-    pub(super) fn give_back(&self) {
-        let _ = self.hand_on(Waker::Idle);
-        self.places.release(&self.crew(Waker::Idle));
     }
 
     /// For what may run when the pool has gone.
