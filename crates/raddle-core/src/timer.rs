@@ -17,7 +17,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use raddle_sync::{fork, thread};
 
-use crate::panics::discard;
+use crate::panics::{contain, discard};
 
 type Action = Box<dyn FnOnce() + Send>;
 
@@ -158,7 +158,7 @@ fn run() {
                 let action = first.remove();
                 drop(timer);
                 HOLDS_UP.set(true);
-                discard(std::panic::catch_unwind(std::panic::AssertUnwindSafe(action)).err());
+                contain(action);
                 timer = shared.lock();
                 if !HOLDS_UP.replace(false) {
                     // There is another in its place.

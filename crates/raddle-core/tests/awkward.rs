@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::future::Future as _;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,8 +42,6 @@ fn taken<T: Send + 'static>(value: T) -> Future<T> {
     future
 }
 
-use std::future::Future as _;
-
 /// Its drop panics.
 #[derive(Clone)]
 struct Bomb;
@@ -60,22 +59,11 @@ fn assert_as_good_as_new() {
     let (first, mut last) = Promise::<u32>::new();
     for _ in 0..100_000 {
         let (promise, future) = Promise::new();
-        last.map(move |n| promise.set(n)).kill_not();
+        drop(last.map(move |n| promise.set(n)));
         last = future;
     }
     first.set(7);
     assert_eq!(last.wait().unwrap(), 7);
-}
-
-trait KillNot {
-    fn kill_not(self);
-}
-
-impl<T> KillNot for Future<T> {
-    /// Lets it go: what it does it does all the same.
-    fn kill_not(self) {
-        drop(self);
-    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ use raddle_sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(all(feature = "tracing", not(raddle_loom)))]
 use super::tracing::{Here, Moved};
-use crate::panics::discard;
+use crate::panics::{contain, discard};
 
 /// State of a thread that is to follow tasks: made known by [`follow`].
 ///
@@ -255,7 +255,7 @@ impl States {
 /// Calls what ends something of a follower's, which may be within the call of another.
 pub(super) fn end_theirs(end: impl FnOnce()) {
     let calling = CALLING.with(|calling| calling.replace(true));
-    let _ = panic::catch_unwind(AssertUnwindSafe(end)).map_err(discard);
+    contain(end);
     CALLING.with(|c| c.set(calling));
 }
 

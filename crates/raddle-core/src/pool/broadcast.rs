@@ -168,13 +168,6 @@ where
 }
 
 impl Registry {
-    /// # Panics
-    ///
-    /// If the pool has no thread of this index.
-    pub(crate) fn assert_thread(&self, index: usize) {
-        assert!(index < self.threads(), "thread {index} of a pool of {}", self.threads());
-    }
-
     /// Has each thread run its task, the first the first. Of two that are sent so at the same time all threads run the same one
     /// first: tasks may wait for each other, as calls of one closure do at a barrier.
     pub(crate) fn send_each(&self, tasks: &[Task]) {

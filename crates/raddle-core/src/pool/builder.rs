@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +137,7 @@ impl ThreadHooks {
 /// A panic of a hook has been reported by the panic hook, and changes nothing.
 fn call(hook: Option<&ThreadHook>) {
     if let Some(hook) = hook {
-        crate::panics::discard(panic::catch_unwind(AssertUnwindSafe(hook)));
+        crate::panics::contain(hook);
     }
 }
 

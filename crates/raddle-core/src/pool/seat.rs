@@ -177,7 +177,7 @@ impl Registry {
     /// If somebody has it, or there is none.
     pub(crate) fn give_seat(&self, index: usize) {
         let seats = self.config.seats.as_ref().expect("raddle's own global pool has no seats");
-        self.assert_thread(index);
+        assert!(index < self.threads(), "thread {index} of a pool of {}", self.threads());
         // ORD: a count of one; what the seat's thread reads it gets with the seat.
         let given = seats.given[index].swap(true, Ordering::Relaxed);
         assert!(!given, "the seat of thread {index} has been given away");

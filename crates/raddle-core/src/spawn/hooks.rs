@@ -58,7 +58,7 @@ impl Hooks {
     /// Calls the hook; a panic of it has been reported by the panic hook and changes nothing.
     pub(crate) fn after_finish(&self, id: TaskId, outcome: Outcome) {
         if let Some(hook) = &self.after_finish {
-            crate::panics::discard(panic::catch_unwind(AssertUnwindSafe(|| hook(id, outcome))));
+            crate::panics::contain(|| hook(id, outcome));
         }
     }
 }
