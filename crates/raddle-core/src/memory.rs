@@ -70,16 +70,22 @@ fn layout(class: usize) -> Layout {
 /// Memory for a node, to be written.
 #[inline]
 pub(crate) fn reserve<N>() -> NonNull<N> {
-    let Some(class) = (const { class::<N>() }) else { return fresh::<N>() };
-    match NonNull::new(FREE.with(|free| free[class].get())) {
-        Some(block) => {
-            // SAFETY: M1.
-            let next = unsafe { block.as_ref() }.next;
-            FREE.with(|free| free[class].set(next));
-            block.cast()
-        }
-        None => fresh::<N>(),
+    match const { class::<N>() } {
+        Some(class) => take(class).cast(),
+        None => allocated(Layout::new::<N>()).cast(),
     }
+}
+
+/// The first block of a list, or another.
+#[inline]
+fn take(class: usize) -> NonNull<Block> {
+    let Some(block) = NonNull::new(FREE.with(|free| free[class].get())) else {
+        return fresh(class);
+    };
+    // SAFETY: M1.
+    let next = unsafe { block.as_ref() }.next;
+    FREE.with(|free| free[class].set(next));
+    block
 }
 
 #[inline]
@@ -92,9 +98,8 @@ pub(crate) fn allocate<N>(node: N) -> NonNull<N> {
 
 #[cold]
 #[inline(never)]
-fn fresh<N>() -> NonNull<N> {
-    let Some(class) = (const { class::<N>() }) else { return allocated(Layout::new::<N>()).cast() };
-    refill(class).unwrap_or_else(|| allocated(layout(class))).cast()
+fn fresh(class: usize) -> NonNull<Block> {
+    refill(class).unwrap_or_else(|| allocated(layout(class)).cast())
 }
 
 fn allocated(layout: Layout) -> NonNull<u8> {
@@ -104,7 +109,7 @@ fn allocated(layout: Layout) -> NonNull<u8> {
 }
 
 /// A block of another batch, if there is one.
-fn refill(class: usize) -> Option<NonNull<u8>> {
+fn refill(class: usize) -> Option<NonNull<Block>> {
     let spare = SPARE.with(|spare| spare[class].replace(ptr::null_mut()));
     let batch = NonNull::new(spare).or_else(|| DEPOTS[class].take(class))?;
     // What a thread that is about to end would not free.
@@ -115,7 +120,7 @@ fn refill(class: usize) -> Option<NonNull<u8>> {
     // SAFETY: M1.
     let next = unsafe { batch.as_ref() }.next;
     FREE.with(|free| free[class].set(next));
-    Some(batch.cast())
+    Some(batch)
 }
 
 /// How many bytes are in depots.
@@ -209,18 +214,28 @@ pub(crate) unsafe fn free<N>(node: NonNull<N>) {
         // SAFETY: contract.
         unsafe { node.drop_in_place() };
     }
-    let Some(class) = (const { class::<N>() }) else {
+    match const { class::<N>() } {
         // SAFETY: contract.
-        return unsafe { std::alloc::dealloc(node.as_ptr().cast(), Layout::new::<N>()) };
-    };
+        Some(class) => unsafe { put(node.cast(), class) },
+        // SAFETY: contract.
+        None => unsafe { std::alloc::dealloc(node.as_ptr().cast(), Layout::new::<N>()) },
+    }
+}
+
+/// Makes a block the first of a list.
+///
+/// # Safety
+///
+/// It is of the list's size, and nobody else's.
+#[inline]
+unsafe fn put(block: NonNull<Block>, class: usize) {
     let next = FREE.with(|free| free[class].get());
     // SAFETY: M1.
     let count = unsafe { next.as_ref() }.map_or(0, |next| next.count);
-    let block = node.cast::<Block>();
     if count >= BATCH || (count == 0 && !is_kept()) {
         return begin_batch(block, class);
     }
-    // SAFETY: two words at least, and nobody else's.
+    // SAFETY: contract.
     unsafe { block.write(Block { next, count: count + 1 }) };
     FREE.with(|free| free[class].set(block.as_ptr()));
 }

@@ -8,6 +8,10 @@ const PATIENCE: usize = 16;
 
 /// Drops a value; a panic of its `Drop` has been reported by the panic hook and goes no further.
 pub(crate) fn discard<T>(value: T) {
+    // Saves compiling what follows.
+    if const { !std::mem::needs_drop::<T>() } {
+        return;
+    }
     let mut dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
     for _ in 0..PATIENCE {
         let Err(payload) = dropped else { return };

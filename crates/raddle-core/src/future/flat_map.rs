@@ -53,8 +53,8 @@ impl<T: Send + 'static> Future<T> {
         match self.0 {
             Repr::Ready(value) => now(op, Ok(value)),
             Repr::Failed(failure) => now(op, Err(failure)),
-            Repr::Pending(pending) if node::fits::<O>() => pending.then_future_captured(op),
-            Repr::Pending(pending) => pending.then_future_captured(Boxed(Box::new(op))),
+            Repr::Pending(pending) if const { node::fits::<O>() } => pending.then_future(op),
+            Repr::Pending(pending) => pending.then_future(Boxed(Box::new(op))),
             rare => Future(rare).then_future_rarely(op),
         }
     }
@@ -84,9 +84,10 @@ fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -
 #[cold]
 #[inline(never)]
 fn later<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
-    match node::fits::<O>() {
-        true => deferred(op, result),
-        false => deferred(Boxed(Box::new(op)), result),
+    if const { node::fits::<O>() } {
+        deferred(op, result)
+    } else {
+        deferred(Boxed(Box::new(op)), result)
     }
 }
 
@@ -126,34 +127,30 @@ impl<T, O: ThenFuture<T>> ThenFuture<T> for Boxed<O> {
 
 impl<T: Send + 'static> Pending<T> {
     #[inline]
-    fn then_future_captured<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
-        match local::capture().some() {
-            None => self.then_future(op, ()),
-            Some(context) => self.then_future(op, context),
-        }
-    }
-
-    #[inline]
-    fn then_future<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+    fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
         let (pending, cell) = match self.take() {
             // Saves the node.
             Ok(result) => return now(op, result),
             Err(both) => both,
         };
+        match local::capture().some() {
+            None => pending.then_future_in(op, (), cell),
+            Some(context) => pending.then_future_in(op, context, cell),
+        }
+    }
+
+    #[inline]
+    fn then_future_in<O, C>(self, op: O, context: C, cell: Option<NodeRef>) -> Future<O::Out>
+    where
+        O: ThenFuture<T>,
+        C: Capture,
+    {
         let operation = FlatMapNode::<T, O, C>::allocate(op, context, cell);
-        match pending.attach(operation) {
+        match self.attach(operation) {
             // SAFETY: a new node of such a future.
             Ok(()) => unsafe { Future::pending(Ends::of(NodeRef::headed(operation))) },
-            Err(result) => {
-                // SAFETY: it is not attached, so it is this thread's alone.
-                let op = unsafe { FlatMapNode::<T, O, C>::dismantle(operation) }.0;
-                // SAFETY: as above.
-                unsafe { Linked::free::<FlatMapNode<T, O, C>>(operation) };
-                match result {
-                    Some(result) => now(op, result),
-                    None => Future::never(),
-                }
-            }
+            // SAFETY: it is not attached, so it is this thread's alone.
+            Err(now) => unsafe { FlatMapNode::<T, O, C>::refused(operation, now) },
         }
     }
 }
@@ -205,6 +202,24 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         let op = unsafe { node::pick(start, offset_of!(Self, body)) };
         // SAFETY: contract.
         (op, unsafe { node::pick(start, offset_of!(Self, context)) })
+    }
+
+    /// The future of a node that could not be attached, as the result is there or never will be.
+    ///
+    /// # Safety
+    ///
+    /// Once, by who owns the node.
+    #[cold]
+    #[inline(never)]
+    unsafe fn refused(node: NonNull<Head>, result: Option<Result<T, Failure>>) -> Future<O::Out> {
+        // SAFETY: contract.
+        let op = unsafe { Self::dismantle(node) }.0;
+        // SAFETY: contract.
+        unsafe { Linked::free::<Self>(node) };
+        match result {
+            Some(result) => now(op, result),
+            None => Future::never(),
+        }
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {

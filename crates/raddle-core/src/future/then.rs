@@ -46,8 +46,8 @@ impl<T: Send + 'static> Future<T> {
         match self.0 {
             Repr::Ready(value) => Future::from(call(op, Ok(value))),
             Repr::Failed(failure) => Future::from(call(op, Err(failure))),
-            Repr::Pending(pending) if node::fits::<O>() => pending.then_captured(op),
-            Repr::Pending(pending) => pending.then_captured(Boxed(Box::new(op))),
+            Repr::Pending(pending) if const { node::fits::<O>() } => pending.then(op),
+            Repr::Pending(pending) => pending.then(Boxed(Box::new(op))),
             rare => Future(rare).then_rarely(op),
         }
     }
@@ -56,11 +56,21 @@ impl<T: Send + 'static> Future<T> {
     #[inline(never)]
     fn then_rarely<O: Then<T>>(self, op: O) -> Future<O::Out> {
         match self.now() {
-            Now::Done(result) => Future::from(call(op, result)),
+            Now::Done(result) => settled(op, Some(result)),
             // It had been polled.
             Now::Pending(pending) => Future::from_pending(pending).then(op),
             Now::Never => Future::never(),
         }
+    }
+}
+
+/// The next future where the result is there or never will be.
+#[cold]
+#[inline(never)]
+fn settled<T, O: Then<T>>(op: O, result: Option<Result<T, Failure>>) -> Future<O::Out> {
+    match result {
+        Some(result) => Future::from(call(op, result)),
+        None => Future::never(),
     }
 }
 
@@ -79,35 +89,27 @@ impl<T, O: Then<T>> Then<T> for Boxed<O> {
 
 impl<T: Send + 'static> Pending<T> {
     #[inline]
-    fn then_captured<O: Then<T>>(self, op: O) -> Future<O::Out> {
-        match local::capture().some() {
-            None => self.then(op, ()),
-            Some(context) => self.then(op, context),
-        }
-    }
-
-    #[inline]
-    fn then<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
+    fn then<O: Then<T>>(self, op: O) -> Future<O::Out> {
         let (pending, cell) = match self.take() {
             // Saves the node.
             Ok(result) => return Future::from(call(op, result)),
             Err(both) => both,
         };
         let Some(cell) = cell else { return Future::never() };
-        let step = MapNode::allocate(op, context, cell);
-        match pending.attach(step.cast()) {
+        match local::capture().some() {
+            None => pending.then_in(op, (), cell),
+            Some(context) => pending.then_in(op, context, cell),
+        }
+    }
+
+    #[inline]
+    fn then_in<O: Then<T>, C: Capture>(self, op: O, context: C, cell: NodeRef) -> Future<O::Out> {
+        let step = MapNode::<T, O, C>::allocate(op, context, cell);
+        match self.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
             Ok(()) => unsafe { Future::pending(Ends::with_cell(step.cast(), cell)) },
-            Err(now) => {
-                // SAFETY: it is not attached, so it is this thread's alone.
-                let op = unsafe { MapNode::dismantle(step) }.0;
-                // SAFETY: as above.
-                unsafe { memory::free(step) };
-                match now {
-                    Some(result) => Future::from(call(op, result)),
-                    None => Future::never(),
-                }
-            }
+            // SAFETY: it is not attached, so it is this thread's alone.
+            Err(now) => unsafe { MapNode::refused(step, now) },
         }
     }
 
@@ -184,6 +186,21 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         let op = unsafe { node::pick(node, offset_of!(Self, body)) };
         // SAFETY: contract.
         (op, unsafe { node::pick(node, offset_of!(Self, context)) })
+    }
+
+    /// The future of a node that could not be attached, as the result is there or never will be.
+    ///
+    /// # Safety
+    ///
+    /// Once, by who owns the node.
+    #[cold]
+    #[inline(never)]
+    unsafe fn refused(node: NonNull<Self>, now: Option<Result<T, Failure>>) -> Future<O::Out> {
+        // SAFETY: contract.
+        let op = unsafe { Self::dismantle(node) }.0;
+        // SAFETY: contract.
+        unsafe { memory::free(node) };
+        settled(op, now)
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {

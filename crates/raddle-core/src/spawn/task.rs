@@ -129,7 +129,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    if node::fits::<F>() {
+    if const { node::fits::<F>() } {
         return fitting_task_of(registry, f);
     }
     fitting_task_of(registry, Box::new(f))
