@@ -128,25 +128,21 @@ impl<T, O: ThenFuture<T>> ThenFuture<T> for Boxed<O> {
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then_future<O: ThenFuture<T>>(self, op: O) -> Future<O::Out> {
+        match local::capture().some() {
+            None => self.then_future_in(op, ()),
+            Some(context) => self.then_future_in(op, context),
+        }
+    }
+
+    #[inline]
+    fn then_future_in<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
         let (pending, cell) = match self.take() {
             // Saves the node.
             Ok(result) => return now(op, result),
             Err(both) => both,
         };
-        match local::capture().some() {
-            None => pending.then_future_in(op, (), cell),
-            Some(context) => pending.then_future_in(op, context, cell),
-        }
-    }
-
-    #[inline]
-    fn then_future_in<O, C>(self, op: O, context: C, cell: Option<NodeRef>) -> Future<O::Out>
-    where
-        O: ThenFuture<T>,
-        C: Capture,
-    {
         let operation = FlatMapNode::<T, O, C>::allocate(op, context, cell);
-        match self.attach(operation) {
+        match pending.attach(operation) {
             // SAFETY: a new node of such a future.
             Ok(()) => unsafe { Future::pending(Ends::of(NodeRef::headed(operation))) },
             // SAFETY: it is not attached, so it is this thread's alone.

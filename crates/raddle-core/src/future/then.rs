@@ -90,22 +90,22 @@ impl<T, O: Then<T>> Then<T> for Boxed<O> {
 impl<T: Send + 'static> Pending<T> {
     #[inline]
     fn then<O: Then<T>>(self, op: O) -> Future<O::Out> {
+        match local::capture().some() {
+            None => self.then_in(op, ()),
+            Some(context) => self.then_in(op, context),
+        }
+    }
+
+    #[inline]
+    fn then_in<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
         let (pending, cell) = match self.take() {
             // Saves the node.
             Ok(result) => return Future::from(call(op, result)),
             Err(both) => both,
         };
         let Some(cell) = cell else { return Future::never() };
-        match local::capture().some() {
-            None => pending.then_in(op, (), cell),
-            Some(context) => pending.then_in(op, context, cell),
-        }
-    }
-
-    #[inline]
-    fn then_in<O: Then<T>, C: Capture>(self, op: O, context: C, cell: NodeRef) -> Future<O::Out> {
         let step = MapNode::<T, O, C>::allocate(op, context, cell);
-        match self.attach(step.cast()) {
+        match pending.attach(step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
             Ok(()) => unsafe { Future::pending(Ends::with_cell(step.cast(), cell)) },
             // SAFETY: it is not attached, so it is this thread's alone.
