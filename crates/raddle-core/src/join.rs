@@ -17,7 +17,7 @@ use crate::pool::{Pool, Worker, WorkerMemory};
 
 impl Worker {
     /// Runs both closures, perhaps in parallel, and returns both results. The cheapest way to fork:
-    /// about a nanosecond if nobody steals.
+    /// a few nanoseconds if nobody steals.
     ///
     /// `a` runs on this thread at once; `b` may be stolen by any idle worker from the moment of
     /// the call, and runs on this thread after `a` if it was not. Each closure gets the worker that

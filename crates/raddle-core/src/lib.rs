@@ -15,12 +15,12 @@
 //!               |
 //!             local                       the context of the running code
 //!               |
-//!    deque  queue  latch  places  count   one protocol each, model-checked
-//!    claim  running  record  job
+//!  fork_stack  queue  latch  places       one protocol each, model-checked
+//!   count  claim  running  record  job
 //! ```
 //!
-//! Under `--cfg raddle_loom` and `--cfg raddle_shuttle` the crate is the protocols, `local` and `future`, together with
-//! the models that check them.
+//! Under `--cfg raddle_loom` the crate is the protocols, `local` and `future`, together with the models that check them; under
+//! `--cfg raddle_shuttle` it is all but `par` and `compat`.
 
 #![cfg_attr(
     any(raddle_loom, raddle_shuttle),

@@ -61,7 +61,7 @@ kinds! {
     11 Unpark "UNPARK" "A worker begins to wake another; `aux`: that other, `task`: the ticks it took."
     12 Unparked "UNPARKED" "A worker has woken up."
     13 Resolve "RESOLVE" "A future has its result; `task`: the future's number, not that of a task."
-    14 TouchBegin "TOUCH_BEGIN" "Somebody asks for a future's result; `aux`: the place in the source."
+    14 TouchBegin "TOUCH_BEGIN" "Somebody asks for a future's result."
     15 TouchEnd "TOUCH_END" "And has it."
     16 Kill "KILL" "A future is killed."
     17 EnvBegin "ENV_BEGIN" "An environment (a pool) begins; `aux`: its threads."

@@ -35,7 +35,7 @@
 //! ```
 //!
 //! The second closure can be stolen by an idle thread from the moment of the call, however long the
-//! first one runs. If nobody steals it, it runs here, and the fork has cost a nanosecond or two; so a
+//! first one runs. If nobody steals it, it runs here, and the fork has cost a few nanoseconds; so a
 //! cut-off serves the code of the leaf, a loop that the compiler vectorises say, and not the runtime.
 //!
 //! [`join`] finds its worker through a thread-local variable. [`Worker::join`] has it at hand, which
@@ -223,8 +223,8 @@
 //!   its place, unless it is called by way of [`blocking`].
 //! - A wait that is over goes on at once, for the rest of its task as one thread more than there are places if need be.
 //! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256 at most, or
-//!   [`max_spare_threads`](PoolBuilder::max_spare_threads). **If more threads are blocked at once** than that, or the system refuses
-//!   threads, those that wait take on unrelated work; then a task that lands on the stack of what it waits for
+//!   [`max_spare_threads`](PoolBuilder::max_spare_threads). **If more threads are blocked at once** than that and no task has ended
+//!   for 10 ms, or the system refuses threads, those that wait take on unrelated work; then a task that lands on the stack of what it waits for
 //!   fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
 //! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads.
 //! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind

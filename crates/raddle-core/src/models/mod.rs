@@ -1,4 +1,4 @@
-//! Models of the bottom row: each test is a race, and every party does what the pool makes it do.
+//! Models of the bottom row, of futures, and of the pool: each test is a race, and every party does what the pool makes it do.
 //!
 //! Under loom a model is explored systematically, all reorderings that the language allows
 //! included; under shuttle larger mixes run at random, sequentially consistent.
@@ -10,6 +10,7 @@
 //! | `latch`   | the setter against the waiter, and against the end of the latch             |
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
 //! | `future`  | promises, futures, interrupts and what moves them                          |
+//! | `count`   | the tasks of a scope that end against its owner, who waits                 |
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |

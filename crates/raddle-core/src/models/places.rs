@@ -91,7 +91,7 @@ impl Pool {
 
     // --- producers ---
 
-    /// By a holder, as `Registry::announce`.
+    /// By a holder, as `WorkerMemory::announce`.
     fn push(&self, me: usize, task: Task) {
         self.rings[me].push(task, NOBODY);
         light();

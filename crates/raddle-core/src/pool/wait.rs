@@ -6,13 +6,15 @@
 //! | it waits for        | it takes                                                               |
 //! |---------------------|------------------------------------------------------------------------|
 //! | a stolen fork       | what the thief forked from it (leapfrogging)                             |
-//! | a future            | the future's task, if not started (see `spawn::task`)                    |
+//! | a future            | its task and those upstream of it, if not started (see `spawn::task`)    |
 //! | the tasks of a scope| tasks of that very scope                                                |
+//!
+//! And its mail, which is for it alone.
 //!
 //! When there is nothing of the kind it blocks, which gives its place to another thread (see `block`). So whatever else
 //! there is to do is done beside it, never on top of it, and every wait ends that a thread per task would
-//! end. Two things soften this. Where no thread is to be had (the cap of spare threads, the system) a waiting thread
-//! that has the stack takes on anything, with the place of whoever found it. And in a pool of
+//! end. Two things soften this. Where no thread is to be had (the system refuses one; at the cap of spare threads, once nothing has
+//! ended for a while: see `relief`) a waiting thread that has the stack takes on anything, with the place of whoever found it. And in a pool of
 //! [`Waits::Host`] it does so always, as rayon's threads do.
 //!
 //! # Invariants
