@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
 
 use raddle_core::{Follow, Pool, Promise, Snapshot, follow, join, scope, spawn};
 
@@ -115,6 +115,23 @@ fn a_request_follows_its_tasks() {
         assert!(panicked.is_err());
         assert_eq!(REQUEST.get(), 0);
     });
+    drop(pool);
+    assert_eq!(CAPTURED.load(Ordering::Relaxed), 0);
+
+    // A fork of a hook's, too, which is what a thread does first.
+    let (both, calls) = (Arc::new(Barrier::new(2)), AtomicUsize::new(0));
+    let (send, receive) = mpsc::channel();
+    let hook = move || {
+        let meet = || {
+            both.wait();
+            REQUEST.get()
+        };
+        if calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            send.send(with_request(8, || join(meet, meet))).unwrap();
+        }
+    };
+    let pool = Pool::builder().threads(2).on_thread_start(hook).build().unwrap();
+    assert_eq!(receive.recv().unwrap(), (8, 8));
     drop(pool);
     assert_eq!(CAPTURED.load(Ordering::Relaxed), 0);
 }

@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
 
 use raddle_core::{Future, Pool, spawn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,5 +84,25 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
             }));
         }
         over.store(true, Ordering::SeqCst);
+    });
+
+    // Also if others are at its gate.
+    let over = &AtomicBool::new(false);
+    thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    pool.run(|_| ());
+                }
+            });
+        }
+        let is_told = || {
+            // To look up a backtrace takes long.
+            set_hook(Box::new(|_| ()));
+            panics(|| pool.run(|_| ()))
+        };
+        let told = (0..200).all(|_| in_child(is_told));
+        over.store(true, Ordering::SeqCst);
+        assert!(told);
     });
 }

@@ -306,10 +306,18 @@ fn a_queued_call_hands_its_panic_back() {
     assert_eq!(pool.run(|w| fib(w, 10)), 55);
 }
 
+/// On a pool of one: the pool's own thread has seen that there is no place for it.
+fn until_nobody_asks(worker: &Worker) {
+    while worker.should_fork() {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn a_guest_of_a_pool_of_one_works_alone() {
     let pool = Pool::new(1).unwrap();
     let me = thread::current().id();
+    pool.run(until_nobody_asks);
     for _ in 0..100 {
         pool.run(|w| {
             for _ in 0..50 {
@@ -329,12 +337,7 @@ fn borrowed_results_and_unequal_types() {
 
 #[test]
 fn a_fork_pays_where_somebody_has_nothing_to_do_and_no_fork_to_take() {
-    // Alone there is nobody, once the pool's own thread has seen that there is no place for it.
-    let until_nobody_asks = |worker: &Worker| {
-        while worker.should_fork() {
-            std::thread::yield_now();
-        }
-    };
+    // Alone there is nobody.
     let alone = Pool::new(1).expect("a pool");
     alone.run(until_nobody_asks);
     let pool = Pool::new(2).expect("a pool");

@@ -171,7 +171,7 @@ fn an_idle_pool_uses_no_processor_time() {
         let windows = (0..30).map(|_| {
             let before = used_time();
             thread::sleep(Duration::from_secs(1));
-            Duration::from_nanos(used_time() - before)
+            Duration::from_nanos(used_time().saturating_sub(before))
         });
         let mut seen = Vec::new();
         let idle = windows.inspect(|&used| seen.push(used)).any(|used| used < LITTLE);
@@ -221,4 +221,30 @@ fn a_broadcast_that_could_not_end_panics() {
     });
     assert_eq!(panics, [true]);
     assert_eq!(pool.broadcast(|thread| thread.index()), [0]);
+}
+
+#[test]
+fn a_broadcast_may_be_called_beneath_another_pool() {
+    let (a, b) = (Pool::new(2).unwrap(), Pool::new(2).unwrap());
+    let reached = b.run(|_| a.run(|_| b.run(|_| raddle_core::broadcast(|thread| thread.index()))));
+    assert_eq!(reached, [0, 1]);
+}
+
+#[test]
+fn the_panic_of_a_broadcast_goes_on_though_a_result_panics_as_it_is_dropped() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a bomb");
+        }
+    }
+    let pool = Pool::new(2).unwrap();
+    let call = || {
+        pool.broadcast(|thread| {
+            assert_eq!(thread.index(), 0, "meant");
+            Bomb
+        })
+    };
+    let payload = catch_unwind(AssertUnwindSafe(call)).map(std::mem::forget).unwrap_err();
+    assert!(payload.downcast_ref::<String>().unwrap().contains("meant"));
 }

@@ -178,6 +178,10 @@ fn a_wait_inside_a_fork_whose_sibling_it_needs() {
     // first half has to run its own sibling.
     let pool = Pool::new(1).unwrap();
     pool.run(|w| {
+        // The pool's own thread, that has just been started, would take the second half.
+        while w.should_fork() {
+            thread::yield_now();
+        }
         let flag = &AtomicBool::new(false);
         w.join(
             |_| {

@@ -396,11 +396,14 @@ mod tests {
             let done = Arc::clone(&done);
             thread::spawn(move || {
                 // Without the barrier there is one way only.
-                while fence::init() && !done.load(Ordering::Relaxed) {
+                while fence::init() {
                     leave();
                     thread::yield_now();
                     rejoin();
                     thread::yield_now();
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
             })
         };

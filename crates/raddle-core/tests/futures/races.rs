@@ -220,5 +220,6 @@ fn completing_races_with_consuming() {
     producer.join().unwrap();
     assert!(killed > 0, "no kill was ever in time");
     let grown = account.live() - steady.expect("there are more than four");
-    assert!(grown < 64 << 10, "{grown} bytes left behind");
+    // Threads of other tests may have taken blocks that this one has paid for: as many as all may keep for each other, twice.
+    assert!(grown < 256 << 10, "{grown} bytes left behind");
 }

@@ -100,7 +100,11 @@ fn alone_it_is_the_sequential_loop() {
     let pool = Pool::new(1).expect("a pool");
     let here = thread::current().id();
     let order = std::sync::Mutex::new(Vec::new());
-    pool.run(|_| {
+    pool.run(|worker| {
+        // The pool's own thread, that has just been started, may pay for a place that there is not.
+        while worker.should_fork() {
+            thread::yield_now();
+        }
         par::for_each_in(0..5_000, |i| {
             assert_eq!(thread::current().id(), here);
             order.lock().expect("no panic").push(i);

@@ -1,0 +1,135 @@
+//! Hooks of threads that wait, fork, and reach other threads.
+
+use super::*;
+
+#[test]
+fn a_start_hook_waits_for_a_task() {
+    ends("a start hook that waits", || {
+        let calls = AtomicUsize::new(0);
+        let hook = move || {
+            if is_first(&calls) {
+                let (promise, future) = Promise::new();
+                spawn_and_wait(promise, future);
+            }
+        };
+        let pool = Pool::builder().threads(2).on_thread_start(hook).build().unwrap();
+        assert_eq!(pool.run(|_| 7), 7);
+    });
+}
+
+#[test]
+fn a_slow_start_hook_keeps_nobody_from_being_woken() {
+    ends("a task beside a slow start hook", || {
+        let (go, gate) = mpsc::channel();
+        let (calls, gate) = (AtomicUsize::new(0), Mutex::new(gate));
+        let hook = move || {
+            if is_first(&calls) {
+                gate.lock().unwrap().recv().unwrap();
+            }
+        };
+        let pool = Pool::builder().threads(2).on_thread_start(hook).build().unwrap();
+        // The other thread falls asleep.
+        thread::sleep(MOMENT);
+        drop(pool.spawn(move || go.send(()).unwrap()));
+    });
+}
+
+#[test]
+fn a_broadcast_reaches_a_thread_that_is_leaving() {
+    ends("a broadcast to a thread that leaves", || {
+        // Now and then the letter comes too late for the thread.
+        let stayed = (0..TRIES).any(|_| {
+            let (leaves, leaving) = mpsc::channel();
+            let calls = AtomicUsize::new(0);
+            let hook = move || {
+                if is_first(&calls) {
+                    leaves.send(thread::current().id()).unwrap();
+                    // Nobody sees that the letter has been sent.
+                    thread::sleep(3 * MOMENT);
+                }
+            };
+            let pool = one_thread().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
+            let leaver = leaving.recv().unwrap();
+            pool.broadcast(|_| thread::current().id()) == [leaver]
+        });
+        assert!(stayed, "a thread that has mail asks for another one");
+    });
+}
+
+#[test]
+fn an_exit_hook_reaches_threads_that_have_left() {
+    ends("a broadcast by the last thread of a pool", || {
+        let reached = Arc::new(AtomicUsize::new(0));
+        let (calls, count) = (AtomicUsize::new(0), Arc::clone(&reached));
+        let hook = move || {
+            if is_first(&calls) {
+                // The other thread leaves.
+                thread::sleep(MOMENT);
+                broadcast(|_| count.fetch_add(1, Ordering::SeqCst));
+            }
+        };
+        drop(Pool::builder().threads(2).on_thread_exit(hook).build().unwrap());
+        assert_eq!(reached.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn exit_hooks_are_called_once_though_they_reach_each_other() {
+    ends("the end of a pool whose exit hooks broadcast", || {
+        for _ in 0..TRIES {
+            let calls = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&calls);
+            let hook = move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                broadcast(|_| ());
+            };
+            drop(Pool::builder().threads(2).on_thread_exit(hook).build().unwrap());
+            assert_eq!(calls.load(Ordering::SeqCst), 2);
+        }
+    });
+}
+
+/// What an exit hook does, in a pool whose thread leaves.
+fn exit_hook_ends(builder: fn() -> PoolBuilder, hook: fn(Promise<()>, Future<()>)) {
+    ends("an exit hook that waits", move || {
+        let (over, end) = mpsc::channel();
+        let calls = AtomicUsize::new(0);
+        let hook = move || {
+            if is_first(&calls) {
+                let (promise, future) = Promise::new();
+                hook(promise, future);
+                over.send(()).unwrap();
+            }
+        };
+        let pool = builder().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
+        // Nobody has asked for the forks that follow.
+        in_task(&pool, || _ = join(|| (), || ()));
+        end.recv().unwrap();
+    });
+}
+
+#[test]
+fn an_exit_hook_waits_for_its_fork() {
+    exit_hook_ends(one_thread, |promise, future| {
+        join(|| future.wait().unwrap(), || promise.set(()));
+    });
+}
+
+#[test]
+fn an_exit_hook_waits_for_a_task_where_no_thread_stands_in() {
+    exit_hook_ends(|| one_thread().max_spare_threads(0), spawn_and_wait);
+}
+
+#[test]
+fn an_exit_hook_gives_its_number_back() {
+    ends("a pool whose thread leaves", || {
+        let hook = || assert_eq!(current_worker_index(), Some(0));
+        let pool = one_thread().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
+        while pool.live_threads() > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(pool.run(|_| current_worker_index()), Some(0));
+        assert_eq!(pool.run(|_| blocking(current_worker_index)), None);
+        assert_eq!(pool.run(|_| current_worker_index()), Some(0));
+    });
+}

@@ -1,0 +1,153 @@
+//! A system that refuses threads, or to write.
+
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// Whether this process is the one that the test is about: limits are the process's, and so is stderr.
+fn in_process_of_its_own(test: &str, stderr: impl Into<Stdio>) -> bool {
+    const CHILD: &str = "RADDLE_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("refused::{test}"), "--nocapture"]).env(CHILD, "1");
+    let output = child.stderr(stderr).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{}\n{told}", output.status);
+    false
+}
+
+/// The address space that the process may have beyond what it has.
+fn limit_memory(more: Option<u64>) {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: with a struct of this frame's.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) }, 0);
+    // SAFETY: a plain call.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    limit.rlim_cur = more.map_or(limit.rlim_max, |more| pages * page + more);
+    // SAFETY: with a struct of this frame's.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// A broadcast waits for a thread that the system does not give; the one that is there is woken all the same.
+#[test]
+fn who_waits_for_the_system_keeps_nobody_from_being_woken() {
+    let name = "who_waits_for_the_system_keeps_nobody_from_being_woken";
+    if !in_process_of_its_own(name, Stdio::inherit()) {
+        return;
+    }
+    ends("a task beside a broadcast that waits for a thread", || {
+        let stack = 256 << 20;
+        let pool = Pool::builder().threads(2).stack_size(stack).keep_alive(10 * MOMENT);
+        let pool = &pool.build().unwrap();
+        let (go, gate) = mpsc::channel::<()>();
+        drop(pool.spawn(move || gate.recv()));
+        while pool.live_threads() > 1 {
+            thread::yield_now();
+        }
+        limit_memory(Some(stack as u64 / 2));
+        thread::scope(|threads| {
+            let broadcast = threads.spawn(|| pool.broadcast(|thread| thread.index()));
+            thread::sleep(MOMENT);
+            go.send(()).unwrap();
+            // The thread falls asleep.
+            thread::sleep(MOMENT);
+            let task = pool.spawn(|| ());
+            // If it has left, nobody is there.
+            while !task.is_done() && pool.live_threads() > 0 {
+                thread::yield_now();
+            }
+            limit_memory(None);
+            assert_eq!(broadcast.join().unwrap(), [0, 1]);
+        });
+    });
+}
+
+/// What there is to say about threads that are refused cannot be said.
+#[test]
+fn nothing_hangs_where_stderr_cannot_be_written() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    if !in_process_of_its_own("nothing_hangs_where_stderr_cannot_be_written", full) {
+        return;
+    }
+    ends("what is queued where all threads wait", || {
+        let pool = one_thread().max_spare_threads(1).build().unwrap();
+        let (promise, future) = Promise::new();
+        let future = future.shared();
+        let waits = [(); 2].map(|()| {
+            let future = future.clone();
+            pool.spawn(move || future.wait().unwrap())
+        });
+        drop(pool.spawn(move || promise.set(())));
+        waits.into_iter().for_each(|wait| wait.wait().unwrap());
+    });
+    ends("forks where threads are refused", || {
+        let pool = nobody(Pool::builder().threads(2).stack_size(STACK));
+        limit_memory(Some(STACK as u64 / 2));
+        assert_eq!(pool.run(|worker| worker.join(|_| 1, |_| 2)), (1, 2));
+        limit_memory(None);
+    });
+}
+
+/// What a guest runs at the end, as there was no thread, has one started: that is waited for.
+#[test]
+fn the_end_of_a_pool_waits_for_a_thread_that_it_started() {
+    let name = "the_end_of_a_pool_waits_for_a_thread_that_it_started";
+    if !in_process_of_its_own(name, Stdio::inherit()) {
+        return;
+    }
+    let over = Arc::<AtomicBool>::default();
+    let sets = Arc::clone(&over);
+    ends("the end of a pool without threads", move || {
+        let pool = nobody(Pool::builder().threads(2).stack_size(STACK));
+        limit_memory(Some(STACK as u64 / 2));
+        drop(pool.spawn(move || {
+            limit_memory(None);
+            // By now the system is asked again.
+            thread::sleep(20 * MOMENT);
+            drop(spawn(move || {
+                thread::sleep(5 * MOMENT);
+                sets.store(true, Ordering::SeqCst);
+            }));
+            thread::sleep(MOMENT);
+        }));
+        drop(pool);
+    });
+    assert!(over.load(Ordering::SeqCst), "the pool's end was not its end");
+}
+
+/// Stacks that a limit of half of this has no room for.
+const STACK: usize = 256 << 20;
+
+/// Such a pool, whose threads have left.
+fn nobody(builder: PoolBuilder) -> Pool {
+    let pool = builder.keep_alive(SOON).build().unwrap();
+    while pool.live_threads() > 0 {
+        thread::yield_now();
+    }
+    pool
+}
+
+/// Also on a small stack.
+#[test]
+fn a_waiter_helps_where_no_thread_is_to_be_had() {
+    if !in_process_of_its_own("a_waiter_helps_where_no_thread_is_to_be_had", Stdio::inherit()) {
+        return;
+    }
+    ends("a waiter that no thread comes to help", || {
+        let pool = nobody(one_thread());
+        // So that there is memory for a guest.
+        pool.run(|_| ());
+        let (send, receive) = mpsc::channel::<Future<()>>();
+        let waiter = move || receive.recv().unwrap().wait().unwrap();
+        let waiter = thread::Builder::new().stack_size(192 << 10).spawn(waiter).unwrap();
+        // A thread of the pool has 2 MiB.
+        limit_memory(Some(1 << 20));
+        send.send(pool.spawn(|| ())).unwrap();
+        waiter.join().unwrap();
+        limit_memory(None);
+    });
+}

@@ -1,0 +1,91 @@
+//! Threads that have little stack left.
+
+use super::*;
+
+/// Goes on with so little stack that a wait there takes on nothing.
+fn low_on_stack(worker: &Worker, f: Box<dyn FnOnce(&Worker) + '_>) {
+    let space = std::hint::black_box([0_u8; 4096]);
+    if raddle_sync::stack::remaining() < 200_000 {
+        f(worker);
+    } else {
+        low_on_stack(worker, f);
+    }
+    std::hint::black_box(space);
+}
+
+#[test]
+fn a_victim_low_on_stack_gives_its_place_to_others() {
+    ends("a victim that cannot help its thief", || {
+        let pool = &one_thread().build().unwrap();
+        let (promise, future) = Promise::new();
+        let (stolen, gate) = mpsc::channel();
+        pool.run(|worker| {
+            let waits = |worker: &Worker| {
+                worker.join(
+                    move |_| blocking(|| gate.recv().unwrap()),
+                    move |worker| {
+                        stolen.send(()).unwrap();
+                        // The victim waits, in the only place.
+                        thread::sleep(MOMENT);
+                        drop(pool.spawn(move || promise.set(())));
+                        worker.join(|_| future.wait().unwrap(), |_| ());
+                    },
+                );
+            };
+            low_on_stack(worker, Box::new(waits));
+        });
+    });
+}
+
+#[test]
+fn nothing_runs_on_the_stack_of_a_helper_that_has_too_little() {
+    ends("a waiter with little stack", || {
+        let pool = one_thread().build().unwrap();
+        let (started, gate) = mpsc::channel();
+        drop(pool.spawn(move || {
+            started.send(()).unwrap();
+            // The waiter finds its task queued.
+            thread::sleep(MOMENT);
+        }));
+        gate.recv().unwrap();
+        let task = pool.spawn(thread::current);
+        let waiter = thread::Builder::new().stack_size(64 << 10).spawn(move || {
+            assert_ne!(task.wait().unwrap().id(), thread::current().id());
+        });
+        waiter.unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn a_guest_with_little_stack_runs_no_task_on_it() {
+    ends("a guest with little stack", || {
+        let pool = one_thread().build().unwrap();
+        let guest = move || {
+            let by = pool.run(|_| spawn(thread::current).wait().unwrap().id());
+            assert_ne!(by, thread::current().id());
+        };
+        let guest = thread::Builder::new().stack_size(64 << 10).spawn(guest);
+        guest.unwrap().join().unwrap();
+    });
+}
+
+#[test]
+fn a_helper_with_little_stack_comes_where_nobody_else_can() {
+    ends("a waiter that the only thread waits for", || {
+        let pool = one_thread().max_spare_threads(0).build().unwrap();
+        let (started, gate) = mpsc::channel();
+        let (send, receive) = mpsc::channel();
+        drop(pool.spawn(move || {
+            started.send(()).unwrap();
+            blocking(|| receive.recv().unwrap());
+        }));
+        gate.recv().unwrap();
+        let task = pool.spawn(|| ());
+        let waiter = move || {
+            task.wait().unwrap();
+            send.send(()).unwrap();
+        };
+        let waiter = thread::Builder::new().stack_size(192 << 10).spawn(waiter);
+        waiter.unwrap().join().unwrap();
+    });
+}
