@@ -169,7 +169,11 @@ impl<'scope> Scope<'scope> {
         let here = pool::here(registry);
         match here {
             Some(memory) => memory.purse().spend(&self.count),
-            None => self.count.add(),
+            None => {
+                // Before it counts: nobody would see to the task.
+                registry.assert_here();
+                self.count.add();
+            }
         }
         let task = self.task(f);
         match here {

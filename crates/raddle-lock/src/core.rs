@@ -59,8 +59,9 @@ pub(crate) fn keeping_guards<R>(take_back: impl FnOnce() -> R) -> R {
     struct Unheld;
     impl Drop for Unheld {
         fn drop(&mut self) {
-            eprintln!("raddle: a lock could not be taken back, and there is a guard of it");
-            std::process::abort();
+            raddle_sync::abort(format_args!(
+                "a lock could not be taken back, and there is a guard of it"
+            ));
         }
     }
     let unheld = Unheld;

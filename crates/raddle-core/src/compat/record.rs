@@ -17,7 +17,9 @@ fn wanted() -> Option<&'static (PathBuf, TraceLevel)> {
         let level = match std::env::var("RADDLE_TRACE_LEVEL") {
             Ok(level) if level == "tasks" => TraceLevel::Tasks,
             Ok(level) if level != "phase" => {
-                eprintln!("raddle: RADDLE_TRACE_LEVEL is {level:?}, not `phase` or `tasks`");
+                raddle_sync::say(format_args!(
+                    "RADDLE_TRACE_LEVEL is {level:?}, not `phase` or `tasks`"
+                ));
                 TraceLevel::Phase
             }
             _ => TraceLevel::Phase,
@@ -86,13 +88,15 @@ fn at_exit() {
     }
     // SAFETY: a function that does not unwind.
     if unsafe { libc::atexit(save) } != 0 {
-        eprintln!("raddle: RADDLE_TRACE: the system does not let us write a trace at exit");
+        raddle_sync::say(format_args!(
+            "RADDLE_TRACE: the system does not let us write a trace at exit"
+        ));
     }
 }
 
 #[cfg(not(unix))]
 fn at_exit() {
-    eprintln!("raddle: RADDLE_TRACE is heeded on Unix only");
+    raddle_sync::say(format_args!("RADDLE_TRACE is heeded on Unix only"));
 }
 
 fn save_all() {
@@ -126,7 +130,7 @@ fn save_all() {
             (None, None) => continue,
         };
         if let Err(error) = saved {
-            eprintln!("raddle: RADDLE_TRACE: {}: {error}", path.to_string_lossy());
+            raddle_sync::say(format_args!("RADDLE_TRACE: {}: {error}", path.to_string_lossy()));
         }
     }
 }

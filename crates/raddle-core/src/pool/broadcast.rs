@@ -10,7 +10,7 @@ use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Captured, Entered, Restore};
-use crate::panics::discard;
+use crate::panics::{discard, discard_all};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -100,8 +100,10 @@ where
     let threads = registry.threads();
     let is_thread =
         |memory: &WorkerMemory| std::ptr::eq(memory.registry(), registry) && memory.index < threads;
+    let here = Worker::here();
+    let elsewhere = |memory: &WorkerMemory| !here.is_some_and(|here| std::ptr::eq(here, memory));
     assert!(
-        !Worker::occupied().skip(1).any(is_thread),
+        !Worker::occupied().any(|memory| is_thread(memory) && elsewhere(memory)),
         "broadcast by a thread of the pool that works in another pool now: it could not take part"
     );
     let call = Call {
@@ -131,7 +133,10 @@ where
         }
     }
     match panic {
-        Some(payload) => panic::resume_unwind(payload),
+        Some(payload) => {
+            discard_all(values);
+            panic::resume_unwind(payload)
+        }
         None => values,
     }
 }
@@ -183,17 +188,9 @@ impl Registry {
 
     /// Sees to it that a thread opens its mail.
     fn rouse_for_mail(&self, worker: usize) {
-        let memory = &self.memories[worker];
-        fence(Ordering::SeqCst);
         // P4 in `registry`.
-        if self.places.parked.take(worker) {
-            // Whether or not a place is free: no other thread will do.
-            self.places.take_searching();
-            memory.parker().unpark();
-        } else {
-            // It works, and will see to it, or it waits, or it is about to leave.
-            memory.parker().unpark();
-            self.await_thread_for_mail(worker);
-        }
+        fence(Ordering::SeqCst);
+        self.memories[worker].parker().unpark();
+        self.await_thread_for_mail(worker);
     }
 }

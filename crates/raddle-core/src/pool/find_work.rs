@@ -572,7 +572,6 @@ struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
-        eprintln!("raddle: a panic escaped from a job");
-        std::process::abort();
+        raddle_sync::abort(format_args!("a panic escaped from a job"));
     }
 }

@@ -17,16 +17,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use raddle_sync::atomic::Ordering;
-use raddle_sync::sync::{Condvar, Mutex};
+use raddle_sync::atomic::{AtomicU32, Ordering};
+use raddle_sync::fork;
+use raddle_sync::sync::{Condvar, Mutex, MutexGuard};
+use raddle_sync::time::Instant;
 use raddle_trace::{EventKind, Subject};
 
 use crate::future::Future;
 use crate::local;
 use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::{self, Place};
-use crate::pool::registry::Registry;
+use crate::pool::registry::{FORKED, Registry};
 use crate::pool::worker::{CurrentGuard, Worker};
 use crate::spawn;
 
@@ -41,6 +44,8 @@ pub(crate) struct Gate {
     left: Condvar,
     /// By the generation of their pool, and a number.
     suspended: Mutex<BTreeMap<(u64, u64), Weak<dyn Suspended>>>,
+    /// Which process opened it last: see `raddle_sync::fork`.
+    process: AtomicU32,
 }
 
 /// What a pool drives that is now and then neither queued nor running, so that its tasks do not lead there.
@@ -76,15 +81,32 @@ raddle_sync::lazy_static! {
 /// The gates without pools. None: it is locked for ever, in a process that was forked while another thread was there. Then gates
 /// are made anew, and are some hundred bytes each that are not used again.
 fn recycled() -> Option<std::sync::MutexGuard<'static, Vec<&'static Gate>>> {
-    const TRIES: u32 = 10_000;
-    for _ in 0..TRIES {
-        match RECYCLED.try_lock() {
-            Ok(gates) => return Some(gates),
-            Err(std::sync::TryLockError::Poisoned(error)) => return Some(error.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => raddle_sync::thread::yield_now(),
+    try_often(|| match RECYCLED.try_lock() {
+        Ok(gates) => Some(gates),
+        Err(std::sync::TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(std::sync::TryLockError::WouldBlock) => None,
+    })
+}
+
+/// As long as a lock takes that is held for moments only.
+fn try_often<T>(mut get: impl FnMut() -> Option<T>) -> Option<T> {
+    const TRIES: u32 = 100;
+    const LONG: Duration = Duration::from_millis(20);
+    let since = Instant::now();
+    for tries in 0.. {
+        if let Some(got) = get() {
+            return Some(got);
         }
+        if tries >= TRIES && since.elapsed() >= LONG {
+            break;
+        }
+        raddle_sync::thread::yield_now();
     }
     None
+}
+
+fn forked() -> ! {
+    panic!("{FORKED}");
 }
 
 /// A pool's hold on its gate.
@@ -109,8 +131,11 @@ impl GateHandle {
 
     pub(crate) fn new(guests: usize) -> GateHandle {
         let recycled = recycled().and_then(|mut gates| gates.pop());
-        let gate = recycled.unwrap_or_else(|| Box::leak(Box::default()));
-        let mut state = gate.state.lock();
+        let mut gate = recycled.unwrap_or_else(|| Box::leak(Box::default()));
+        let mut state = gate.lock(&gate.state).unwrap_or_else(|| {
+            gate = Box::leak(Box::default());
+            gate.state.lock()
+        });
         state.generation += 1;
         let generation = state.generation;
         drop(state);
@@ -118,6 +143,8 @@ impl GateHandle {
     }
 
     pub(crate) fn open(&self, registry: &Arc<Registry>) {
+        // ORD: whoever has a future of the pool has seen it; others read an old one, and take the slower way.
+        self.gate.process.store(fork::generation(), Ordering::Relaxed);
         let mut state = self.gate.state.lock();
         state.pointer = Some(Pointer(Arc::as_ptr(registry)));
         state.closing = false;
@@ -174,7 +201,7 @@ impl PoolRef {
     #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     fn enter_as<'a>(self, helper: bool, from: Place) -> Option<Guest<'a>> {
         let began = recorder::stamp_if_recording();
-        let mut state = self.gate.state.lock();
+        let mut state = self.gate.lock(&self.gate.state).unwrap_or_else(|| forked());
         if state.generation != self.generation || state.free == 0 || helper && state.own_stacks {
             return None;
         }
@@ -238,7 +265,7 @@ impl PoolRef {
 
     /// Has the pool kill this when its futures are killed, or it goes. Gives a number to end that with.
     pub(crate) fn enlist(self, one: Weak<dyn Suspended>) -> u64 {
-        let mut suspended = self.gate.suspended.lock();
+        let mut suspended = self.gate.lock(&self.gate.suspended).unwrap_or_else(|| forked());
         let last = suspended.last_key_value().map_or(0, |(&(_, number), _)| number);
         suspended.insert((self.generation, last + 1), one);
         last + 1
@@ -246,13 +273,15 @@ impl PoolRef {
 
     /// Ends what `enlist` began.
     pub(crate) fn discharge(self, number: u64) {
-        let gone = self.gate.suspended.lock().remove(&(self.generation, number));
+        let Some(mut suspended) = self.gate.lock(&self.gate.suspended) else { return };
+        let gone = suspended.remove(&(self.generation, number));
+        drop(suspended);
         drop(gone);
     }
 
     /// Keeps the pool from going meanwhile. None: it has gone.
     fn visit<'a>(self) -> Option<Visit<'a>> {
-        let mut state = self.gate.state.lock();
+        let mut state = self.gate.lock(&self.gate.state).unwrap_or_else(|| forked());
         if state.generation != self.generation {
             return None;
         }
@@ -273,7 +302,7 @@ impl PoolRef {
 /// Whether a thread from outside has the stack to help.
 fn has_room(registry: &Registry) -> bool {
     let remaining = raddle_sync::stack::remaining();
-    remaining > MOST_ROOM || remaining > LAST_ROOM && registry.has_no_more_threads()
+    remaining > MOST_ROOM || remaining > LAST_ROOM && registry.has_nobody_else()
 }
 
 /// A thread from outside that is about to queue something.
@@ -289,9 +318,19 @@ impl Drop for Visit<'_> {
 }
 
 impl Gate {
+    /// Locks what is its own. None: a thread that is not in this process, but was in one that this was forked from, has it locked.
+    fn lock<'a, T>(&self, what: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
+        // ORD: a hint, written where the pool was built.
+        if self.process.load(Ordering::Relaxed) == fork::generation() {
+            return Some(what.lock());
+        }
+        try_often(|| what.try_lock())
+    }
+
     /// Somebody leaves; `last` is done under the lock, while the pool is there for certain.
     fn leave(&self, last: impl FnOnce(&mut State)) {
-        let mut state = self.state.lock();
+        // In a child of a fork nobody else comes or waits.
+        let Some(mut state) = self.lock(&self.state) else { return };
         last(&mut state);
         state.inside -= 1;
         let awaited = state.closing;

@@ -5,6 +5,7 @@
 //! | `worker`     | `Worker`, and which workers a thread is                               |
 //! | `worker_memory` | the memory of one worker                                            |
 //! | `registry`   | what all workers share; places, threads, wake-ups                     |
+//! | `starts`     | how threads start and leave                                           |
 //! | `end`        | when a pool has nothing left to do                                    |
 //! | `relief`     | what is done for a pool that stands still                            |
 //! | `crew`       | its workers, as `places` asks for them                               |
@@ -317,8 +318,16 @@ fn end(registry: &Registry) {
 fn finish(registry: &Registry) {
     registry.gate.close();
     registry.terminate();
-    // What no thread was there to run: the system may have refused the last one.
-    let Ok(memory) = registry.memories.make(registry.first_guest(), registry) else { return };
+    while !registry.ended() && run_what_is_left(registry) {
+        // It may have had a thread started.
+        registry.terminate();
+    }
+}
+
+/// What no thread was there to run: the system may have refused the last one. False: there was nothing.
+fn run_what_is_left(registry: &Registry) -> bool {
+    let Ok(memory) = registry.memories.make(registry.first_guest(), registry) else { return false };
+    let mut some = false;
     registry.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
     registry.places.take();
     memory.guest_arrives(0);
@@ -328,9 +337,11 @@ fn finish(registry: &Registry) {
         let left = || registry.memories.iter().find_map(|memory| memory.ring.steal());
         while let Some(task) = queued().or_else(left) {
             memory.run_task(task, memory.base());
+            some = true;
         }
     }
     memory.guest_leaves();
+    some
 }
 
 /// As many threads as the environment asks for, or as there are processors.
@@ -341,9 +352,9 @@ fn default_threads() -> usize {
             Ok(threads) if threads > 0 => threads,
             _ => {
                 let threads = processors();
-                eprintln!(
-                    "raddle: RADDLE_NUM_THREADS is {text:?}, not a number of threads; using {threads}"
-                );
+                raddle_sync::say(format_args!(
+                    "RADDLE_NUM_THREADS is {text:?}, not a number of threads; using {threads}"
+                ));
                 threads
             }
         },

@@ -7,9 +7,10 @@
 //! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
 //!   whoever took the bit out of `vacant`, which the thread sets when it is through with its memory. So a worker that was claimed
 //!   is either woken or started anew, and no memory has two threads.
-//! - **P4** Whoever sends mail puts it there, then tries to take the worker out of `parked` and `vacant`. Whoever sets its bit in one of
-//!   them looks for mail afterwards. Both change the same word: so either the bit is found, or the mail is, and opened by
-//!   the thread that is there, though it was about to leave, or a new one.
+//! - **P4** Whoever sends mail puts it there, then gives the worker a token, then tries to take it out of `vacant`. Whoever sets its bit
+//!   in `parked` looks for mail afterwards and after each token, and takes itself out. Whoever sets it in `vacant` looks for
+//!   mail afterwards, too: both change the same word, so either the bit is found, or the mail is, and opened by the thread that is there,
+//!   though it was about to leave, or a new one.
 
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
@@ -122,6 +123,9 @@ struct Refusal {
 pub(super) const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
 /// A guest that comes, in the count of guests.
 const ONE_VISIT: usize = 1 << 32;
+/// What a child of the process that built a pool is told.
+pub(super) const FORKED: &str =
+    "raddle: this process was forked from one that built the pool, whose threads are not here";
 /// Task ids are handed to workers in blocks.
 const ID_BLOCK: u64 = 1 << 12;
 
@@ -252,6 +256,11 @@ impl Registry {
     /// Whether no thread can come beyond those that are there.
     pub(crate) fn has_no_more_threads(&self) -> bool {
         self.places.vacant.len() == 0
+    }
+
+    /// As `has_no_more_threads`, or the system gives none at the moment.
+    pub(crate) fn has_nobody_else(&self) -> bool {
+        self.has_no_more_threads() || self.places.has_stranded()
     }
 
     /// Whether so many threads wait that there may soon be none to take their places.
@@ -505,10 +514,7 @@ impl Registry {
     ///
     /// In a child of the process that has the pool's threads.
     pub(crate) fn assert_here(&self) {
-        assert!(
-            !self.is_forked(),
-            "raddle: this process was forked from one that built the pool, whose threads are not here"
-        );
+        assert!(!self.is_forked(), "{FORKED}");
     }
 }
 

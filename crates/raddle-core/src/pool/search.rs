@@ -37,6 +37,7 @@ impl WorkerMemory {
         self.elsewhere.adopt();
         Worker::occupy(self);
         let current = self.base().enter();
+        self.heed_followers(self.base());
         self.lane.note(EventKind::WorkerSpawn, self.index, NOTHING);
         let config = &self.registry().config;
         let searching = match &config.seats {
@@ -152,7 +153,7 @@ impl WorkerMemory {
     /// As `has_room`, for a task. A guest may have come with less stack than tasks count on, so others run them if they can.
     pub(crate) fn fits_task(&self) -> bool {
         let fits = || stack::remaining() > LAST_ROOM || !self.registry().is_guest(self.index);
-        self.has_room() && (fits() || self.registry().has_no_more_threads())
+        self.has_room() && (fits() || self.registry().has_nobody_else())
     }
 
     // --- the loop ---
@@ -325,7 +326,7 @@ impl WorkerMemory {
         self.lane.note(EventKind::Park, 0, NOTHING);
         let (since, visits) = (Instant::now(), registry.visits());
         let slept = loop {
-            if !registry.places.parked.has(self.index) {
+            if !registry.places.parked.has(self.index) || self.has_mail() && self.wake_for_mail() {
                 break Slept::Searching;
             }
             let ended = registry.ended();

@@ -118,8 +118,7 @@ impl SeatHooks {
 
 /// Nobody is there to take a panic.
 pub(crate) fn abort(why: &str) -> ! {
-    eprintln!("raddle: {why}; aborting");
-    std::process::abort();
+    raddle_sync::abort(format_args!("{why}; aborting"));
 }
 
 /// What such a pool is to be.

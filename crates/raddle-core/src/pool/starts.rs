@@ -40,7 +40,10 @@ impl Registry {
         let late = self.ended();
         if late && !self.memories[worker].has_mail() {
             // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
-            return Ok(());
+            self.places.vacant.set(worker);
+            if !(self.memories[worker].has_mail() && self.places.vacant.take(worker)) {
+                return Ok(());
+            }
         }
         let handle = builder.spawn(move || me.serve(worker, late))?;
         handles.retain(|handle| !handle.is_finished());

@@ -51,7 +51,7 @@ impl Stats {
 /// A line for the user, at most one in a process: waits go on, but programs that rely on other threads may be slow.
 fn say_once(what: impl FnOnce() -> String) {
     static SAID: Once = Once::new();
-    SAID.call_once(|| eprintln!("raddle: {}", what()));
+    SAID.call_once(|| raddle_sync::say(format_args!("{}", what())));
 }
 
 /// How often threads of a pool have given their places away, since it was built: see [`Pool::stats`].

@@ -7,12 +7,11 @@ pub(super) use os::{issue, register};
 /// Every light fence relies on the barrier, so going on without it would be a silent race.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn lost() -> ! {
-    eprintln!(
-        "raddle: the process-wide memory barrier stopped working ({}); \
+    crate::abort(format_args!(
+        "the process-wide memory barrier stopped working ({}); \
          set RADDLE_FENCE=portable to do without it",
         std::io::Error::last_os_error()
-    );
-    std::process::abort();
+    ));
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

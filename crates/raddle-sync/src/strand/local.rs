@@ -427,8 +427,7 @@ impl Local {
             if token <= u32::from(u16::MAX) {
                 // Four billion strands beyond the ids have been. A second owner of one name would
                 // be let into the first one's locks.
-                eprintln!("raddle: out of names for strands");
-                std::process::abort();
+                crate::abort(format_args!("out of names for strands"));
             }
             self.token.set(token);
         }
@@ -461,8 +460,7 @@ impl Local {
 #[cold]
 #[inline(never)]
 fn too_many() -> ! {
-    eprintln!("raddle: a strand holds two billion locks");
-    std::process::abort();
+    crate::abort(format_args!("a strand holds two billion locks"));
 }
 
 /// Takes one level off `thing`.

@@ -156,7 +156,7 @@ impl Saved {
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.writer = None;
-            eprintln!("raddle: the trace cannot be written any further: {error}");
+            raddle_sync::say(format_args!("the trace cannot be written any further: {error}"));
         }
     }
 
