@@ -25,6 +25,31 @@ impl Registry {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// Whether nobody comes any more: the pool has ended, and no exit hook runs, which may wait for what it forks.
+    pub(crate) fn is_over(&self) -> bool {
+        // ORD: ordered by the fence of `hook_begins`; sleepers are unparked after the last is over.
+        self.ended() && self.exiting.load(Ordering::SeqCst) == 0
+    }
+
+    pub(super) fn hook_begins(&self) {
+        // ORD: as in `is_over`.
+        self.exiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn hook_ends(&self) {
+        // ORD: as in `is_over`.
+        if self.exiting.fetch_sub(1, Ordering::SeqCst) == 1 && self.ended() {
+            self.unpark_all();
+        }
+    }
+
+    fn unpark_all(&self) {
+        for memory in self.memories.iter().filter(|memory| !self.is_guest(memory.index)) {
+            memory.parker().unpark();
+        }
+    }
+
     fn sum(&self, of: fn(&WorkerMemory) -> &AtomicUsize) -> usize {
         // ORD: SeqCst: the sums of `is_done` in this order (P3).
         let each = self.memories.iter().map(|memory| of(memory).load(Ordering::SeqCst));
@@ -56,9 +81,7 @@ impl Registry {
         if self.terminating.load(Ordering::Relaxed) && !self.ended() && self.is_done() {
             // ORD: Release pairs with the Acquire in `ended`.
             self.ended.store(true, Ordering::Release);
-            for memory in self.memories.iter().filter(|memory| !self.is_guest(memory.index)) {
-                memory.parker().unpark();
-            }
+            self.unpark_all();
         }
     }
 

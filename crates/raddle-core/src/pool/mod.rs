@@ -317,14 +317,16 @@ fn end(registry: &Registry) {
 
 fn finish(registry: &Registry) {
     registry.gate.close();
-    registry.terminate();
-    while !registry.ended() && run_what_is_left(registry) {
-        // It may have had a thread started.
+    loop {
         registry.terminate();
+        // It may have a thread started.
+        if !run_what_is_left(registry) {
+            break;
+        }
     }
 }
 
-/// What no thread was there to run: the system may have refused the last one. False: there was nothing.
+/// What no thread was there to run: the system may have refused the last one, or an exit hook has spawned it. False: there was nothing.
 fn run_what_is_left(registry: &Registry) -> bool {
     let Ok(memory) = registry.memories.make(registry.first_guest(), registry) else { return false };
     let mut some = false;

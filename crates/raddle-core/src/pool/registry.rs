@@ -98,6 +98,8 @@ pub(crate) struct Registry {
     pub(super) terminating: AtomicBool,
     /// There is nothing left to do.
     pub(super) ended: AtomicBool,
+    /// So many exit hooks are running.
+    pub(super) exiting: AtomicUsize,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
     processors: usize,
@@ -174,6 +176,7 @@ impl Registry {
             relief: Relief::default(),
             terminating: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            exiting: AtomicUsize::new(0),
             oversubscribed: threads > processors,
             processors,
             process_wide: raddle_sync::fence::process_wide(),
@@ -349,7 +352,7 @@ impl Registry {
 
     /// Whether a thread may be asked for.
     pub(super) fn may_start(&self) -> bool {
-        !self.ended() && !self.is_refused()
+        !self.is_over() && !self.is_refused()
     }
 
     /// Starts a thread for a claimed place. False: there is none to be had.

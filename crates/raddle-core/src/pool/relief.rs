@@ -98,7 +98,7 @@ impl Registry {
 
     fn relieve(&self, settled: usize) {
         self.relief.due.store(false, Ordering::SeqCst);
-        if self.ended() {
+        if self.is_over() {
             return;
         }
         let full = self.places.vacant.len() == 0;

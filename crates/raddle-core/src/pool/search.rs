@@ -28,9 +28,11 @@ impl WorkerMemory {
     // --- coming and going ---
 
     /// The life of a thread of the pool, which was claimed for it: it counts as a searcher. One that was started when the pool had
-    /// ended is there for mail of another's exit hook, and calls none: else two might start each other for ever.
+    /// ended is there for another's exit hook, what that forks and its mail, and calls none: else two might start each other for
+    /// ever.
     pub(crate) fn main(&self, late: bool) {
         self.owned.hold.set(Hold::Place);
+        self.owned.late.set(late);
         // S6: its memory may be one that was left with a low limit.
         self.fork.request();
         self.set_room();
@@ -53,6 +55,7 @@ impl WorkerMemory {
             None if !late && config.thread_hooks.has_exit() => {
                 self.call_exit_hook(|| config.thread_hooks.exit());
             }
+            _ if self.owned.hold.get() == Hold::Place => self.give_place_back(),
             _ => {}
         }
         self.lane.note(EventKind::WorkerDie, self.index, NOTHING);
@@ -81,19 +84,33 @@ impl WorkerMemory {
     /// end before, unless it has.
     fn call_exit_hook(&self, hook: impl FnOnce()) {
         let registry = self.registry();
+        registry.hook_begins();
         self.count();
         if self.owned.hold.replace(Hold::Place) == Hold::None {
             registry.places.take();
             self.comes();
         }
         hook();
-        registry.sign_off(self);
-        self.owned.hold.set(Hold::None);
-        registry.places.release(&registry.crew(Waker::Idle));
+        self.give_place_back();
         self.settle();
         // As when falling asleep: what it has seen to is counted.
         fence(Ordering::SeqCst);
         registry.end_if_done();
+        registry.hook_ends();
+    }
+
+    /// As the thread leaves. Whoever is in an exit hook yet may need the place.
+    fn give_place_back(&self) {
+        let registry = self.registry();
+        registry.sign_off(self);
+        self.owned.hold.set(Hold::None);
+        registry.places.release(&registry.crew(Waker::Idle));
+    }
+
+    /// Whether the pool needs this thread no more.
+    fn is_over(&self) -> bool {
+        let registry = self.registry();
+        if self.owned.late.get() { registry.is_over() } else { registry.ended() }
     }
 
     /// A guest takes this worker memory and a place, in the context it has.
@@ -164,7 +181,7 @@ impl WorkerMemory {
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
         let mut just_claimed = true;
-        while !registry.ended() {
+        while !self.is_over() {
             let in_debt = registry.places.counts().in_debt();
             let claimed = std::mem::replace(&mut just_claimed, false);
             let work = if in_debt { self.find_in_debt(claimed) } else { self.find_any(searching) };
@@ -205,8 +222,11 @@ impl WorkerMemory {
         while let Some(mail) = self.open_mail() {
             self.run(mail);
         }
-        // Places are of no use any more: the pool has ended. What is in hand of a scope would hold up a thread's hook.
+        // What is in hand of a scope would hold up a thread's hook.
         self.owned.purse.turn_to(NOBODY);
+        if searching {
+            self.hand_on();
+        }
     }
 
     fn patience(&self) -> Duration {
@@ -247,7 +267,7 @@ impl WorkerMemory {
         let visits_before = visits;
         let wanted = loop {
             let counts = registry.places.counts();
-            if counts.napper() != Some(self.index) || registry.ended() {
+            if counts.napper() != Some(self.index) || self.is_over() {
                 break true;
             }
             if counts.in_debt() {
@@ -329,8 +349,7 @@ impl WorkerMemory {
             if !registry.places.parked.has(self.index) || self.has_mail() && self.wake_for_mail() {
                 break Slept::Searching;
             }
-            let ended = registry.ended();
-            let late = ended || !self.parker().park_timeout(registry.config.keep_alive);
+            let late = self.is_over() || !self.parker().park_timeout(registry.config.keep_alive);
             if late && registry.places.parked.take(self.index) {
                 break Slept::Leaves;
             }

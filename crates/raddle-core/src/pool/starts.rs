@@ -38,10 +38,12 @@ impl Registry {
         }
         let mut handles = self.handles.lock();
         let late = self.ended();
-        if late && !self.memories[worker].has_mail() {
+        if self.is_over() && !self.memories[worker].has_mail() {
             // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
             self.places.vacant.set(worker);
             if !(self.memories[worker].has_mail() && self.places.vacant.take(worker)) {
+                drop(handles);
+                self.give_back();
                 return Ok(());
             }
         }
@@ -54,7 +56,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What a thread does that was started for this worker, perhaps too `late` for anything but mail. Mail that comes while it leaves is
+    /// What a thread does that was started for this worker, perhaps too `late` for anything but mail and exit hooks. Mail that comes while it leaves is
     /// for itself (P4): another thread might not be had before it is gone.
     fn serve(&self, worker: usize, mut late: bool) {
         let memory = &self.memories[worker];

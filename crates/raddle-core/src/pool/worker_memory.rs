@@ -52,6 +52,8 @@ pub(crate) struct Owned {
     pub(crate) serving: Cell<*const Serving>,
     /// The thread is this worker as long as it lives, and works only while it waits: see `seat`.
     pub(crate) for_good: Cell<bool>,
+    /// The thread was started when the pool had ended.
+    pub(crate) late: Cell<bool>,
     /// Whether the thread holds a place of the pool: see `places`.
     pub(crate) hold: Cell<Hold>,
     /// The number of the place it holds, once it was asked for.
@@ -205,6 +207,7 @@ impl OwnedMemory {
                 outer: Cell::new(std::ptr::null()),
                 serving: Cell::new(std::ptr::null()),
                 for_good: Cell::new(false),
+                late: Cell::new(false),
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
                 hosts: Cell::new(false),

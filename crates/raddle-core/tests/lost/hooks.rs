@@ -133,3 +133,55 @@ fn an_exit_hook_gives_its_number_back() {
         assert_eq!(pool.run(|_| current_worker_index()), Some(0));
     });
 }
+
+/// What an exit hook does once there is nothing left to do in its pool, which has ended.
+fn last_hook_ends(threads: usize, hook: fn(Promise<()>, Future<()>)) {
+    for seen in [false, true] {
+        ends("the exit hook of a pool that has ended", move || {
+            let calls = AtomicUsize::new(0);
+            let over = Arc::<AtomicBool>::default();
+            let ends = Arc::clone(&over);
+            let hook = move || {
+                if is_first(&calls) {
+                    // Others leave meanwhile, or have left.
+                    thread::sleep(if seen { MOMENT } else { Duration::ZERO });
+                    let (promise, future) = Promise::new();
+                    hook(promise, future);
+                    ends.store(true, Ordering::SeqCst);
+                }
+            };
+            let pool = Pool::builder().threads(threads).on_thread_exit(hook).build().unwrap();
+            if seen {
+                in_task(&pool, || _ = join(|| (), || ()));
+            }
+            drop(pool);
+            assert!(over.load(Ordering::SeqCst), "the hook is not over");
+        });
+    }
+}
+
+#[test]
+fn an_exit_hook_waits_for_its_fork_in_a_pool_that_has_ended() {
+    for threads in [1, 2, 4] {
+        last_hook_ends(threads, |promise, future| {
+            join(|| future.wait().unwrap(), || promise.set(()));
+        });
+    }
+}
+
+#[test]
+fn an_exit_hook_waits_for_a_task_in_a_pool_that_has_ended() {
+    for threads in [1, 2, 4] {
+        last_hook_ends(threads, spawn_and_wait);
+    }
+}
+
+#[test]
+fn what_an_exit_hook_spawns_is_run_though_the_pool_has_ended() {
+    static LEFT: Mutex<Option<Future<()>>> = Mutex::new(None);
+    for threads in [1, 2, 4] {
+        last_hook_ends(threads, |_, _| *LEFT.lock().unwrap() = Some(spawn(|| ())));
+        let left = LEFT.lock().unwrap().take().unwrap();
+        assert!(left.wait_timeout(LONG).is_ok(), "a task that nobody runs");
+    }
+}
