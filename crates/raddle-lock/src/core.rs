@@ -55,6 +55,7 @@ pub(crate) enum Found<R> {
 }
 
 /// Calls what takes a lock for which there is a guard already. Ends the process if it panics.
+#[inline]
 pub(crate) fn keeping_guards<R>(take_back: impl FnOnce() -> R) -> R {
     struct Unheld;
     impl Drop for Unheld {
@@ -91,6 +92,7 @@ impl Core {
 
     /// Takes back a lock for which there is a guard already. The guard must not live on without the lock, so a
     /// panic does not get further than this: it ends the process.
+    #[inline]
     pub(crate) fn acquire_back(&self) {
         keeping_guards(|| {
             if !strand::with_local(|local| self.acquire_now::<false>(local)) {
@@ -145,7 +147,8 @@ impl Core {
         let taken =
             self.word.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if taken {
-            local.hold_fast(self.address());
+            // SAFETY: just taken.
+            unsafe { local.hold_fast(self.address()) };
         }
         taken
     }
@@ -158,7 +161,8 @@ impl Core {
             return true;
         }
         if word::is_fat(seen) && self.take_fat(seen, me) {
-            local.hold_slow(self.address());
+            // SAFETY: just taken.
+            unsafe { local.hold_slow(self.address()) };
             return true;
         }
         false
@@ -215,8 +219,10 @@ impl Core {
         };
         strand::with_local(|local| match gain {
             Gain::Nothing => {}
-            Gain::Thin => local.hold_fast(self.address()),
-            Gain::Fat => local.hold_slow(self.address()),
+            // SAFETY: just taken.
+            Gain::Thin => unsafe { local.hold_fast(self.address()) },
+            // SAFETY: as above.
+            Gain::Fat => unsafe { local.hold_slow(self.address()) },
         });
         gain != Gain::Nothing
     }

@@ -39,7 +39,8 @@ impl Core {
         let View::Thin { owner } = view(seen) else {
             return table::entry(seen & word::INDEX);
         };
-        let levels = strand::with_local(|local| local.forget(self.address()));
+        // SAFETY: a fat lock's levels are let go of as its entry says.
+        let levels = strand::with_local(|local| unsafe { local.forget(self.address()) });
         let levels = u32::try_from(levels).expect("a lock taken too often by its owner");
         let mut bucket = pending::bucket(self.address());
         if bucket.find().is_none() {

@@ -114,7 +114,8 @@ impl Core {
     pub(crate) fn resume(&self, entry: &'static Entry, node: &Node) {
         let name = strand::keep_name();
         self.wait_turn(entry, node, name.token(), Patience::Back);
-        strand::with_local(|local| local.hold_slow(self.address()));
+        // SAFETY: just taken.
+        strand::with_local(|local| unsafe { local.hold_slow(self.address()) });
     }
 
     /// The hash of the lock, made on the first call.

@@ -189,7 +189,10 @@ unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// The mutex that is locked.
-    pub fn mutex(this: &Self) -> &'a Mutex<T> {
+    pub fn mutex(this: &Self) -> &'a Mutex<T>
+    where
+        T: Send, // Others may have the guard's address, and then would have the mutex, too.
+    {
         this.mutex
     }
 

@@ -217,6 +217,7 @@ impl<T> OnceLock<T> {
     fn get_slow(&self, make: impl FnOnce() -> T) -> &T {
         let state: *const AtomicU32 = &self.state;
         loop {
+            let node = (self.state.load(Ordering::Relaxed) == MAKING).then(Node::new);
             let mut list = MAKERS.lock();
             // ORD: `Relaxed`: under the lock (I2), or looked at again by `get`.
             match self.state.load(Ordering::Relaxed) {
@@ -234,10 +235,10 @@ impl<T> OnceLock<T> {
                         drop(list);
                         panic!("a value is asked for by what makes it, or by what that waits for");
                     }
-                    let node = Node::new();
-                    list.waiters.push(Waiter { state, node: &node, strands });
+                    let Some(node) = &node else { continue };
+                    list.waiters.push(Waiter { state, node, strands });
                     drop(list);
-                    self.sleep(&node);
+                    self.sleep(node);
                 }
                 _ => {}
             }

@@ -37,7 +37,9 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Of a thread that is about to sleep, and has none of the locks that are under a lock.
     pub(crate) fn new() -> Node {
+        raddle_sync::watch::about_to_wait();
         Node {
             next: Cell::new(ptr::null()),
             for_notice: Cell::new(false),

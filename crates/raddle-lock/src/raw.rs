@@ -19,7 +19,8 @@ use std::fmt;
 ///
 /// # Panics
 ///
-/// Locking panics if the same strand holds the lock already. Unlocking fairly (`unlock_fair`, `bump`)
+/// Locking ends the process if the same strand holds the lock already, and a panic of a deadlock hook goes no further: `unlocked` of
+/// `lock_api`'s guards locks by the same function, and there must be no guard without the lock. Unlocking fairly (`unlock_fair`, `bump`)
 /// panics if nobody holds it; a plain `unlock`, which is unsafe for that reason, may not notice.
 pub struct RawThinLock {
     pub(crate) core: Core,
@@ -64,7 +65,8 @@ mod api {
 
         #[inline]
         fn lock(&self) {
-            self.core.acquire::<false>();
+            // `lock_api` takes a lock back by this, beside a guard.
+            self.core.acquire_back();
         }
 
         #[inline]

@@ -3,31 +3,60 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle, miri)))]
 
-use raddle_lock::{Mutex, MutexGuard};
+use raddle_lock::{Mutex, MutexGuard, RawRwLock, RawThinLock};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
-#[test]
-fn unlocked_does_not_come_back_without_the_lock() {
+/// Runs this in a process of its own, which is to end rather than to come back, with these words.
+fn ends_the_process(test: &str, words: &str, comes_back: impl FnOnce()) {
     const ROLE: &str = "RADDLE_TEST_KEEPS_A_GUARD";
     if std::env::var_os(ROLE).is_some() {
-        let mutex = Mutex::new(0);
-        let mut kept = None;
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let mut guard = mutex.lock();
-            MutexGuard::unlocked(&mut guard, || kept = Some(mutex.lock()));
-        }));
-        // Two guards of one mutex: the one that was unlocked, and by now dropped, and `kept`.
-        println!("came back: {result:?}, locked: {}, kept: {kept:?}", mutex.is_locked());
+        let result = catch_unwind(AssertUnwindSafe(comes_back));
+        println!("came back: {result:?}");
         return;
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "unlocked_does_not_come_back_without_the_lock", "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env(ROLE, "1")
         .output()
         .unwrap();
     let (told, said) =
         (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(!output.status.success() && !said.contains("came back"), "{said}");
-    assert!(told.contains("not re-entrant") && told.contains("could not be taken back"), "{told}");
+    assert!(said.contains("running 1 test"), "{said}");
+    assert!(told.contains(words) && told.contains("could not be taken back"), "{told}");
+}
+
+#[test]
+fn unlocked_does_not_come_back_without_the_lock() {
+    ends_the_process("unlocked_does_not_come_back_without_the_lock", "not re-entrant", || {
+        let mutex = Mutex::new(0);
+        let mut kept = None;
+        let mut guard = mutex.lock();
+        MutexGuard::unlocked(&mut guard, || kept = Some(mutex.lock()));
+    });
+}
+
+#[test]
+fn nor_does_that_of_lock_api() {
+    ends_the_process("nor_does_that_of_lock_api", "not re-entrant", || {
+        let mutex = lock_api::Mutex::<RawThinLock, _>::new(0);
+        let mut kept = None;
+        let mut guard = mutex.lock();
+        lock_api::MutexGuard::unlocked(&mut guard, || kept = Some(mutex.lock()));
+    });
+}
+
+#[test]
+fn nor_does_that_of_a_writer() {
+    ends_the_process("nor_does_that_of_a_writer", "held by the strand that wants to write", || {
+        let lock = lock_api::RwLock::<RawRwLock, _>::new(0);
+        let mut kept = None;
+        let mut guard = lock.write();
+        lock_api::RwLockWriteGuard::unlocked(&mut guard, || {
+            // So that it is published.
+            (0..5_000).for_each(|_| drop(lock.read()));
+            kept = Some(lock.read());
+        });
+    });
 }

@@ -304,3 +304,27 @@ fn through_lock_api_it_is_shared_timed_fair_and_upgraded() {
     drop(guard);
     assert!(!lock.is_locked());
 }
+
+/// A writer that has claimed the lock waits for a reader that is published, and so must nobody that the reader waits for.
+#[test]
+fn who_reads_again_passes_a_writer_that_waits_for_published_readers() {
+    let lock = Arc::new(RwLock::new(0));
+    (0..5_000).for_each(|_| drop(lock.read()));
+    let read = lock.read();
+    let writer = {
+        let lock = Arc::clone(&lock);
+        thread::spawn(move || *lock.write() += 1)
+    };
+    let elsewhere = |f: fn(&RwLock<u32>) -> bool| {
+        let lock = Arc::clone(&lock);
+        thread::spawn(move || f(&lock))
+    };
+    // Until the writer has claimed it.
+    while elsewhere(|lock| lock.try_read().is_some()).join().unwrap() {
+        thread::yield_now();
+    }
+    assert!(elsewhere(|lock| *lock.read_recursive() == 0).join().unwrap());
+    drop(read);
+    writer.join().unwrap();
+    assert_eq!(*lock.read(), 1);
+}

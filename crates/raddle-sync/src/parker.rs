@@ -15,6 +15,7 @@
 //! given back and leased again is a spurious wake-up of the new holder, no more.
 
 use crate::atomic::{AtomicU32, Ordering};
+use crate::say::unwinds_nowhere;
 use crate::time::Instant;
 use crate::{const_fn, futex};
 use std::cell::{Cell, RefCell};
@@ -154,7 +155,7 @@ impl Parker {
     }
 }
 
-/// What is called round every sleep in a parker, on the thread that sleeps: neither may panic, nor park.
+/// What is called round every sleep in a parker, on the thread that sleeps: neither may panic, which ends the process, nor park.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     /// The thread is about to sleep. A token may come at any time from now on.
@@ -179,7 +180,7 @@ impl Blocked {
     fn new() -> Blocked {
         let hooks = HOOKS.get().copied();
         if let Some(hooks) = hooks {
-            (hooks.block)();
+            unwinds_nowhere(hooks.block);
         }
         Blocked(hooks)
     }
@@ -188,7 +189,7 @@ impl Blocked {
 impl Drop for Blocked {
     fn drop(&mut self) {
         if let Some(hooks) = self.0 {
-            (hooks.unblock)();
+            unwinds_nowhere(hooks.unblock);
         }
     }
 }

@@ -13,6 +13,20 @@ pub fn say(what: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("raddle: {what}\n").as_bytes());
 }
 
+/// Calls a hook on a thread that is in some queue: unwinding would take it out of its frame, and leave it in the queue.
+#[inline]
+pub(crate) fn unwinds_nowhere(hook: impl FnOnce()) {
+    struct Unwinds;
+    impl Drop for Unwinds {
+        fn drop(&mut self) {
+            abort(format_args!("a hook of a thread that blocks has panicked"));
+        }
+    }
+    let unwinds = Unwinds;
+    hook();
+    std::mem::forget(unwinds);
+}
+
 /// Says why, and ends the process.
 pub fn abort(why: Arguments<'_>) -> ! {
     say(why);

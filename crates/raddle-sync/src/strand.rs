@@ -249,7 +249,8 @@ mod tests {
         let foreign = enter_foreign();
         let retired_too = current();
         with_local(|local| {
-            local.hold_fast(8);
+            // SAFETY: nothing is there.
+            unsafe { local.hold_fast(8) };
             assert!(local.again(8));
         });
         drop(foreign);
@@ -277,7 +278,8 @@ mod tests {
             for thing in [8, 16, 16] {
                 assert!(
                     local.again(thing) || {
-                        local.hold_fast(thing);
+                        // SAFETY: nothing is there.
+                        unsafe { local.hold_fast(thing) };
                         true
                     }
                 )
@@ -298,14 +300,17 @@ mod tests {
     #[test]
     fn what_is_held_is_written_down_if_there_is_room_and_counted_if_not() {
         with_local(|local| {
-            (1..=5).for_each(|thing| local.hold_fast(thing * 8));
+            // SAFETY: nothing is there.
+            (1..=5).for_each(|thing| unsafe { local.hold_fast(thing * 8) });
             assert_eq!(local.holds(), 5);
             assert!(local.again(40), "the last one is always written down");
             assert!(local.again_from_others(16) && local.again(16));
             assert!(!local.again_from_others(24), "two nests leave no room");
-            local.hold_fast(48);
+            // SAFETY: nothing is there.
+            unsafe { local.hold_fast(48) };
             assert_eq!(local.holds(), 9);
-            assert_eq!(local.forget(16), 2);
+            // SAFETY: nothing is there.
+            assert_eq!(unsafe { local.forget(16) }, 2);
             assert_eq!(local.holds(), 9);
             // SAFETY: it was nothing that was held.
             let let_go = |thing| unsafe { local.let_go::<true>(thing) };

@@ -2,9 +2,14 @@
 
 use std::sync::OnceLock;
 
-/// What is called round every sleep for a lock, on the thread that sleeps: neither may panic, nor take a lock of raddle's.
+use crate::say::unwinds_nowhere;
+
+/// What is called round every sleep for a lock, on the thread that sleeps. None of it may panic, which ends the process; nor, but for
+/// `before`, take a lock of raddle's.
 #[derive(Clone, Copy, Debug)]
 pub struct LockHooks {
+    /// The thread may be about to sleep for a lock or a condition, and is in no queue yet.
+    pub before: fn(),
     /// The thread is about to sleep for the lock at this address, which this strand holds; 0 if that is not known.
     pub waits: fn(lock: usize, holder: u32),
     /// It is awake again, as this strand.
@@ -17,6 +22,14 @@ static HOOKS: OnceLock<LockHooks> = OnceLock::new();
 /// Sets the hooks, once; later calls change nothing.
 pub fn set_lock_hooks(hooks: LockHooks) {
     let _ = HOOKS.set(hooks);
+}
+
+/// The thread may be about to sleep for a lock or a condition.
+#[inline]
+pub fn about_to_wait() {
+    if let Some(hooks) = HOOKS.get() {
+        unwinds_nowhere(|| (hooks.before)());
+    }
 }
 
 /// The time of a sleep for a lock.
@@ -32,7 +45,8 @@ impl LockWait {
     pub fn begin(lock: usize, me: u32, holder: impl FnOnce() -> Option<u32>) -> LockWait {
         let hooks = HOOKS.get().copied();
         if let Some(hooks) = hooks {
-            (hooks.waits)(lock, holder().unwrap_or(0));
+            let holder = holder().unwrap_or(0);
+            unwinds_nowhere(|| (hooks.waits)(lock, holder));
         }
         LockWait { hooks, lock, me }
     }
@@ -41,7 +55,7 @@ impl LockWait {
 impl Drop for LockWait {
     fn drop(&mut self) {
         if let Some(hooks) = self.hooks {
-            (hooks.awake)(self.lock, self.me);
+            unwinds_nowhere(|| (hooks.awake)(self.lock, self.me));
         }
     }
 }

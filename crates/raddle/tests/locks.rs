@@ -3,9 +3,10 @@
 
 use raddle::lock::{Condvar, LazyLock, Mutex, ObjectHeader, ReentrantLock, RwLock};
 use raddle::trace::TraceLevel;
-use raddle::{Pool, Worker};
+use raddle::{Pool, Promise, Worker, spawn};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 /// Waits for a fork while holding re-entrant locks, so that the thread steals meanwhile; what it steals
@@ -161,4 +162,55 @@ fn a_lazy_value_that_forks_is_asked_for_by_all_workers_and_made_once() {
             assert_eq!(made.into_inner(), 1);
         }
     }
+}
+
+/// What a thread has put off until its continuation is over is others' to do as soon as that waits for a lock.
+#[test]
+fn a_continuation_that_waits_for_a_lock_keeps_no_other_from_being_called() {
+    let mutex = Arc::new(Mutex::new(()));
+    let (promise, future) = Promise::new();
+    let shared = future.shared();
+    let lock = |mutex: &Arc<Mutex<()>>| {
+        let mutex = Arc::clone(mutex);
+        move |_| drop(mutex.lock())
+    };
+    // One of the two is called before the one between them.
+    let first = shared.map(lock(&mutex));
+    let other = shared.map(|n| n + 1);
+    let last = shared.map(lock(&mutex));
+    let met = Barrier::new(2);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let guard = mutex.lock();
+            met.wait();
+            assert_eq!(other.wait().unwrap(), 2);
+            drop(guard);
+        });
+        met.wait();
+        promise.set(1);
+        first.wait().unwrap();
+        last.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_task_does_not_come_into_what_an_earlier_one_has_not_let_go_of() {
+    static LOCK: ReentrantLock<()> = ReentrantLock::new(());
+    let pool = Pool::new(1).unwrap();
+    let forgets = || std::mem::forget(LOCK.lock());
+    pool.spawn(move || spawn(forgets).wait().unwrap()).wait().unwrap();
+    // Which thread runs them is theirs to say.
+    let tries = [(); 20].map(|()| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        drop(pool.spawn(move || sender.send(LOCK.try_lock().is_some()).unwrap()));
+        receiver.recv().unwrap()
+    });
+    assert_eq!(tries, [false; 20]);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    static OTHER: ReentrantLock<()> = ReentrantLock::new(());
+    drop(pool.spawn(move || {
+        std::mem::forget(OTHER.lock());
+        drop(spawn(move || sender.send(OTHER.try_lock().is_some()).unwrap()));
+    }));
+    assert!(!receiver.recv().unwrap(), "the next task was taken for the one before");
 }

@@ -12,6 +12,7 @@ use raddle_sync::parker::{self, Hooks};
 use raddle_sync::watch::{self, LockHooks};
 use raddle_trace::EventKind;
 
+use crate::future::walk;
 use crate::places::Resumed;
 use crate::pool::recorder::{self, NOTHING};
 use crate::pool::registry::Waker;
@@ -24,7 +25,11 @@ pub(crate) fn init() {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
         parker::set_hooks(Hooks { block, unblock });
-        watch::set_lock_hooks(LockHooks { waits: note_wait, awake: note_awake });
+        watch::set_lock_hooks(LockHooks {
+            before: walk::flush,
+            waits: note_wait,
+            awake: note_awake,
+        });
     });
 }
 
@@ -136,7 +141,7 @@ impl WorkerMemory {
 #[doc(alias = "block_in_place")]
 #[doc(alias = "ManagedBlocker")]
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
-    crate::future::walk::flush();
+    walk::flush();
     block();
     let _away = Away::new();
     f()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use raddle_sync::time::Instant;
 
 use raddle_sync::atomic::{Ordering, fence};
-use raddle_sync::{hint, stack, thread};
+use raddle_sync::{hint, stack, strand, thread};
 use raddle_trace::EventKind;
 
 use crate::places::Look;
@@ -178,6 +178,8 @@ impl WorkerMemory {
     /// Works until the pool ends, or until there has been nothing to do for long.
     fn work(&self, mut searching: bool) {
         let registry = self.registry();
+        // What runs here is not taken for whoever holds what an earlier task, or the thread's owner, has not let go of.
+        let mut strand = strand::enter_foreign();
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
         let mut just_claimed = true;
@@ -191,6 +193,7 @@ impl WorkerMemory {
                 }
                 self.owned.fruitless.set(false);
                 searching = self.run(work);
+                strand.renew();
                 since = None;
                 continue;
             }
@@ -221,6 +224,7 @@ impl WorkerMemory {
         // Of a hook's.
         while let Some(mail) = self.open_mail() {
             self.run(mail);
+            strand.renew();
         }
         // What is in hand of a scope would hold up a thread's hook.
         self.owned.purse.turn_to(NOBODY);

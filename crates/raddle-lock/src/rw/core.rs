@@ -117,7 +117,8 @@ impl RwCore {
         let taken = self.wait(Kind::Read, patience, |word| {
             let in_the_way = word & (HELD | CLAIMED);
             let passes = in_the_way == 0
-                || in_the_way == CLAIMED && (again && word & COUNT != 0 || self.is_read_here());
+                || in_the_way == CLAIMED
+                    && (again && (word & COUNT != 0 || self.is_published()) || self.is_read_here());
             passes.then(|| self.counted(word))
         });
         if taken { Ok(None) } else { Err(()) }

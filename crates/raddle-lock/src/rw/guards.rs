@@ -81,7 +81,10 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     }
 
     /// The lock that is read.
-    pub fn rwlock(this: &Self) -> &'a RwLock<T> {
+    pub fn rwlock(this: &Self) -> &'a RwLock<T>
+    where
+        T: Send, // As for `MutexGuard::mutex`.
+    {
         this.lock
     }
 
@@ -120,7 +123,10 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     }
 
     /// The lock that is written.
-    pub fn rwlock(this: &Self) -> &'a RwLock<T> {
+    pub fn rwlock(this: &Self) -> &'a RwLock<T>
+    where
+        T: Send, // As for `MutexGuard::mutex`.
+    {
         this.lock
     }
 

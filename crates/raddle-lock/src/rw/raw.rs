@@ -1,7 +1,7 @@
 //! The readers-writer lock for the traits of `lock_api`.
 
 use super::core::RwCore;
-use crate::core::Patience;
+use crate::core::{Patience, keeping_guards};
 use lock_api::GuardNoSend;
 use raddle_sync::strand::{self, Local};
 use raddle_sync::time::Instant;
@@ -19,6 +19,9 @@ use std::time::Duration;
 /// assert_eq!(*TOTAL.read() + *TOTAL.read_recursive(), 2);
 /// assert_eq!(size_of::<raddle_lock::RawRwLock>(), 4);
 /// ```
+///
+/// Where waiting would hang, as the strand has the lock already, locking ends the process: see
+/// [`RawThinLock`](crate::RawThinLock).
 pub struct RawRwLock {
     core: RwCore,
 }
@@ -59,7 +62,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_shared(&self) {
-        self.read(false, Patience::Until(None));
+        keeping_guards(|| self.read(false, Patience::Back));
     }
 
     #[inline]
@@ -75,7 +78,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     #[inline]
     fn lock_exclusive(&self) {
         if !self.core.write_now() {
-            self.core.write_slow(Patience::Until(None));
+            keeping_guards(|| self.core.write_slow(Patience::Back));
         }
     }
 
@@ -111,14 +114,14 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn bump_shared(&self) {
         if self.core.is_wanted() {
             self.end_read();
-            crate::core::keeping_guards(|| self.read(false, Patience::Back));
+            keeping_guards(|| self.read(false, Patience::Back));
         }
     }
 
     unsafe fn bump_exclusive(&self) {
         if self.core.is_wanted() {
             self.core.end_write(true);
-            crate::core::keeping_guards(|| self.core.write_slow(Patience::Back));
+            keeping_guards(|| self.core.write_slow(Patience::Back));
         }
     }
 }
@@ -126,7 +129,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     fn lock_shared_recursive(&self) {
-        self.read(true, Patience::Until(None));
+        keeping_guards(|| self.read(true, Patience::Back));
     }
 
     fn try_lock_shared_recursive(&self) -> bool {
@@ -168,7 +171,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
 // SAFETY: as above; `UPGRADABLE` is one strand's at a time, and keeps writers out.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
-        self.core.read_upgradable(Patience::Until(None));
+        keeping_guards(|| self.core.read_upgradable(Patience::Back));
     }
 
     fn try_lock_upgradable(&self) -> bool {

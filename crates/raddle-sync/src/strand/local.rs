@@ -177,23 +177,33 @@ impl Local {
 
     /// As [`hold`](Local::hold), for what has just been taken and is to be let go of by
     /// [`let_go`](Local::let_go): its address is written down, if there is room.
+    ///
+    /// # Safety
+    ///
+    /// What is at this address the running strand has just taken.
     #[inline(always)]
-    pub fn hold_fast(&self, thing: usize) {
+    pub unsafe fn hold_fast(&self, thing: usize) {
         // One of the two may be out of date and of the same address (H1); nothing is written down twice.
         if self.fast[0].get() == 0 && self.fast[1].get() != thing {
             self.fast[0].set(thing);
         } else if self.fast[1].get() == 0 && self.fast[0].get() != thing {
             self.fast[1].set(thing);
         } else {
-            self.make_room(thing);
+            // SAFETY: contract.
+            unsafe { self.make_room(thing) };
         }
     }
 
     /// Writes `thing` down in the stead of something that is held once, which then is one of the others.
     #[cold]
     #[inline(never)]
-    fn make_room(&self, thing: usize) {
-        self.hold_slow(thing); // H1: what is written down of it is out of date
+    ///
+    /// # Safety
+    ///
+    /// As for `hold_fast`.
+    unsafe fn make_room(&self, thing: usize) {
+        // SAFETY: contract. H1: what is written down of it is out of date.
+        unsafe { self.hold_slow(thing) };
         if let Some(at) = self.room() {
             self.others.set(self.others.get().wrapping_sub(1));
             self.fast[at].set(thing);
@@ -211,10 +221,15 @@ impl Local {
     }
 
     /// As [`hold`](Local::hold), for what is at an address of which nothing may be written down.
+    ///
+    /// # Safety
+    ///
+    /// As for [`hold_fast`](Local::hold_fast).
     #[inline]
-    pub fn hold_slow(&self, thing: usize) {
+    pub unsafe fn hold_slow(&self, thing: usize) {
         if self.fast[0].get() == thing || self.fast[1].get() == thing {
-            self.forget(thing);
+            // SAFETY: out of date, as it has just been taken.
+            unsafe { self.forget(thing) };
         }
         self.hold();
     }
@@ -279,8 +294,12 @@ impl Local {
     /// # Panics
     ///
     /// If that makes two billion. Nothing has changed then.
+    ///
+    /// # Safety
+    ///
+    /// The caller sees to it that the levels are let go of as those of what is not written down, or they are out of date.
     #[cold]
-    pub fn forget(&self, thing: usize) -> usize {
+    pub unsafe fn forget(&self, thing: usize) -> usize {
         let mut levels = 0;
         for (fast, again) in self.fast.iter().zip(&self.again) {
             if fast.get() == thing {
@@ -511,14 +530,17 @@ mod tests {
     #[test]
     fn a_level_too_many_is_refused() {
         let local = Local::new();
-        local.hold_fast(8);
+        // SAFETY: nothing is there.
+        unsafe { local.hold_fast(8) };
         assert!(local.can_hold());
         let most = i32::MAX as usize - 1;
         local.again[0].set(most + 1);
-        assert!(catch_unwind(AssertUnwindSafe(|| local.forget(8))).is_err());
+        // SAFETY: nothing is there.
+        let forget = || unsafe { local.forget(8) };
+        assert!(catch_unwind(AssertUnwindSafe(forget)).is_err());
         assert!(local.holding().any());
         local.again[0].set(most);
-        assert_eq!(local.forget(8), most);
+        assert_eq!(forget(), most);
         assert!(local.holding().any() && !local.can_hold());
         local.others.set(i32::MAX as u32 - 1);
         local.hold();
