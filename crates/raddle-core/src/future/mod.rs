@@ -110,9 +110,9 @@ pub enum Killed {
 /// Who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// A thread that is a worker, or may become a guest.
+    /// A thread that runs what it waits for, if it is a worker or may become a guest.
     Patient,
-    /// A thread with a deadline: it does not run anything, which might take longer.
+    /// A thread that does not run anything: it has a deadline, or is no place for that.
     Hurried,
 }
 

@@ -191,11 +191,14 @@ impl<T> Pending<T> {
 
     /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
     pub(super) fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
-        let helps = waiter == Waiter::Patient;
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
             walk::flush();
-            if helps && self.assist() == Assist::Cycle {
+            let assist = match waiter {
+                Waiter::Patient => self.assist(wait::host::waiter()),
+                Waiter::Hurried => Assist::Go,
+            };
+            if assist == Assist::Cycle {
                 return Assist::Cycle;
             }
             // A task that this thread has just run may have been killed, and its killer not be ready yet.
@@ -211,8 +214,8 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Offers to run what is behind the future and has not started.
-    pub(super) fn assist(&self) -> Assist {
+    /// Offers to run what is behind the future and has not started; one who is in a hurry just sees whether it waits for itself.
+    fn assist(&self, waiter: Waiter) -> Assist {
         if self.outcome().is_some() {
             return Assist::Go;
         }
@@ -220,18 +223,18 @@ impl<T> Pending<T> {
         let assist = unsafe { self.node().vtable() }.and_then(|vtable| vtable.assist);
         match assist.zip(self.node().head()) {
             // SAFETY: as above.
-            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, Waiter::Patient) }),
-            None => self.assist_upstream(),
+            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, waiter) }),
+            None => self.assist_upstream(waiter),
         }
     }
 
     /// As [`assist`](Pending::assist), for a future that was made of others.
-    fn assist_upstream(&self) -> Assist {
+    fn assist_upstream(&self, waiter: Waiter) -> Assist {
         let mut help = Assist::Go;
         loop {
             let mut ran = false;
             for task in self.visitor(Purpose::Gather).finish().tasks {
-                match walk::fresh(|| task.assist(Waiter::Patient)) {
+                match walk::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran = true,
                     Assist::Go => {}

@@ -436,8 +436,9 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
+                let runs = waiter == Waiter::Patient && memory.fits_task();
                 // SAFETY: alive, on its own pool.
-                if memory.fits_task() && unsafe { Self::run_here(task, worker) } == Assist::Ran {
+                if runs && unsafe { Self::run_here(task, worker) } == Assist::Ran {
                     return Assist::Ran;
                 }
             }
