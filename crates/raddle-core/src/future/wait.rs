@@ -106,6 +106,7 @@ pub(super) fn idle(time: Duration) {
 #[cfg(not(raddle_loom))]
 pub(super) mod host {
     use std::ptr::NonNull;
+    use std::thread;
 
     use raddle_trace::{EventKind, Subject};
 
@@ -119,9 +120,10 @@ pub(super) mod host {
     use crate::timer;
     pub(crate) use raddle_sync::stack::known as stack_left;
 
-    /// As who this thread waits: it runs nothing while all timers wait for it.
+    /// As who this thread waits: it runs nothing inside of a panic, where tasks would find themselves panicking, nor while all
+    /// timers wait for it.
     pub(in crate::future) fn waiter() -> Waiter {
-        match timer::makes_way() {
+        match !thread::panicking() && timer::makes_way() {
             true => Waiter::Patient,
             false => Waiter::Hurried,
         }
@@ -191,7 +193,7 @@ pub(super) mod host {
     use crate::future::node::NodeRef;
     use crate::latch::Latch;
 
-    /// Models have no timer.
+    /// Models have no timer, and do not panic.
     pub(in crate::future) fn waiter() -> Waiter {
         Waiter::Patient
     }

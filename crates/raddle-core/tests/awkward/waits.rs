@@ -1,9 +1,10 @@
 //! Waits of threads that had better run nothing meanwhile, and what is called while others wait.
 
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
-use raddle_core::Future;
+use raddle_core::{Failure, FailureKind, Future, Pool, spawn};
 
 use crate::{LONG, busy, in_time};
 
@@ -23,5 +24,51 @@ fn a_task_that_a_continuation_of_a_timer_waits_for_holds_no_timer_up() {
         drop(Future::delay(Duration::from_millis(20)).map(move |()| send.send(7).unwrap()));
         assert_eq!(is_over.recv_timeout(LONG).expect("no timer fires any more"), 7);
         drop(owned);
+    });
+}
+
+/// Waits for a future as it is dropped, and tells what came of it.
+struct Waits<T: Send + 'static>(Option<Future<T>>, mpsc::Sender<Result<T, Failure>>);
+
+impl<T: Send + 'static> Drop for Waits<T> {
+    fn drop(&mut self) {
+        self.1.send(self.0.take().unwrap().wait()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_waited_for_inside_of_a_panic_runs_elsewhere() {
+    in_time(|| {
+        for spares in [0, 64] {
+            let pool = Pool::builder().threads(1).max_spare_threads(spares).build().unwrap();
+            let (tell, told) = mpsc::channel();
+            let task = pool.spawn(move || {
+                let _waits = Waits(Some(spawn(thread::panicking)), tell);
+                panic!("meant");
+            });
+            let panics = told.recv().unwrap().unwrap();
+            // Where no thread is to be had there is nobody else.
+            assert!(!panics || spares == 0);
+            assert_eq!(task.wait().unwrap_err().kind(), FailureKind::Panicked);
+        }
+        // A thread from outside.
+        let pool = Arc::new(Pool::new(1).unwrap());
+        let (tell, told) = mpsc::channel();
+        let spawner = Arc::clone(&pool);
+        let panics = thread::spawn(move || {
+            let _waits = Waits(Some(spawner.spawn(thread::panicking)), tell);
+            panic!("meant");
+        });
+        assert!(!told.recv().unwrap().unwrap());
+        assert!(panics.join().is_err());
+        // Who waits for itself is told so all the same.
+        let (give, own) = mpsc::channel::<Future<()>>();
+        let (tell, told) = mpsc::channel();
+        let task = pool.spawn(move || {
+            let _waits = Waits(Some(own.recv().unwrap()), tell);
+            panic!("meant");
+        });
+        give.send(task).unwrap();
+        assert_eq!(told.recv().unwrap().unwrap_err().kind(), FailureKind::Cycle);
     });
 }
