@@ -76,6 +76,8 @@ mod window;
 #[cfg(not(raddle_loom))]
 mod within;
 
+use std::time::Duration;
+
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
@@ -123,6 +125,8 @@ pub(crate) enum Assist {
     Go,
     /// Something was run.
     Ran,
+    /// Something was run, and the way to what else there may be is long: look again after so long.
+    Far(Duration),
     /// The waiting thread is itself running what it waits for.
     Cycle,
 }

@@ -102,6 +102,8 @@ pub(crate) struct Found {
     pub(crate) node: bool,
     /// The steps did not suffice.
     pub(crate) cut: bool,
+    /// How many steps there were.
+    pub(crate) steps: usize,
 }
 
 impl Found {
@@ -258,6 +260,7 @@ impl Visitor {
                 return;
             }
             at = at.node();
+            self.found.steps += 1;
             // Of the first node only.
             let held = held.take();
             if let Purpose::Find(node, left) = &mut self.purpose {

@@ -72,3 +72,34 @@ fn what_is_waited_for_inside_of_a_panic_runs_elsewhere() {
         assert_eq!(told.recv().unwrap().unwrap_err().kind(), FailureKind::Cycle);
     });
 }
+
+/// So deep that the way to the next task is long.
+fn down(n: u32) -> Future<u32> {
+    spawn(|| ()).flat_map(move |()| match n {
+        0 => Future::ready(0),
+        n => down(n - 1).map(|n| n + 1),
+    })
+}
+
+#[test]
+fn a_recursion_that_is_no_tail_call_is_waited_for_in_linear_time() {
+    in_time(|| {
+        const DEEP: u32 = 300_000;
+        let pool = Pool::new(1).unwrap();
+        assert_eq!(pool.spawn(|| down(DEEP).wait()).wait().unwrap().unwrap(), DEEP);
+        assert_eq!(pool.spawn(|| ()).flat_map(|()| down(DEEP)).wait().unwrap(), DEEP);
+    });
+}
+
+/// Where nobody else can run the tasks, who waits goes on with them.
+#[test]
+fn a_deep_recursion_is_run_by_who_waits_if_nobody_else_can() {
+    in_time(|| {
+        const DEEP: u32 = 4_000;
+        let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        assert_eq!(pool.spawn(|| down(DEEP).wait()).wait().unwrap().unwrap(), DEEP);
+        let (pool, go) = busy();
+        assert_eq!(pool.spawn(|| ()).flat_map(|()| down(DEEP)).wait().unwrap(), DEEP);
+        drop(go);
+    });
+}
