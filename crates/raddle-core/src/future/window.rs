@@ -15,7 +15,7 @@ use crate::future::promise::{Pledge, Promise};
 use crate::future::repeat::tail_loop;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
-use crate::local::Snapshot;
+use crate::local::{self, Snapshot};
 use crate::panics::{discard, discard_all};
 
 /// Calls `f` with each item, so that at most `n` of the futures that it returns are on their way at once, and collects the
@@ -226,7 +226,8 @@ impl<T: Send + 'static> Watch for Window<T> {
         };
         match over {
             Some(over) => over.end(),
-            None => self.pump(),
+            // Who completed it may have been interrupted, or killed: that is not for what is called here.
+            None => local::outside(|| self.pump()),
         }
     }
 }

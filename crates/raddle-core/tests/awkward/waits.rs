@@ -4,7 +4,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use raddle_core::{Failure, FailureKind, Future, Pool, spawn};
+use raddle_core::{
+    Failure, FailureKind, Future, Pool, Promise, ScopeLocal, interrupted, killed, spawn, window,
+};
 
 use crate::{LONG, busy, in_time};
 
@@ -101,5 +103,38 @@ fn a_deep_recursion_is_run_by_who_waits_if_nobody_else_can() {
         let (pool, go) = busy();
         assert_eq!(pool.spawn(|| ()).flat_map(|()| down(DEEP)).wait().unwrap(), DEEP);
         drop(go);
+    });
+}
+
+#[test]
+fn a_window_calls_for_nobody_who_completes_its_inputs() {
+    static NAME: ScopeLocal<u32> = ScopeLocal::new("name");
+    in_time(|| {
+        let pool = Pool::new(1).unwrap();
+        let (promise, future) = Promise::<()>::new();
+        let mut future = Some(future);
+        let (see, seen) = mpsc::channel();
+        let all = NAME.bind(7).run(|| {
+            window(0..2, 1, move |_| {
+                future.take().unwrap_or_else(|| {
+                    let name = NAME.with(|&name| name);
+                    see.send((interrupted(), killed(), name)).unwrap();
+                    Future::ready(())
+                })
+            })
+        });
+        let (started, starts) = mpsc::channel();
+        let (go, goes) = mpsc::channel::<()>();
+        let task = pool.spawn(move || {
+            started.send(()).unwrap();
+            let _ = goes.recv();
+            NAME.bind(8).run(|| promise.set(()));
+        });
+        starts.recv().unwrap();
+        task.interrupt("stop");
+        task.kill();
+        drop(go);
+        assert_eq!(seen.recv().unwrap(), (false, false, 7));
+        assert_eq!(all.wait().unwrap().len(), 2);
     });
 }
