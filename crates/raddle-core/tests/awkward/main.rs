@@ -18,6 +18,7 @@ use raddle_core::{
     select, window,
 };
 
+mod kills;
 mod waits;
 
 /// Long enough for what hangs.
