@@ -174,7 +174,8 @@ impl<C> State<C> {
     pub(crate) fn is_heard(&self) -> bool {
         // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
         let word = self.word().load(Ordering::Relaxed);
-        word & TAG == EMPTY && word & !TAG != 0 && word != NEVER
+        // Whoever is killed may be waited for, too.
+        matches!(word & TAG, EMPTY | WAIT_INTERRUPTS) && word & !TAG != 0 && word != NEVER
     }
 
     /// As `abandon`, if nobody can want to know; none: not gone.
