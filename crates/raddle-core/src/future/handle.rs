@@ -280,7 +280,7 @@ impl<T> Future<T> {
 
     /// Kills what produces the value: the future fails with `Killed` at once, unless it is done.
     ///
-    /// A task that has not started never does, and what its closure holds is dropped here. One that
+    /// A task that has not started never does, and what its closure holds is dropped here, or soon if calls are nested deep. One that
     /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
     /// tasks behind the future; promises behind it are interrupted, and their [producers](crate::Producer) killed. The
     /// closure of the operation that made this future is not run any more, unless it is running.
