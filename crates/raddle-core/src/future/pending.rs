@@ -13,6 +13,7 @@ use crate::future::node::{self, Ends, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome, Refused};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
+use crate::panics::discard;
 
 /// A wait goes so many steps upstream for each task that it runs there, and goes on at once.
 const NEAR: usize = 1024;
@@ -144,7 +145,11 @@ impl<T> Pending<T> {
         let state = unsafe { self.node().state() };
         // SAFETY: E1: by the consumer.
         match state.kill(self.node().carries(), |node| unsafe { InterruptNode::next(node) }) {
-            Kill::TooLate => Killed::TooLate,
+            Kill::TooLate => {
+                found.let_go();
+                discard(combination);
+                Killed::TooLate
+            }
             Kill::Done(waiter) => {
                 if let Some(waiter) = waiter {
                     // SAFETY: F2: found by who completed it.

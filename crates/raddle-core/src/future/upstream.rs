@@ -127,6 +127,11 @@ impl Found {
         running
     }
 
+    /// Does nothing: it is too late. So the promises may be completed by now, and what their handlers hold is the user's.
+    pub(crate) fn let_go(self) {
+        self.hearings.into_iter().for_each(walk::let_go);
+    }
+
     /// Runs handlers and kills tasks; true if one of these is running.
     pub(crate) fn kill(self) -> bool {
         let Found { hearings, tasks, .. } = self;
@@ -182,7 +187,10 @@ impl Visitor {
         let interrupts = interrupt_node
             .map(|interrupt_node| unsafe { InterruptNode::interrupts(interrupt_node) });
         state.leave(visit);
-        let inputs = interrupts?.look(|heard| heard.inputs.clone());
+        let interrupts = interrupts?;
+        let inputs = interrupts.look(|heard| heard.inputs.clone());
+        // It may be done since, and what the handler holds is the user's.
+        walk::let_go(interrupts);
         inputs.and_then(|inputs| inputs.upgrade())
     }
 
@@ -190,6 +198,8 @@ impl Visitor {
     pub(crate) fn finish(mut self) -> Found {
         while let Some(inputs) = self.todo.pop() {
             inputs.visit(&mut self);
+            // It may be over since, and the values that it holds are the user's.
+            discard(inputs);
         }
         discard(self.replaced);
         self.found
