@@ -23,7 +23,8 @@ use crate::panics::{discard, discard_all};
 ///
 /// The first calls are made here, the others on the threads that complete the futures, one at a time, with the scope
 /// locals of the code that called this. A panic of `f`, or of the iterator, makes the future fail. Interrupts go to all
-/// futures that are on their way. One allocation for each of these, and a few more.
+/// futures that are on their way. (One that waits for itself, through a [`Shared`](crate::Shared), waits for ever: what `f` will
+/// return next is not known.) One allocation for each of these, and a few more.
 ///
 /// # Panics
 ///
