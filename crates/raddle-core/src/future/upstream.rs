@@ -40,7 +40,7 @@ use crate::panics::discard;
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
     /// Shows the visitor the inputs that are not done: futures that are watched, so that who comes from upstream does not
-    /// take them for somebody's who waits for nothing (see `follow` in `link`).
+    /// take them for somebody's who waits for nothing (see `follow` in `linked`).
     fn visit(&self, visitor: &mut Visitor);
 
     /// The future that is made of them has been dropped.

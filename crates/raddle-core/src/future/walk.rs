@@ -565,7 +565,7 @@ pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
     if is_interrupt_node(waiter) {
         // SAFETY: alive until it is told.
         let next = unsafe { InterruptNode::next(waiter) };
-        // SAFETY: F4: the state does not lead to them any more.
+        // SAFETY: F4: the state does not lead to it any more.
         unsafe { InterruptNode::free(waiter) };
         match next {
             Some(next) => waiter = next,
