@@ -1,8 +1,8 @@
 //! The timer: one thread, started on first use, that does things when it is time.
 //!
 //! What it does may be to run a continuation that waits. All other timers would wait with it, and it may be for one of
-//! them. So before the thread blocks there ([`about_to_block`]) it starts another in its place, and leaves when it is
-//! through with that one thing.
+//! them. So before the thread blocks there ([`about_to_block`]), or runs a task that it waits for ([`makes_way`]), it starts
+//! another in its place, and leaves when it is through with that one thing.
 //!
 //! Timeouts are in a tree by time, so that adding and cancelling one are logarithmic and a cancelled one is gone
 //! at once. A million of them take some hundred bytes each and no processor time while they wait.
@@ -136,6 +136,13 @@ pub(crate) fn about_to_block() {
     if HOLDS_UP.get() {
         make_way();
     }
+}
+
+/// To be called by a thread before it runs what may take long, or wait for a timer. False: all timers would wait for that.
+#[inline]
+pub(crate) fn makes_way() -> bool {
+    about_to_block();
+    !HOLDS_UP.get()
 }
 
 #[cold]

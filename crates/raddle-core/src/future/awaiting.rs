@@ -215,6 +215,8 @@ struct Drive<F, T> {
     woken: bool,
     over: bool,
     interrupted: Option<Interrupt>,
+    /// The latest signal on its way to the handler: with what it ends if the next poll hears of it first.
+    heard: Option<Interrupt>,
 }
 
 struct Work<F, T> {
@@ -240,6 +242,7 @@ where
                 woken: true,
                 over: false,
                 interrupted: None,
+                heard: None,
             }),
         });
         let inputs: Weak<dyn Inputs> = Arc::<Self>::downgrade(&driven);
@@ -394,7 +397,8 @@ where
 {
     fn drop(&mut self) {
         if let Some(driven) = self.0.take() {
-            let _ = driven.interrupt(Interrupt::killed());
+            let heard = driven.state.lock().heard.take();
+            let _ = driven.interrupt(heard.unwrap_or_else(Interrupt::killed));
         }
     }
 }
@@ -426,7 +430,14 @@ where
     /// Who waits may run the next poll: nothing else, because what the future awaits only it knows. Interrupts come by the
     /// handler; a poll that runs can ask for them, too.
     fn visit(&self, visitor: &mut Visitor) {
-        if let Some(turn) = &self.state.lock().turn {
+        let mut state = self.state.lock();
+        // Who finds another at the handler goes on to the poll, and may be there before the handler is here.
+        if let Some(signal) = visitor.signal().filter(|_| !state.over).cloned() {
+            if !state.heard.as_ref().is_some_and(Interrupt::is_kill) {
+                visitor.let_go(state.heard.replace(signal));
+            }
+        }
+        if let Some(turn) = &state.turn {
             turn.visit(visitor);
         }
     }

@@ -6,8 +6,8 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::spin::Backoff;
 
 use crate::future::state::{
-    Abandoned, Attach, BUSY, CONT, CONT_EARS, Carries, DROPPED, EMPTY, ERR, GONE, KILLED, Kill,
-    NEVER, OK, Outcome, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload,
+    Abandoned, Attach, BUSY, CONT, CONT_INTERRUPTS, Carries, DROPPED, EMPTY, ERR, GONE, KILLED,
+    Kill, NEVER, OK, Outcome, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload,
     word_of,
 };
 
@@ -32,6 +32,7 @@ impl<C> State<C> {
     pub(crate) fn carried(&self) -> Result<Option<NonNull<C>>, Outcome> {
         // ORD: Acquire pairs with the Release in `complete`.
         let word = self.word().load(Ordering::Acquire);
+        debug_assert!(word != BUSY, "nobody else goes upstream from here");
         match word & TAG {
             EMPTY => Ok(if word == NEVER { None } else { payload(word) }),
             _ => Self::read(word).map_or(Ok(None), Err),
@@ -111,8 +112,11 @@ impl<C> State<C> {
                             continue;
                         }
                         behind(interrupt_node);
-                        let tag =
-                            if how == Attach::Continuation { CONT_EARS } else { WAIT_INTERRUPTS };
+                        let tag = if how == Attach::Continuation {
+                            CONT_INTERRUPTS
+                        } else {
+                            WAIT_INTERRUPTS
+                        };
                         // ORD: as in `leave`.
                         self.word().store(word_of(interrupt_node, tag), Ordering::Release);
                         return Ok(());
@@ -174,7 +178,8 @@ impl<C> State<C> {
     pub(crate) fn is_heard(&self) -> bool {
         // ORD: a hint for the consumer, whose visits put them there, or who made the promise.
         let word = self.word().load(Ordering::Relaxed);
-        word & TAG == EMPTY && word & !TAG != 0 && word != NEVER
+        // Whoever is killed may be waited for, too.
+        matches!(word & TAG, EMPTY | WAIT_INTERRUPTS) && word & !TAG != 0 && word != NEVER
     }
 
     /// As `abandon`, if nobody can want to know; none: not gone.

@@ -38,7 +38,7 @@ fn call<T, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out
         .unwrap_or_else(|payload| Future::failed(Failure::panicked(payload)))
 }
 
-/// The node of such an operation; `upstream` and `head` come first, whatever the types.
+/// The node of such an operation; `linked` comes first, whatever the types.
 #[repr(C)]
 struct FlatMapNode<T, O: ThenFuture<T>, C> {
     linked: Linked,

@@ -161,7 +161,7 @@ impl<T> Future<T> {
     /// pool or may come in as a guest (for which the pool must not have been given a stack size of its
     /// own). If there is nothing of the kind, a thread of a pool gives its place to another one until the future is done: see
     /// [`PoolBuilder::max_spare_threads`](crate::PoolBuilder::max_spare_threads). What is behind a time limit or a race is left
-    /// to other threads, as it may be over sooner than the task.
+    /// to other threads, as it may be over sooner than the task. So is all when the thread unwinds and this is within a `Drop`.
     ///
     /// A task that the waiting thread runs itself has to end before the wait does, also if the future is killed meanwhile, or
     /// another of several ([`collect`](crate::collect), [`zip`](Future::zip)) fails. So a task must not wait for what its
@@ -280,7 +280,7 @@ impl<T> Future<T> {
 
     /// Kills what produces the value: the future fails with `Killed` at once, unless it is done.
     ///
-    /// A task that has not started never does, and what its closure holds is dropped here. One that
+    /// A task that has not started never does, and what its closure holds is dropped here, or soon if calls are nested deep. One that
     /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
     /// tasks behind the future; promises behind it are interrupted, and their [producers](crate::Producer) killed. The
     /// closure of the operation that made this future is not run any more, unless it is running.

@@ -1,7 +1,7 @@
 //! Interrupt nodes: where a promise hears of interrupts.
 //!
 //! A root has no room for a handler, so an interrupt node stands between the root's
-//! state and its continuation. Promises with a handler have them from the start; others get them when they are
+//! state and its continuation. Promises with a handler have one from the start; others get one when they are
 //! interrupted, or linked.
 //!
 //! # Invariants
@@ -39,7 +39,7 @@ pub(crate) struct InterruptNode {
 
 static VTABLE: VTable = VTable {
     has_slot: false,
-    free: |_| unreachable!("interrupt_node are freed by `InterruptNode::free`"),
+    free: |_| unreachable!("interrupt nodes are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
     forsaken: None,
@@ -58,7 +58,7 @@ pub(crate) fn is_interrupt_node(node: NonNull<Head>) -> bool {
 
 /// What is behind a living interrupt node, for its consumer.
 pub(crate) fn behind(interrupt_node: NonNull<Head>) -> Option<NonNull<Head>> {
-    // SAFETY: asked by the consumer of the node that they belong to, who wrote it (E1).
+    // SAFETY: asked by the consumer of the node that it belongs to, who wrote it (E1).
     unsafe { InterruptNode::next(interrupt_node) }
 }
 
@@ -70,10 +70,10 @@ impl InterruptNode {
 
     /// # Safety
     ///
-    /// Ears that nothing leads to any more (F4).
+    /// An interrupt node that nothing leads to any more (F4).
     pub(crate) unsafe fn free(interrupt_node: NonNull<Head>) {
         let interrupt_node = interrupt_node.cast::<InterruptNode>();
-        // What they hold is the user's, and may panic as it goes.
+        // What it holds is the user's, and may panic as it goes.
         // SAFETY: contract.
         let interrupts = unsafe { InterruptNode::interrupts(interrupt_node.cast()) };
         // SAFETY: contract.
@@ -81,7 +81,7 @@ impl InterruptNode {
         walk::let_go(interrupts);
     }
 
-    /// Who is behind them.
+    /// Who is behind it.
     ///
     /// # Safety
     ///
@@ -107,7 +107,7 @@ impl InterruptNode {
         next.with_mut(|next| unsafe { *next = Some(behind) });
     }
 
-    /// What they hear.
+    /// What it hears.
     ///
     /// # Safety
     ///
@@ -119,7 +119,7 @@ impl InterruptNode {
         unsafe { interrupt_node.cast::<InterruptNode>().as_ref() }.interrupts.clone()
     }
 
-    /// The interrupt node of a root that is not being visited itself, made if there are none.
+    /// The interrupt node of a root that is not being visited itself, made if there is none.
     ///
     /// # Safety
     ///
@@ -145,7 +145,7 @@ impl InterruptNode {
             backoff.spin();
         };
         if let Some(unused) = made {
-            // SAFETY: nothing leads to them.
+            // SAFETY: nothing leads to it.
             unsafe { InterruptNode::free(unused) };
         }
         interrupt_node

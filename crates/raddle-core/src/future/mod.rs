@@ -76,6 +76,8 @@ mod window;
 #[cfg(not(raddle_loom))]
 mod within;
 
+use std::time::Duration;
+
 pub use self::failure::{Failure, FailureKind};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
@@ -110,9 +112,9 @@ pub enum Killed {
 /// Who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// A thread that is a worker, or may become a guest.
+    /// A thread that runs what it waits for, if it is a worker or may become a guest.
     Patient,
-    /// A thread with a deadline: it does not run anything, which might take longer.
+    /// A thread that does not run anything: it has a deadline, or is no place for that.
     Hurried,
 }
 
@@ -123,6 +125,8 @@ pub(crate) enum Assist {
     Go,
     /// Something was run.
     Ran,
+    /// Something was run, and the way to what else there may be is long: look again after so long.
+    Far(Duration),
     /// The waiting thread is itself running what it waits for.
     Cycle,
 }

@@ -248,6 +248,7 @@ impl<T: Send + 'static> ThenFuture<T> for Or<T> {
 
     fn killed(self) {
         self.0.kill();
+        discard(self.0);
     }
 }
 

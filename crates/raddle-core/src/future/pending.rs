@@ -13,6 +13,14 @@ use crate::future::node::{self, Ends, NodeRef};
 use crate::future::state::{Abandoned, Kill, Outcome, Refused};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
+use crate::panics::discard;
+
+/// A wait goes so many steps upstream for each task that it runs there, and goes on at once.
+const NEAR: usize = 1024;
+/// About what a step takes.
+const STEP: Duration = Duration::from_nanos(20);
+/// About as long as it takes to wake a thread.
+const SHORTEST_REST: Duration = Duration::from_micros(100);
 
 impl<T> Pending<T> {
     #[inline]
@@ -137,7 +145,11 @@ impl<T> Pending<T> {
         let state = unsafe { self.node().state() };
         // SAFETY: E1: by the consumer.
         match state.kill(self.node().carries(), |node| unsafe { InterruptNode::next(node) }) {
-            Kill::TooLate => Killed::TooLate,
+            Kill::TooLate => {
+                found.let_go();
+                discard(combination);
+                Killed::TooLate
+            }
             Kill::Done(waiter) => {
                 if let Some(waiter) = waiter {
                     // SAFETY: F2: found by who completed it.
@@ -191,19 +203,24 @@ impl<T> Pending<T> {
 
     /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
     pub(super) fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
-        let helps = waiter == Waiter::Patient;
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
             walk::flush();
-            if helps && self.assist() == Assist::Cycle {
-                return Assist::Cycle;
-            }
+            let assist = match waiter {
+                Waiter::Patient => self.assist(wait::host::waiter()),
+                Waiter::Hurried => Assist::Go,
+            };
+            let look_again = match assist {
+                Assist::Cycle => return Assist::Cycle,
+                Assist::Far(rest) => Instant::now().checked_add(rest),
+                Assist::Go | Assist::Ran => None,
+            };
             // A task that this thread has just run may have been killed, and its killer not be ready yet.
             if self.outcome().is_some() {
                 return Assist::Go;
             }
             // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node(), deadline) };
+            unsafe { wait::block(self.node(), look_again.or(deadline)) };
             let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if self.outcome().is_some() || late() {
                 return Assist::Go;
@@ -211,8 +228,8 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Offers to run what is behind the future and has not started.
-    pub(super) fn assist(&self) -> Assist {
+    /// Offers to run what is behind the future and has not started; one who is in a hurry just sees whether it waits for itself.
+    fn assist(&self, waiter: Waiter) -> Assist {
         if self.outcome().is_some() {
             return Assist::Go;
         }
@@ -220,29 +237,40 @@ impl<T> Pending<T> {
         let assist = unsafe { self.node().vtable() }.and_then(|vtable| vtable.assist);
         match assist.zip(self.node().head()) {
             // SAFETY: as above.
-            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, Waiter::Patient) }),
-            None => self.assist_upstream(),
+            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, waiter) }),
+            None => self.assist_upstream(waiter),
         }
     }
 
     /// As [`assist`](Pending::assist), for a future that was made of others.
-    fn assist_upstream(&self) -> Assist {
+    ///
+    /// Each look begins at this end. In a recursion that is no tail call the tasks come one by one, each behind a longer way, so
+    /// that to run them all from here would be quadratic. Whoever else runs one comes by the next where he is. So when the way
+    /// is long this thread gives its place away, but does not rely on that: all who might work may be blocked where nobody knows of
+    /// it, or there may be no thread to be had. It looks again when it has rested about as long as the look took; if somebody
+    /// is at it by then there is nothing to be found, and it waits for good.
+    fn assist_upstream(&self, waiter: Waiter) -> Assist {
         let mut help = Assist::Go;
         loop {
-            let mut ran = false;
-            for task in self.visitor(Purpose::Gather).finish().tasks {
-                match walk::fresh(|| task.assist(Waiter::Patient)) {
+            let mut ran = 0;
+            let found = self.visitor(Purpose::Gather).finish();
+            for task in found.tasks {
+                match walk::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,
-                    Assist::Ran => ran = true,
-                    Assist::Go => {}
+                    Assist::Ran => ran += 1,
+                    Assist::Go | Assist::Far(_) => {}
                 }
                 if self.outcome().is_some() {
                     return Assist::Ran;
                 }
             }
             // What has been run may have brought new ones.
-            if !ran {
+            if ran == 0 {
                 return help;
+            }
+            if found.steps / ran > NEAR {
+                let steps = u32::try_from(found.steps).unwrap_or(u32::MAX);
+                return Assist::Far((STEP * steps).max(SHORTEST_REST));
             }
             help = Assist::Ran;
         }

@@ -20,7 +20,8 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 /// The result of the future that is done first, be it a value or a failure.
 ///
 /// The others are dropped, which leaves nothing with them. Interrupts go to all. An empty race fails with
-/// [`Empty`](FailureKind::Empty). One allocation for each future, and a few more; none if one is done.
+/// [`Empty`](FailureKind::Empty). One that takes part in itself, through a [`Shared`](crate::Shared), fails with
+/// [`Cycle`](FailureKind::Cycle), though another might have won. One allocation for each future, and a few more; none if one is done.
 ///
 /// ```
 /// use raddle::{Future, first, spawn};
@@ -234,7 +235,8 @@ pub fn wait_all<T>(futures: Vec<Future<T>>) -> Vec<Result<T, Failure>> {
 /// The results of the futures as they come: an iterator that blocks until the next is done and gives its index in the
 /// list and its result.
 ///
-/// Waits as [`Future::wait`] does. One allocation for each future that is not done.
+/// It waits as [`Future::wait`] does for a race: what is behind the futures is left to other threads. One allocation for each
+/// future that is not done.
 ///
 /// ```
 /// use raddle::{Promise, as_completed};

@@ -300,18 +300,34 @@ impl<T: Clone + Send + 'static> Source<T> {
 
 impl<T: Clone + Send + 'static> Inputs for Place<T> {
     fn visit(&self, visitor: &mut Visitor) {
-        let Some(source) = self.source.upgrade() else { return };
         // Upstream of this one all is shared: V4.
         if matches!(visitor.purpose, Purpose::Share) {
             return;
         }
-        let mut state = source.0.lock();
+        let Some(source) = self.source.upgrade() else { return };
+        source.visit(self.key, visitor);
+        // All others may have left meanwhile.
+        walk::let_go_of_source(source);
+    }
+
+    fn abandoned(&self) {
+        let Some(source) = self.source.upgrade() else { return };
+        source.leave(self.key);
+        // As above.
+        walk::let_go_of_source(source);
+    }
+}
+
+impl<T> Source<T> {
+    /// Somebody comes upstream by this consumer.
+    fn visit(&self, key: usize, visitor: &mut Visitor) {
+        let mut state = self.0.lock();
         let State::Waiting { source: Some(future), consumers, wanting, signal, .. } = &mut *state
         else {
             return;
         };
         if let Some(new) = visitor.signal().cloned() {
-            if let Some(consumer) = consumers.get_mut(&self.key).filter(|consumer| consumer.wants) {
+            if let Some(consumer) = consumers.get_mut(&key).filter(|consumer| consumer.wants) {
                 consumer.wants = false;
                 *wanting -= 1;
             }
@@ -323,17 +339,17 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
             visitor.let_go(signal.take());
         }
         // All consumers lead there.
-        if visitor.is_new(Arc::as_ptr(&source)) {
+        if visitor.is_new(self) {
             future.pending().visit(visitor);
         }
     }
 
-    fn abandoned(&self) {
-        let Some(source) = self.source.upgrade() else { return };
+    /// The future of this consumer has been dropped.
+    fn leave(&self, key: usize) {
         let (mut visited, mut kept_back) = (None, None);
-        let consumer = match &mut *source.0.lock() {
+        let consumer = match &mut *self.0.lock() {
             State::Waiting { source, consumers, wanting, signal, .. } => {
-                let consumer = consumers.remove(&self.key);
+                let consumer = consumers.remove(&key);
                 *wanting -= usize::from(consumer.as_ref().is_some_and(|consumer| consumer.wants));
                 // Those that are left have been interrupted, or killed.
                 if *wanting == 0 {
@@ -346,7 +362,7 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
                 }
                 consumer
             }
-            State::Done(_, consumers) => consumers.remove(&self.key),
+            State::Done(_, consumers) => consumers.remove(&key),
             State::Never => None,
         };
         drop(consumer);
@@ -354,11 +370,9 @@ impl<T: Clone + Send + 'static> Inputs for Place<T> {
             visitor.finish().interrupt(signal);
         }
         discard(kept_back);
-        source.let_go();
+        self.let_go();
     }
-}
 
-impl<T> Source<T> {
     /// Lets go of the future that nobody waits for any more, nor will.
     fn let_go(&self) {
         let unwanted = match &mut *self.0.lock() {

@@ -55,7 +55,7 @@
 //!   only if it has not been and will not be told.
 //! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
 //!   uncompleted node (see `upstream`) stays, and so does its interrupt node.
-//! - **F4** Ears are freed by the producer, or with the node.
+//! - **F4** An interrupt node is freed by the producer, or with the node that it belongs to.
 //! - **F5** Who attaches to a node that is `NEVER`, or finds its waiter to be, has nobody upstream.
 
 use std::marker::PhantomData;
@@ -71,7 +71,7 @@ pub(super) const CONT: usize = 1;
 pub(super) const WAIT: usize = 2;
 const DONE: usize = 3;
 /// `CONT` and `WAIT` through an interrupt node.
-pub(super) const CONT_EARS: usize = 4;
+pub(super) const CONT_INTERRUPTS: usize = 4;
 pub(super) const WAIT_INTERRUPTS: usize = 7;
 pub(super) const DROPPED: usize = 5;
 pub(super) const KILLED: usize = 6;
@@ -301,7 +301,7 @@ impl<C> State<C> {
         let mut backoff = Backoff::new();
         loop {
             let after = match word & TAG {
-                CONT | CONT_EARS => {
+                CONT | CONT_INTERRUPTS => {
                     return payload(word).map_or(Completed::Alone, Completed::Next);
                 }
                 DROPPED => return Completed::Dropped,
@@ -322,7 +322,7 @@ impl<C> State<C> {
             }
         }
         match word & TAG {
-            // Ears are told in the place of the waiter, hand on and free themselves: see `walk::wake`.
+            // An interrupt node is told in the place of the waiter, hands on and frees itself: see `walk::wake`.
             WAIT | WAIT_INTERRUPTS => payload(word).map_or(Completed::Alone, Completed::Tell),
             _ => {
                 if let Some(interrupt_node) = interrupt_node_of(word) {
@@ -361,7 +361,7 @@ impl<C> State<C> {
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
                 CONT => return payload(word).map_or(Forsaken::Left, Forsaken::Next),
-                CONT_EARS => {
+                CONT_INTERRUPTS => {
                     let next = payload(word).and_then(&next_of);
                     return next.map_or(Forsaken::Left, Forsaken::Next);
                 }
@@ -437,7 +437,7 @@ impl<C> State<C> {
     pub(crate) fn continuation(&self) -> Option<NonNull<C>> {
         // ORD: Acquire pairs with the Release of `attach`.
         let word = self.word().load(Ordering::Acquire);
-        matches!(word & TAG, CONT | CONT_EARS).then(|| payload(word)).flatten()
+        matches!(word & TAG, CONT | CONT_INTERRUPTS).then(|| payload(word)).flatten()
     }
 
     /// Whether somebody is attached, or may be.
@@ -483,7 +483,7 @@ impl<C> State<C> {
             let word = self.word().load(Ordering::Acquire);
             match word & TAG {
                 _ if word == BUSY => backoff.spin(),
-                EMPTY | DROPPED | KILLED | CONT_EARS | WAIT_INTERRUPTS => {
+                EMPTY | DROPPED | KILLED | CONT_INTERRUPTS | WAIT_INTERRUPTS => {
                     return interrupt_node_of(word);
                 }
                 _ => return None,
@@ -492,7 +492,7 @@ impl<C> State<C> {
     }
 
     /// Puts an interrupt node where there is none, for the producer or for a visitor of the consumer. Its `next`,
-    /// if they have to have one, is set by `between`. False: the word has changed, look again.
+    /// if it has to have one, is set by `between`. False: the word has changed, look again.
     pub(crate) fn put_interrupt_node(
         &self,
         interrupt_node: NonNull<C>,
@@ -503,7 +503,7 @@ impl<C> State<C> {
         let tag = match word & TAG {
             _ if word == BUSY || word == NEVER => return false,
             EMPTY | DROPPED | KILLED if interrupt_node_of::<C>(word).is_none() => word & TAG,
-            CONT => CONT_EARS,
+            CONT => CONT_INTERRUPTS,
             WAIT => WAIT_INTERRUPTS,
             _ => return false,
         };

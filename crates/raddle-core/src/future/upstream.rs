@@ -40,7 +40,7 @@ use crate::panics::discard;
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
     /// Shows the visitor the inputs that are not done: futures that are watched, so that who comes from upstream does not
-    /// take them for somebody's who waits for nothing (see `follow` in `link`).
+    /// take them for somebody's who waits for nothing (see `follow` in `linked`).
     fn visit(&self, visitor: &mut Visitor);
 
     /// The future that is made of them has been dropped.
@@ -102,6 +102,8 @@ pub(crate) struct Found {
     pub(crate) node: bool,
     /// The steps did not suffice.
     pub(crate) cut: bool,
+    /// How many steps there were.
+    pub(crate) steps: usize,
 }
 
 impl Found {
@@ -123,6 +125,11 @@ impl Found {
             }
         }
         running
+    }
+
+    /// Does nothing: it is too late. So the promises may be completed by now, and what their handlers hold is the user's.
+    pub(crate) fn let_go(self) {
+        self.hearings.into_iter().for_each(walk::let_go);
     }
 
     /// Runs handlers and kills tasks; true if one of these is running.
@@ -180,7 +187,10 @@ impl Visitor {
         let interrupts = interrupt_node
             .map(|interrupt_node| unsafe { InterruptNode::interrupts(interrupt_node) });
         state.leave(visit);
-        let inputs = interrupts?.look(|heard| heard.inputs.clone());
+        let interrupts = interrupts?;
+        let inputs = interrupts.look(|heard| heard.inputs.clone());
+        // It may be done since, and what the handler holds is the user's.
+        walk::let_go(interrupts);
         inputs.and_then(|inputs| inputs.upgrade())
     }
 
@@ -188,6 +198,8 @@ impl Visitor {
     pub(crate) fn finish(mut self) -> Found {
         while let Some(inputs) = self.todo.pop() {
             inputs.visit(&mut self);
+            // It may be over since, and the values that it holds are the user's.
+            discard(inputs);
         }
         discard(self.replaced);
         self.found
@@ -258,6 +270,7 @@ impl Visitor {
                 return;
             }
             at = at.node();
+            self.found.steps += 1;
             // Of the first node only.
             let held = held.take();
             if let Purpose::Find(node, left) = &mut self.purpose {

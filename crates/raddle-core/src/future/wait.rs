@@ -106,16 +106,28 @@ pub(super) fn idle(time: Duration) {
 #[cfg(not(raddle_loom))]
 pub(super) mod host {
     use std::ptr::NonNull;
+    use std::thread;
 
     use raddle_trace::{EventKind, Subject};
 
+    use crate::future::Waiter;
     use crate::future::node::NodeRef;
     use crate::job::{TaskHeader, TaskVTable};
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
+    use crate::timer;
     pub(crate) use raddle_sync::stack::known as stack_left;
+
+    /// As who this thread waits: it runs nothing inside of a panic, where tasks would find themselves panicking, nor while all
+    /// timers wait for it.
+    pub(in crate::future) fn waiter() -> Waiter {
+        match !thread::panicking() && timer::makes_way() {
+            true => Waiter::Patient,
+            false => Waiter::Hurried,
+        }
+    }
 
     /// Records that a result is wanted: how the future is called, if anybody records.
     #[inline]
@@ -177,8 +189,14 @@ pub(super) mod host {
 
     use raddle_sync::parker::Parker;
 
+    use crate::future::Waiter;
     use crate::future::node::NodeRef;
     use crate::latch::Latch;
+
+    /// Models have no timer, and do not panic.
+    pub(in crate::future) fn waiter() -> Waiter {
+        Waiter::Patient
+    }
 
     pub(crate) fn parker() -> &'static Parker {
         Box::leak(Box::default())

@@ -15,7 +15,7 @@ use crate::future::promise::{Pledge, Promise};
 use crate::future::repeat::tail_loop;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
-use crate::local::Snapshot;
+use crate::local::{self, Snapshot};
 use crate::panics::{discard, discard_all};
 
 /// Calls `f` with each item, so that at most `n` of the futures that it returns are on their way at once, and collects the
@@ -23,7 +23,8 @@ use crate::panics::{discard, discard_all};
 ///
 /// The first calls are made here, the others on the threads that complete the futures, one at a time, with the scope
 /// locals of the code that called this. A panic of `f`, or of the iterator, makes the future fail. Interrupts go to all
-/// futures that are on their way. One allocation for each of these, and a few more.
+/// futures that are on their way. (One that waits for itself, through a [`Shared`](crate::Shared), waits for ever: what `f` will
+/// return next is not known.) One allocation for each of these, and a few more.
 ///
 /// # Panics
 ///
@@ -226,7 +227,8 @@ impl<T: Send + 'static> Watch for Window<T> {
         };
         match over {
             Some(over) => over.end(),
-            None => self.pump(),
+            // Who completed it may have been interrupted, or killed: that is not for what is called here.
+            None => local::outside(|| self.pump()),
         }
     }
 }

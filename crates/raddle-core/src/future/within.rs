@@ -107,7 +107,9 @@ impl<T: Send + 'static> Future<T> {
     /// The result if it comes in time, otherwise the failure `TimedOut`.
     ///
     /// The time begins now. What produces the value is let go without a word when it is over; to have it interrupted,
-    /// see [`interrupt_after`](Future::interrupt_after). The timer is dropped when the result comes. A few allocations.
+    /// see [`interrupt_after`](Future::interrupt_after). The timer is dropped when the result comes. One that waits for itself,
+    /// through a [`Shared`](crate::Shared), fails with [`Cycle`](crate::FailureKind::Cycle) at once, and not when the time is
+    /// over. A few allocations.
     ///
     /// ```
     /// use std::time::Duration;

@@ -64,7 +64,7 @@ fn kills_all(stage: &Stage) {
     let queued: Vec<_> = batch.into_iter().flat_map(|batch| batch.into_iter()).collect();
     for &task in &queued {
         // SAFETY: the stage keeps it.
-        unsafe { Task::of(task) }.kill();
+        unsafe { Task::of(task) }.kill_queued();
     }
     Task::kill_running(&stage.running);
     stage.injector.push(queued);
@@ -86,9 +86,13 @@ fn drops_and_works(stage: &Stage) {
     worker(stage);
 }
 
+/// What the closure holds goes when the handle has gone.
 fn kills_and_drops(stage: &Stage) {
-    stage.task.kill();
+    let unstarted = stage.task.kill();
     stage.task.abandon();
+    if unstarted {
+        stage.task.discard_killed();
+    }
 }
 
 fn waits(stage: &Stage) {

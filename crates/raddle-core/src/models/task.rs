@@ -229,11 +229,32 @@ impl Task {
         true
     }
 
-    /// By the future's handle, or by whoever holds it in the queue's name.
-    pub(super) fn kill(&self) {
+    /// By whoever holds it in the queue's name.
+    pub(super) fn kill_queued(&self) {
         if self.kill_only() {
             self.complete(Outcome::Killed);
         }
+    }
+
+    /// By the future's handle, where this is deep. True: `discard_killed` is to follow.
+    pub(super) fn kill(&self) -> bool {
+        self.memory.touch();
+        let killed = self.claim.kill();
+        if killed == KillOutcome::TooLate {
+            return false;
+        }
+        if killed == KillOutcome::Unstarted {
+            self.claim.pin();
+        }
+        self.record.killed.add();
+        self.complete(Outcome::Killed);
+        killed == KillOutcome::Unstarted
+    }
+
+    /// By who has killed and pinned it.
+    pub(super) fn discard_killed(&self) {
+        assert!(matches!(self.put(Body::Empty), Body::Closure(_)));
+        self.unpin();
     }
 
     /// Kills what runs on a worker.

@@ -372,8 +372,11 @@ where
         let this = unsafe { task.as_ref() };
         let killed = match this.claim.kill() {
             KillOutcome::Unstarted => {
-                // SAFETY: K1.
-                unsafe { this.discard_closure() };
+                // By the future's producer, which has not left.
+                this.claim.pin();
+                // What the closure holds may kill the next one as it goes.
+                // SAFETY: K1: once, and pinned until then.
+                unsafe { walk::drop_node(NodeRef::headed(node), Self::discard_killed) };
                 Killed::BeforeStart
             }
             KillOutcome::Running => Killed::WhileRunning,
@@ -382,6 +385,21 @@ where
         // SAFETY: K2.
         unsafe { Self::resolve_killed(node) };
         killed
+    }
+
+    /// Drops what a killed task would have run; the task may be gone afterwards.
+    ///
+    /// # Safety
+    ///
+    /// K1, and pinned.
+    unsafe fn discard_killed(node: NodeRef) {
+        let Some(node) = node.head() else { unreachable!("tasks have a head") };
+        // SAFETY: pinned.
+        let this = unsafe { node.cast::<Self>().as_ref() };
+        // SAFETY: contract.
+        unsafe { this.discard_closure() };
+        // SAFETY: contract.
+        unsafe { Self::unpin(node) };
     }
 
     /// A visitor finds the task: pinned, it stays until the visitor has dealt with it.
@@ -436,8 +454,9 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
+                let runs = waiter == Waiter::Patient && memory.fits_task();
                 // SAFETY: alive, on its own pool.
-                if memory.fits_task() && unsafe { Self::run_here(task, worker) } == Assist::Ran {
+                if runs && unsafe { Self::run_here(task, worker) } == Assist::Ran {
                     return Assist::Ran;
                 }
             }

@@ -18,6 +18,9 @@ use raddle_core::{
     select, window,
 };
 
+mod kills;
+mod waits;
+
 /// Long enough for what hangs.
 const LONG: Duration = Duration::from_secs(300);
 /// Long enough to be done if it ever is, when everything that leads there has happened.
@@ -33,6 +36,19 @@ fn in_time(f: impl FnOnce() + Send + 'static) {
         Ok(Err(payload)) => panic::resume_unwind(payload),
         Err(why) => panic!("hangs: {why}"),
     }
+}
+
+/// A pool of one whose thread is at something else until the sender goes.
+fn busy() -> (Pool, mpsc::Sender<()>) {
+    let pool = Pool::new(1).unwrap();
+    let (go, goes) = mpsc::channel::<()>();
+    let (started, starts) = mpsc::channel();
+    drop(pool.spawn(move || {
+        started.send(()).unwrap();
+        let _ = goes.recv();
+    }));
+    starts.recv().unwrap();
+    (pool, go)
 }
 
 /// A future whose result a poll has given away.

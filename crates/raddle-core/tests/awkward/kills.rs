@@ -1,0 +1,84 @@
+//! Kills of what is awkward to kill.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use raddle_core::{Future, Killed, Promise, collect, first, select, window};
+
+use crate::{Bomb, assert_as_good_as_new, busy, in_time};
+
+#[test]
+fn a_fallback_that_nobody_wants_any_more_may_panic_as_it_is_dropped() {
+    in_time(|| {
+        let (promise, future) = Promise::<Bomb>::new();
+        let either = future.or(Future::ready(Bomb));
+        assert_eq!(either.kill(), Killed::BeforeStart);
+        promise.fail("no");
+        assert_as_good_as_new();
+    });
+}
+
+#[test]
+fn a_combination_that_was_polled_lets_its_inputs_go_when_it_is_killed() {
+    fn check<T: Send + 'static>(what: &str, make: impl FnOnce(Future<u32>) -> Future<T>) {
+        let (promise, future) = Promise::<u32>::new();
+        let mut made = make(future);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(std::future::Future::poll(Pin::new(&mut made), &mut context).is_pending());
+        assert_eq!(made.kill(), Killed::BeforeStart, "{what}");
+        assert!(promise.is_abandoned(), "{what} holds on");
+        drop(made);
+        promise.set(1);
+    }
+    const LONG: Duration = Duration::from_secs(3600);
+    in_time(|| {
+        check("collect", |f| collect([f]));
+        check("select", |f| select([f, Future::never()]));
+        check("first", |f| first([f, Future::never()]));
+        check("within", |f| f.within(LONG));
+        check("interruptible", |f| f.interruptible());
+        check("shared", |f| f.shared().future());
+        check("window", |f| {
+            let mut f = Some(f);
+            window([1], 1, move |_| f.take().unwrap())
+        });
+        check("a combination of one", |f| collect([first([f])]));
+        assert_as_good_as_new();
+    });
+}
+
+#[test]
+fn a_list_of_tasks_each_of_which_kills_the_next_is_killed_without_recursion() {
+    /// Kills a future as it is dropped.
+    struct Kills(Option<Future<()>>, #[expect(dead_code, reason = "for its count")] Arc<()>);
+    impl Drop for Kills {
+        fn drop(&mut self) {
+            assert_eq!(
+                self.0.as_ref().map_or(Killed::BeforeStart, Future::kill),
+                Killed::BeforeStart
+            );
+        }
+    }
+    in_time(|| {
+        for mapped in [false, true] {
+            let counted = Arc::new(());
+            let (pool, go) = busy();
+            let mut last = None;
+            for _ in 0..100_000 {
+                let kills = Kills(last, Arc::clone(&counted));
+                let task = pool.spawn(move || drop(kills));
+                last = Some(if mapped { task.map(|()| ()) } else { task });
+            }
+            let task = last.unwrap();
+            assert_eq!(task.kill(), Killed::BeforeStart);
+            assert!(task.is_done());
+            assert_eq!(task.kill(), Killed::TooLate);
+            assert_eq!(Arc::strong_count(&counted), 1);
+            drop(go);
+            drop(pool);
+        }
+        assert_as_good_as_new();
+    });
+}

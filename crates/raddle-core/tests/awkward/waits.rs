@@ -1,0 +1,140 @@
+//! Waits of threads that had better run nothing meanwhile, and what is called while others wait.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use raddle_core::{
+    Failure, FailureKind, Future, Pool, Promise, ScopeLocal, interrupted, killed, spawn, window,
+};
+
+use crate::{LONG, busy, in_time};
+
+/// The task waits for the next timer, and nobody but the waiting thread has the time to run it.
+#[test]
+fn a_task_that_a_continuation_of_a_timer_waits_for_holds_no_timer_up() {
+    in_time(|| {
+        let (pool, go) = busy();
+        let (pool, owned) = (Arc::new(pool), go);
+        let spawner = Arc::clone(&pool);
+        let (send, receive) = mpsc::channel();
+        let (over, is_over) = mpsc::channel();
+        drop(Future::delay(Duration::from_millis(1)).map(move |()| {
+            let task = spawner.spawn(move || receive.recv().unwrap());
+            over.send(task.wait().unwrap()).unwrap();
+        }));
+        drop(Future::delay(Duration::from_millis(20)).map(move |()| send.send(7).unwrap()));
+        assert_eq!(is_over.recv_timeout(LONG).expect("no timer fires any more"), 7);
+        drop(owned);
+    });
+}
+
+/// Waits for a future as it is dropped, and tells what came of it.
+struct Waits<T: Send + 'static>(Option<Future<T>>, mpsc::Sender<Result<T, Failure>>);
+
+impl<T: Send + 'static> Drop for Waits<T> {
+    fn drop(&mut self) {
+        self.1.send(self.0.take().unwrap().wait()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_waited_for_inside_of_a_panic_runs_elsewhere() {
+    in_time(|| {
+        for spares in [0, 64] {
+            let pool = Pool::builder().threads(1).max_spare_threads(spares).build().unwrap();
+            let (tell, told) = mpsc::channel();
+            let task = pool.spawn(move || {
+                let _waits = Waits(Some(spawn(thread::panicking)), tell);
+                panic!("meant");
+            });
+            let panics = told.recv().unwrap().unwrap();
+            // Where no thread is to be had there is nobody else.
+            assert!(!panics || spares == 0);
+            assert_eq!(task.wait().unwrap_err().kind(), FailureKind::Panicked);
+        }
+        // A thread from outside.
+        let pool = Arc::new(Pool::new(1).unwrap());
+        let (tell, told) = mpsc::channel();
+        let spawner = Arc::clone(&pool);
+        let panics = thread::spawn(move || {
+            let _waits = Waits(Some(spawner.spawn(thread::panicking)), tell);
+            panic!("meant");
+        });
+        assert!(!told.recv().unwrap().unwrap());
+        assert!(panics.join().is_err());
+        // Who waits for itself is told so all the same.
+        let (give, own) = mpsc::channel::<Future<()>>();
+        let (tell, told) = mpsc::channel();
+        let task = pool.spawn(move || {
+            let _waits = Waits(Some(own.recv().unwrap()), tell);
+            panic!("meant");
+        });
+        give.send(task).unwrap();
+        assert_eq!(told.recv().unwrap().unwrap_err().kind(), FailureKind::Cycle);
+    });
+}
+
+/// So deep that the way to the next task is long.
+fn down(n: u32) -> Future<u32> {
+    spawn(|| ()).flat_map(move |()| match n {
+        0 => Future::ready(0),
+        n => down(n - 1).map(|n| n + 1),
+    })
+}
+
+#[test]
+fn a_recursion_that_is_no_tail_call_is_waited_for_in_linear_time() {
+    in_time(|| {
+        const DEEP: u32 = 300_000;
+        let pool = Pool::new(1).unwrap();
+        assert_eq!(pool.spawn(|| down(DEEP).wait()).wait().unwrap().unwrap(), DEEP);
+        assert_eq!(pool.spawn(|| ()).flat_map(|()| down(DEEP)).wait().unwrap(), DEEP);
+    });
+}
+
+/// Where nobody else can run the tasks, who waits goes on with them.
+#[test]
+fn a_deep_recursion_is_run_by_who_waits_if_nobody_else_can() {
+    in_time(|| {
+        const DEEP: u32 = 4_000;
+        let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        assert_eq!(pool.spawn(|| down(DEEP).wait()).wait().unwrap().unwrap(), DEEP);
+        let (pool, go) = busy();
+        assert_eq!(pool.spawn(|| ()).flat_map(|()| down(DEEP)).wait().unwrap(), DEEP);
+        drop(go);
+    });
+}
+
+#[test]
+fn a_window_calls_for_nobody_who_completes_its_inputs() {
+    static NAME: ScopeLocal<u32> = ScopeLocal::new("name");
+    in_time(|| {
+        let pool = Pool::new(1).unwrap();
+        let (promise, future) = Promise::<()>::new();
+        let mut future = Some(future);
+        let (see, seen) = mpsc::channel();
+        let all = NAME.bind(7).run(|| {
+            window(0..2, 1, move |_| {
+                future.take().unwrap_or_else(|| {
+                    let name = NAME.with(|&name| name);
+                    see.send((interrupted(), killed(), name)).unwrap();
+                    Future::ready(())
+                })
+            })
+        });
+        let (started, starts) = mpsc::channel();
+        let (go, goes) = mpsc::channel::<()>();
+        let task = pool.spawn(move || {
+            started.send(()).unwrap();
+            let _ = goes.recv();
+            NAME.bind(8).run(|| promise.set(()));
+        });
+        starts.recv().unwrap();
+        task.interrupt("stop");
+        task.kill();
+        drop(go);
+        assert_eq!(seen.recv().unwrap(), (false, false, 7));
+        assert_eq!(all.wait().unwrap().len(), 2);
+    });
+}
