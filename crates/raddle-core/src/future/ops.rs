@@ -100,8 +100,8 @@ impl<T> Future<T> {
 /// Nothing recurses: neither completing long chains, nor dropping them, nor closures that return futures made by
 /// operations that return futures. When completions are nested deep (a continuation that completes a promise
 /// whose continuation completes a promise .., so that they take some 256 KiB of stack, or less where there is not so much),
-/// the next ones are put off until the outermost is over, or the thread waits for a future, a fork or a scope, or calls
-/// [`blocking`](crate::blocking()). To wait for a lock, raddle's included, does not have them run.
+/// the next ones are put off until the outermost is over, or the thread waits for a future, a fork, a scope, or a lock or condition
+/// of raddle's, or calls [`blocking`](crate::blocking()): then they are another thread's. A lock of others does not have them run.
 impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the value.
     ///

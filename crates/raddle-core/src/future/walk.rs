@@ -21,9 +21,9 @@
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
 //!   downstream of it: see F3 in `state` and `upstream`.
 //! - **T2** A thread where no walk is running has put nothing off, and where `fresh` begins nothing is put off beneath.
-//! - **T3** A thread that blocks for a future, a fork or a scope, or in `blocking`, has put nothing off: neither what it put off since
-//!   it began with what it is running, nor what is to follow that. (One that waits for a lock may have: it is in the lock's
-//!   queue by the time that it says so.) Whatever is put off can run on any thread, once: nodes, and what they hold, are `Send`.
+//! - **T3** A thread that blocks for a future, a fork, a scope, or a lock or condition of raddle's, or in `blocking`, has put nothing
+//!   off: neither what it put off since it began with what it is running, nor what is to follow that. Whatever is put off can run on
+//!   any thread, once: nodes, and what they hold, are `Send`.
 //! - **T4** What is put off is run in its order, by one thread at a time; but for what a thread puts off as it ends, which goes
 //!   to others at once.
 
