@@ -138,6 +138,12 @@ pub(crate) fn about_to_block() {
     }
 }
 
+/// Whether all timers wait for this thread.
+#[inline]
+pub(crate) fn is_held_up() -> bool {
+    HOLDS_UP.get()
+}
+
 /// To be called by a thread before it runs what may take long, or wait for a timer. False: all timers would wait for that.
 #[inline]
 pub(crate) fn makes_way() -> bool {

@@ -285,7 +285,9 @@ impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
 
 impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
     fn visit(&self, visitor: &mut Visitor) {
-        for input in &self.state.lock().inputs {
+        let state = self.state.lock();
+        visitor.passes(state.inputs.len());
+        for input in &state.inputs {
             if let Input::Waiting(Some(watched)) = input {
                 watched.pending().visit(visitor);
             }

@@ -161,7 +161,8 @@ impl<T> Future<T> {
     /// pool or may come in as a guest (for which the pool must not have been given a stack size of its
     /// own). If there is nothing of the kind, a thread of a pool gives its place to another one until the future is done: see
     /// [`PoolBuilder::max_spare_threads`](crate::PoolBuilder::max_spare_threads). What is behind a time limit or a race is left
-    /// to other threads, as it may be over sooner than the task. So is all when the thread unwinds and this is within a `Drop`.
+    /// to other threads, as it may be over sooner than the task. So is all when the thread unwinds and this is within a `Drop`,
+    /// if there may be other threads; in a pool of [`Waits::Host`](crate::Waits) a thread takes on anything then, too.
     ///
     /// A task that the waiting thread runs itself has to end before the wait does, also if the future is killed meanwhile, or
     /// another of several ([`collect`](crate::collect), [`zip`](Future::zip)) fails. So a task must not wait for what its

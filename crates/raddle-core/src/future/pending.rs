@@ -15,6 +15,8 @@ use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 use crate::panics::discard;
 
+/// A thread that all timers wait for, and that may not run what it waits for, looks again after so long.
+const HELD_UP: Duration = Duration::from_millis(10);
 /// A wait goes so many steps upstream for each task that it runs there, and goes on at once.
 const NEAR: usize = 1024;
 /// About what a step takes.
@@ -203,16 +205,23 @@ impl<T> Pending<T> {
 
     /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
     pub(super) fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
+        // All timers wait for this thread, as the system gave no other for them.
+        let mut held_up = false;
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
             walk::flush();
             let assist = match waiter {
-                Waiter::Patient => self.assist(wait::host::waiter()),
+                Waiter::Patient => self.assist(wait::host::waiter(held_up)),
                 Waiter::Hurried => Assist::Go,
             };
             let look_again = match assist {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
+                // Who would see that there is a thread for the task may be a timer.
+                Assist::Go | Assist::Ran if wait::host::is_held_up() => {
+                    held_up = true;
+                    Instant::now().checked_add(HELD_UP)
+                }
                 Assist::Go | Assist::Ran => None,
             };
             // A task that this thread has just run may have been killed, and its killer not be ready yet.

@@ -155,6 +155,11 @@ impl fmt::Debug for Visitor {
 }
 
 impl Visitor {
+    /// Counts inputs that are looked at, done or not.
+    pub(crate) fn passes(&mut self, inputs: usize) {
+        self.found.steps += inputs;
+    }
+
     pub(crate) fn new(purpose: Purpose) -> Visitor {
         Visitor {
             purpose,

@@ -121,13 +121,15 @@ pub(super) mod host {
     pub(crate) use raddle_sync::stack::known as stack_left;
 
     /// As who this thread waits: it runs nothing inside of a panic, where tasks would find themselves panicking, nor while all
-    /// timers wait for it.
-    pub(in crate::future) fn waiter() -> Waiter {
-        match !thread::panicking() && timer::makes_way() {
+    /// timers wait for it; `anyway`: that has been so for a while, and late timers are better than none.
+    pub(in crate::future) fn waiter(anyway: bool) -> Waiter {
+        match !thread::panicking() && (timer::makes_way() || anyway) {
             true => Waiter::Patient,
             false => Waiter::Hurried,
         }
     }
+
+    pub(in crate::future) use crate::timer::is_held_up;
 
     /// Records that a result is wanted: how the future is called, if anybody records.
     #[inline]
@@ -194,8 +196,12 @@ pub(super) mod host {
     use crate::latch::Latch;
 
     /// Models have no timer, and do not panic.
-    pub(in crate::future) fn waiter() -> Waiter {
+    pub(in crate::future) fn waiter(_: bool) -> Waiter {
         Waiter::Patient
+    }
+
+    pub(in crate::future) fn is_held_up() -> bool {
+        false
     }
 
     pub(crate) fn parker() -> &'static Parker {

@@ -338,9 +338,14 @@ fn drain() {
 /// Before the thread waits: hands over what it has put off, as somebody may wait for just that (T3).
 #[inline]
 pub(crate) fn flush() {
-    if FLOOR.with(Cell::get) & QUEUED != 0 {
+    if has_put_off() {
         hand_over();
     }
+}
+
+#[inline]
+pub(crate) fn has_put_off() -> bool {
+    FLOOR.with(Cell::get) & QUEUED != 0
 }
 
 #[cold]

@@ -14,6 +14,7 @@ use raddle_trace::EventKind;
 
 use crate::future::walk;
 use crate::places::Resumed;
+use crate::pool::Pool;
 use crate::pool::recorder::{self, NOTHING};
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
@@ -26,11 +27,27 @@ pub(crate) fn init() {
     INIT.call_once(|| {
         parker::set_hooks(Hooks { block, unblock });
         watch::set_lock_hooks(LockHooks {
-            before: walk::flush,
+            before: before_lock,
             waits: note_wait,
             awake: note_awake,
         });
     });
+}
+
+/// The calling thread may be about to sleep for a lock: what it has put off is for others now, if there are any. As somebody who waits
+/// for a lock it does not run it itself.
+fn before_lock() {
+    let alone = || match Worker::here() {
+        Some(memory) => {
+            let registry = memory.registry();
+            let only = registry.threads() == 1 || registry.ended();
+            registry.is_forked() || memory.owned.for_good.get() && only
+        }
+        None => Pool::global_if_built().is_some_and(|pool| pool.registry().is_forked()),
+    };
+    if walk::has_put_off() && !alone() {
+        walk::flush();
+    }
 }
 
 /// The calling thread is about to sleep for a lock.

@@ -25,7 +25,7 @@ impl Registry {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Whether nobody comes any more: the pool has ended, and no exit hook runs, which may wait for what it forks.
+    /// Whether nobody comes any more: the pool has ended, and no exit hook runs, nor what one has spawned, which may wait for others.
     pub(crate) fn is_over(&self) -> bool {
         // ORD: ordered by the fence of `hook_begins`; sleepers are unparked after the last is over.
         self.ended() && self.exiting.load(Ordering::SeqCst) == 0
@@ -35,6 +35,8 @@ impl Registry {
         // ORD: as in `is_over`.
         self.exiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+        // Before, nobody might be started for them.
+        self.retry();
     }
 
     pub(super) fn hook_ends(&self) {

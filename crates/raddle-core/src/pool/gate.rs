@@ -132,10 +132,10 @@ impl GateHandle {
     pub(crate) fn new(guests: usize) -> GateHandle {
         let recycled = recycled().and_then(|mut gates| gates.pop());
         let mut gate = recycled.unwrap_or_else(|| Box::leak(Box::default()));
-        let mut state = gate.lock(&gate.state).unwrap_or_else(|| {
+        if gate.lock(&gate.state).is_none() || gate.lock(&gate.suspended).is_none() {
             gate = Box::leak(Box::default());
-            gate.state.lock()
-        });
+        }
+        let mut state = gate.state.lock();
         state.generation += 1;
         let generation = state.generation;
         drop(state);

@@ -49,6 +49,7 @@ mod worker_memory;
 use raddle_sync::thread;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use raddle_sync::parker::{self, Parker};
 use raddle_trace::{EventKind, Trace, TraceLevel};
@@ -319,20 +320,25 @@ fn finish(registry: &Registry) {
     registry.gate.close();
     loop {
         registry.terminate();
-        // It may have a thread started.
-        if !run_what_is_left(registry) {
-            break;
+        match run_what_is_left(registry) {
+            // It may have had a thread started.
+            Some(true) => {}
+            // A thread that has just been started has it.
+            Some(false) if !registry.ended() => thread::sleep(Duration::from_millis(1)),
+            _ => break,
         }
     }
 }
 
-/// What no thread was there to run: the system may have refused the last one, or an exit hook has spawned it. False: there was nothing.
-fn run_what_is_left(registry: &Registry) -> bool {
-    let Ok(memory) = registry.memories.make(registry.first_guest(), registry) else { return false };
+/// What no thread was there to run: the system may have refused the last one, or an exit hook has spawned it. Whether there was something;
+/// none: there is no memory for that.
+fn run_what_is_left(registry: &Registry) -> Option<bool> {
+    let memory = registry.memories.make(registry.first_guest(), registry).ok()?;
     let mut some = false;
     registry.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
     registry.places.take();
     memory.guest_arrives(0);
+    registry.hook_begins();
     {
         let _current = memory.base().enter();
         let queued = || registry.injector.take::<1>()?.into_iter().next();
@@ -343,7 +349,8 @@ fn run_what_is_left(registry: &Registry) -> bool {
         }
     }
     memory.guest_leaves();
-    some
+    registry.hook_ends();
+    Some(some)
 }
 
 /// As many threads as the environment asks for, or as there are processors.

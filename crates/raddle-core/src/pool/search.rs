@@ -9,6 +9,7 @@ use raddle_sync::{hint, stack, strand, thread};
 use raddle_trace::EventKind;
 
 use crate::places::Look;
+use crate::pool::find_work::Work;
 use crate::pool::policy::{GRACE, LAST_ROOM, MOST_ROOM, NAP, TRIES};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
@@ -51,7 +52,10 @@ impl WorkerMemory {
         };
         self.work(searching);
         match &config.seats {
-            Some(seats) if seats.has_exit() => self.call_exit_hook(|| seats.exit(self)),
+            // Those who stand in have none.
+            Some(seats) if self.index < self.registry().threads() && seats.has_exit() => {
+                self.call_exit_hook(|| seats.exit(self))
+            }
             None if !late && config.thread_hooks.has_exit() => {
                 self.call_exit_hook(|| config.thread_hooks.exit());
             }
@@ -84,12 +88,12 @@ impl WorkerMemory {
     /// end before, unless it has.
     fn call_exit_hook(&self, hook: impl FnOnce()) {
         let registry = self.registry();
-        registry.hook_begins();
         self.count();
         if self.owned.hold.replace(Hold::Place) == Hold::None {
             registry.places.take();
             self.comes();
         }
+        registry.hook_begins();
         hook();
         self.give_place_back();
         self.settle();
@@ -192,7 +196,7 @@ impl WorkerMemory {
                     self.hand_on();
                 }
                 self.owned.fruitless.set(false);
-                searching = self.run(work);
+                searching = self.run_in_time(work);
                 strand.renew();
                 since = None;
                 continue;
@@ -221,16 +225,28 @@ impl WorkerMemory {
             since = None;
             just_claimed = true;
         }
+        if searching {
+            self.hand_on();
+        }
         // Of a hook's.
         while let Some(mail) = self.open_mail() {
-            self.run(mail);
+            self.run_in_time(mail);
             strand.renew();
         }
         // What is in hand of a scope would hold up a thread's hook.
         self.owned.purse.turn_to(NOBODY);
-        if searching {
-            self.hand_on();
+    }
+
+    /// As `run`; what is run when the pool has ended may wait for others as a hook may.
+    fn run_in_time(&self, work: Work) -> bool {
+        if !self.owned.late.get() {
+            return self.run(work);
         }
+        let registry = self.registry();
+        registry.hook_begins();
+        let searching = self.run(work);
+        registry.hook_ends();
+        searching
     }
 
     fn patience(&self) -> Duration {

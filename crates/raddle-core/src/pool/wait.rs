@@ -46,6 +46,7 @@ use crate::pool::relief::STILL;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag};
+use crate::timer;
 
 /// There such a wait sees nothing end for so many times as long, before it takes on something.
 const LAST_PATIENCE: u32 = 10;
@@ -138,6 +139,8 @@ impl WorkerMemory {
         }
         // What this thread has put off may be what it waits for.
         walk::flush();
+        // What it takes on may take long, or wait for a timer.
+        timer::about_to_block();
         let _waiting = Waiting::begin(self, goal);
         let purse = matches!(goal, Goal::Scope(..)).then(|| self.purse().open(NOBODY));
         let mut since: Option<Instant> = None;

@@ -454,7 +454,8 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
-                let runs = waiter == Waiter::Patient && memory.fits_task();
+                let here = waiter == Waiter::Patient || worker.registry().has_nobody_else();
+                let runs = here && memory.fits_task();
                 // SAFETY: alive, on its own pool.
                 if runs && unsafe { Self::run_here(task, worker) } == Assist::Ran {
                     return Assist::Ran;

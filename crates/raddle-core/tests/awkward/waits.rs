@@ -53,6 +53,19 @@ fn what_is_waited_for_inside_of_a_panic_runs_elsewhere() {
             assert!(!panics || spares == 0);
             assert_eq!(task.wait().unwrap_err().kind(), FailureKind::Panicked);
         }
+        // Nor is there anybody for the pool beneath.
+        let alone = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        let other = Pool::new(1).unwrap();
+        let (tell, told) = mpsc::channel();
+        let task = alone.spawn(move || {
+            let future = spawn(|| true);
+            other.run(|_| {
+                let _waits = Waits(Some(future), tell);
+                panic!("meant");
+            });
+        });
+        assert!(told.recv().unwrap().unwrap());
+        assert_eq!(task.wait().unwrap_err().kind(), FailureKind::Panicked);
         // A thread from outside.
         let pool = Arc::new(Pool::new(1).unwrap());
         let (tell, told) = mpsc::channel();

@@ -155,6 +155,7 @@ fn last_hook_ends(threads: usize, hook: fn(Promise<()>, Future<()>)) {
                 in_task(&pool, || _ = join(|| (), || ()));
             }
             drop(pool);
+            // What it leaves behind is over, too.
             assert!(over.load(Ordering::SeqCst), "the hook is not over");
         });
     }
@@ -183,5 +184,35 @@ fn what_an_exit_hook_spawns_is_run_though_the_pool_has_ended() {
         last_hook_ends(threads, |_, _| *LEFT.lock().unwrap() = Some(spawn(|| ())));
         let left = LEFT.lock().unwrap().take().unwrap();
         assert!(left.wait_timeout(LONG).is_ok(), "a task that nobody runs");
+    }
+}
+
+/// The later of two that an exit hook leaves behind does what the first waits for.
+#[test]
+fn what_an_exit_hook_spawns_may_wait_though_the_pool_has_ended() {
+    for threads in [1, 2, 4] {
+        for _ in 0..TRIES {
+            last_hook_ends(threads, |promise, future| {
+                drop(spawn(move || future.wait().unwrap()));
+                drop(spawn(move || promise.set(())));
+            });
+        }
+    }
+}
+
+/// As a thread leaves it opens its mail, which waits for what lies with the thread of the hook.
+#[test]
+fn an_exit_hook_reaches_threads_that_wait_as_they_leave() {
+    for _ in 0..TRIES {
+        last_hook_ends(2, |promise, future| {
+            let future = future.shared();
+            let here = thread::current().id();
+            drop(spawn(move || promise.set(())));
+            broadcast(|_| {
+                if thread::current().id() != here {
+                    future.clone().wait().unwrap();
+                }
+            });
+        });
     }
 }
