@@ -342,6 +342,12 @@ impl Places {
         true
     }
 
+    /// Whether somebody sleeps, naps or searches, who would take work: a hint.
+    pub(crate) fn has_somebody(&self) -> bool {
+        let counts = self.counts();
+        self.parked.any() || counts.searching() > 0 || counts.naps()
+    }
+
     /// Whether places are stranded: a hint.
     #[inline]
     pub(crate) fn has_stranded(&self) -> bool {

@@ -218,7 +218,9 @@ impl<T> Pending<T> {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
                 // Who would see that there is a thread for the task may be a timer.
-                Assist::Go | Assist::Ran if wait::host::is_held_up() => {
+                Assist::Go | Assist::Ran
+                    if waiter == Waiter::Patient && !held_up && wait::host::is_held_up() =>
+                {
                     held_up = true;
                     Instant::now().checked_add(HELD_UP)
                 }
@@ -229,7 +231,7 @@ impl<T> Pending<T> {
                 return Assist::Go;
             }
             // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node(), look_again.or(deadline)) };
+            unsafe { wait::block(self.node(), look_again.into_iter().chain(deadline).min()) };
             let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if self.outcome().is_some() || late() {
                 return Assist::Go;

@@ -48,7 +48,7 @@ fn kills_all(_: &Arc<Task>, injector: &Injector, list: &List) {
     let queued: Vec<_> = batch.into_iter().flat_map(|batch| batch.into_iter()).collect();
     for &task in &queued {
         // SAFETY: the stage keeps it.
-        unsafe { Task::of(task) }.kill();
+        unsafe { Task::of(task) }.kill_queued();
     }
     Task::kill_running(list);
     injector.push(queued);
@@ -75,8 +75,11 @@ fn a_task_two_killers_and_a_waiter_who_helps() {
 #[test]
 fn a_task_its_worker_a_killer_and_a_consumer_who_kills() {
     parties(&[works, kills_all, |task, _, _| {
-        task.kill();
+        let unstarted = task.kill();
         task.abandon();
+        if unstarted {
+            task.discard_killed();
+        }
     }]);
 }
 

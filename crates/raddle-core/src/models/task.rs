@@ -237,6 +237,7 @@ impl Task {
     }
 
     /// By the future's handle, where this is deep. True: `discard_killed` is to follow.
+    #[must_use]
     pub(super) fn kill(&self) -> bool {
         self.memory.touch();
         let killed = self.claim.kill();

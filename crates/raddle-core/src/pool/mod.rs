@@ -325,6 +325,7 @@ fn finish(registry: &Registry) {
             Some(true) => {}
             // A thread that has just been started has it.
             Some(false) if !registry.ended() => thread::sleep(Duration::from_millis(1)),
+            Some(false) if !registry.handles.lock().is_empty() => {}
             _ => break,
         }
     }

@@ -239,10 +239,10 @@ impl WorkerMemory {
 
     /// As `run`; what is run when the pool has ended may wait for others as a hook may.
     fn run_in_time(&self, work: Work) -> bool {
-        if !self.owned.late.get() {
+        let registry = self.registry();
+        if !registry.ended() {
             return self.run(work);
         }
-        let registry = self.registry();
         registry.hook_begins();
         let searching = self.run(work);
         registry.hook_ends();

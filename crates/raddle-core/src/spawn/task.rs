@@ -454,8 +454,9 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
-                let here = waiter == Waiter::Patient || worker.registry().has_nobody_else();
-                let runs = here && memory.fits_task();
+                let registry = worker.registry();
+                let nobody = || registry.has_nobody_else() && !registry.places.has_somebody();
+                let runs = (waiter == Waiter::Patient || nobody()) && memory.fits_task();
                 // SAFETY: alive, on its own pool.
                 if runs && unsafe { Self::run_here(task, worker) } == Assist::Ran {
                     return Assist::Ran;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use raddle_core::{
     Failure, FailureKind, Future, Pool, Promise, ScopeLocal, interrupted, killed, spawn, window,
@@ -149,5 +149,23 @@ fn a_window_calls_for_nobody_who_completes_its_inputs() {
         drop(go);
         assert_eq!(seen.recv().unwrap(), (false, false, 7));
         assert_eq!(all.wait().unwrap().len(), 2);
+    });
+}
+
+/// A wait with a limit, on the thread that all timers wait for, lasts as long as the limit says.
+#[test]
+fn a_continuation_of_a_timer_waits_no_longer_than_it_wants() {
+    in_time(|| {
+        let ask = || {
+            let asks = |()| {
+                let (_promise, never) = Promise::<()>::new();
+                let since = Instant::now();
+                assert!(never.wait_timeout(Duration::ZERO).is_err());
+                since.elapsed()
+            };
+            Future::delay(Duration::from_millis(1)).map(asks).wait().unwrap()
+        };
+        let least = (0..50).map(|_| ask()).min().unwrap();
+        assert!(least < Duration::from_millis(5), "it takes {least:?} at least");
     });
 }
