@@ -57,18 +57,10 @@ pub(crate) enum Found<R> {
 /// Calls what takes a lock for which there is a guard already. Ends the process if it panics.
 #[inline]
 pub(crate) fn keeping_guards<R>(take_back: impl FnOnce() -> R) -> R {
-    struct Unheld;
-    impl Drop for Unheld {
-        fn drop(&mut self) {
-            raddle_sync::abort(format_args!(
-                "a lock could not be taken back, and there is a guard of it"
-            ));
-        }
-    }
-    let unheld = Unheld;
-    let result = take_back();
-    std::mem::forget(unheld);
-    result
+    raddle_sync::unwinds_nowhere(
+        "a lock could not be taken back, and there is a guard of it",
+        take_back,
+    )
 }
 
 impl Core {

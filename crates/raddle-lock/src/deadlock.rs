@@ -69,7 +69,6 @@ mod detector {
     use crate::queue::WAITING;
     use raddle_sync::strand;
     use std::collections::{HashMap, HashSet};
-    use std::io::Write;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
@@ -151,12 +150,12 @@ mod detector {
         }
     }
 
-    /// Says that a deadlock was found. Standard error may be closed, which is no reason to panic.
+    /// Says that a deadlock was found.
     fn tell(deadlock: &Deadlock) {
         let hook = locked(&HOOK).clone();
         match hook {
             Some(hook) => hook(deadlock),
-            None => _ = writeln!(std::io::stderr(), "raddle: {deadlock}"),
+            None => raddle_sync::say(format_args!("{deadlock}")),
         }
     }
 

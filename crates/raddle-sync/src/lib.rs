@@ -12,7 +12,7 @@
 //! | [`padded`] | values that share no cache line with others |
 //! | [`spin`] | a short, bounded spin |
 //! | [`time`] | the clock |
-//! | [`say()`], [`abort`] | a word to the user, which does not panic |
+//! | [`say()`], [`abort`], [`unwinds_nowhere`] | a word to the user, which does not panic |
 //! | `stack` | how much stack the thread has left |
 //!
 //! Nothing here knows of a pool, a task or a lock.
@@ -55,7 +55,7 @@ compile_error!("`--cfg raddle_loom` needs the feature `loom` of raddle-sync");
 #[cfg(all(raddle_shuttle, not(feature = "shuttle")))]
 compile_error!("`--cfg raddle_shuttle` needs the feature `shuttle` of raddle-sync");
 
-pub use say::{abort, say};
+pub use say::{abort, say, unwinds_nowhere};
 pub use seam::{atomic, cell, hint, thread};
 
 /// What the exported macros expand to; not for use by name.

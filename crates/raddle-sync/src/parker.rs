@@ -15,7 +15,7 @@
 //! given back and leased again is a spurious wake-up of the new holder, no more.
 
 use crate::atomic::{AtomicU32, Ordering};
-use crate::say::unwinds_nowhere;
+use crate::say::{HOOK, unwinds_nowhere};
 use crate::time::Instant;
 use crate::{const_fn, futex};
 use std::cell::{Cell, RefCell};
@@ -180,7 +180,7 @@ impl Blocked {
     fn new() -> Blocked {
         let hooks = HOOKS.get().copied();
         if let Some(hooks) = hooks {
-            unwinds_nowhere(hooks.block);
+            unwinds_nowhere(HOOK, hooks.block);
         }
         Blocked(hooks)
     }
@@ -189,7 +189,7 @@ impl Blocked {
 impl Drop for Blocked {
     fn drop(&mut self) {
         if let Some(hooks) = self.0 {
-            unwinds_nowhere(hooks.unblock);
+            unwinds_nowhere(HOOK, hooks.unblock);
         }
     }
 }

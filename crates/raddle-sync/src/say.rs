@@ -13,19 +13,27 @@ pub fn say(what: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("raddle: {what}\n").as_bytes());
 }
 
-/// Calls a hook on a thread that is in some queue: unwinding would take it out of its frame, and leave it in the queue.
+/// Calls `f` where nothing may unwind: a panic of it says why, and ends the process.
+///
+/// ```
+/// assert_eq!(raddle_sync::unwinds_nowhere("there is a guard already", || 7), 7);
+/// ```
 #[inline]
-pub(crate) fn unwinds_nowhere(hook: impl FnOnce()) {
-    struct Unwinds;
+pub fn unwinds_nowhere<R>(why: &'static str, f: impl FnOnce() -> R) -> R {
+    struct Unwinds(&'static str);
     impl Drop for Unwinds {
         fn drop(&mut self) {
-            abort(format_args!("a hook of a thread that blocks has panicked"));
+            abort(format_args!("{}", self.0));
         }
     }
-    let unwinds = Unwinds;
-    hook();
+    let unwinds = Unwinds(why);
+    let result = f();
     std::mem::forget(unwinds);
+    result
 }
+
+/// What the process ends with if a hook panics on a thread that is in some queue: it would leave its frame, and stay in the queue.
+pub(crate) const HOOK: &str = "a hook of a thread that blocks has panicked";
 
 /// Says why, and ends the process.
 pub fn abort(why: Arguments<'_>) -> ! {

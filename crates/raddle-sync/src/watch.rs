@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::say::unwinds_nowhere;
+use crate::say::{HOOK, unwinds_nowhere};
 
 /// What is called round every sleep for a lock, on the thread that sleeps. None of it may panic, which ends the process; nor, but for
 /// `before`, take a lock of raddle's.
@@ -28,7 +28,7 @@ pub fn set_lock_hooks(hooks: LockHooks) {
 #[inline]
 pub fn about_to_wait() {
     if let Some(hooks) = HOOKS.get() {
-        unwinds_nowhere(|| (hooks.before)());
+        unwinds_nowhere(HOOK, || (hooks.before)());
     }
 }
 
@@ -46,7 +46,7 @@ impl LockWait {
         let hooks = HOOKS.get().copied();
         if let Some(hooks) = hooks {
             let holder = holder().unwrap_or(0);
-            unwinds_nowhere(|| (hooks.waits)(lock, holder));
+            unwinds_nowhere(HOOK, || (hooks.waits)(lock, holder));
         }
         LockWait { hooks, lock, me }
     }
@@ -55,7 +55,7 @@ impl LockWait {
 impl Drop for LockWait {
     fn drop(&mut self) {
         if let Some(hooks) = self.hooks {
-            unwinds_nowhere(|| (hooks.awake)(self.lock, self.me));
+            unwinds_nowhere(HOOK, || (hooks.awake)(self.lock, self.me));
         }
     }
 }

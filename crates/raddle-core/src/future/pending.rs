@@ -256,7 +256,7 @@ impl<T> Pending<T> {
     /// As [`assist`](Pending::assist), for a future that was made of others.
     ///
     /// Each look begins at this end. In a recursion that is no tail call the tasks come one by one, each behind a longer way, so
-    /// that to run them all from here would be quadratic. Whoever else runs one comes by the next where he is. So when the way
+    /// that to run them all from here would be quadratic. Another thread that runs one finds the next at hand. So when the way
     /// is long this thread gives its place away, but does not rely on that: all who might work may be blocked where nobody knows of
     /// it, or there may be no thread to be had. It looks again when it has rested about as long as the look took; if somebody
     /// is at it by then there is nothing to be found, and it waits for good.

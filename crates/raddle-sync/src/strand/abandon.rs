@@ -2,7 +2,6 @@
 
 use super::StrandId;
 use std::fmt;
-use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A strand that ended with something held, a lock whose guard was forgotten say.
@@ -76,20 +75,8 @@ pub(super) fn report(id: Option<StrandId>, holds: u32) {
     let abandoned = Abandoned { id, holds, thread };
     let hook = lock_hook().clone();
     // In the middle of the end of a strand, perhaps while something else unwinds.
-    let panicked = Panicked;
-    match hook {
+    crate::unwinds_nowhere("the hook for abandoned strands has panicked", || match hook {
         Some(hook) => hook(&abandoned),
-        None => _ = writeln!(std::io::stderr(), "raddle: {abandoned}"),
-    }
-    std::mem::forget(panicked);
-}
-
-/// Ends the process when it is dropped.
-struct Panicked;
-
-impl Drop for Panicked {
-    fn drop(&mut self) {
-        _ = writeln!(std::io::stderr(), "raddle: the hook for abandoned strands has panicked");
-        std::process::abort();
-    }
+        None => crate::say(format_args!("{abandoned}")),
+    });
 }

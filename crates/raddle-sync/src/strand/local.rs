@@ -195,12 +195,12 @@ impl Local {
     }
 
     /// Writes `thing` down in the stead of something that is held once, which then is one of the others.
-    #[cold]
-    #[inline(never)]
     ///
     /// # Safety
     ///
     /// As for `hold_fast`.
+    #[cold]
+    #[inline(never)]
     unsafe fn make_room(&self, thing: usize) {
         // SAFETY: contract. H1: what is written down of it is out of date.
         unsafe { self.hold_slow(thing) };
