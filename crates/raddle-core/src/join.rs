@@ -119,10 +119,10 @@ where
             let restore = Restore(hint);
             let results = worker.join_at(
                 place,
-                move |next| {
+                |next| {
                     Worker::set_hint(next);
                     let ra = a();
-                    hint.set();
+                    restore.again();
                     ra
                 },
                 |_| b(),
@@ -153,6 +153,8 @@ pub(crate) struct Hint(*const Worker);
 
 // SAFETY: only first halves hold one, and they run on the thread that forked.
 unsafe impl Send for Hint {}
+// SAFETY: as above.
+unsafe impl Sync for Hint {}
 
 impl Hint {
     #[inline(always)]
@@ -168,6 +170,16 @@ impl Hint {
 
 /// Puts the hint back when a panic passes.
 pub(crate) struct Restore(pub(crate) Hint);
+
+impl Restore {
+    /// Puts it back, from where it lies and not from a register: such a one would be saved and loaded by each function
+    /// that is called, one after the other.
+    #[inline(always)]
+    fn again(&self) {
+        // SAFETY: valid for reads.
+        unsafe { ptr::read_volatile(&self.0) }.set();
+    }
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
