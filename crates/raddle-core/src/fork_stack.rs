@@ -481,23 +481,32 @@ impl ForkStack {
     // --- thief ---
 
     /// Takes the oldest public job.
+    #[cfg(any(raddle_loom, raddle_shuttle))]
     pub(crate) fn steal(&self) -> Steal {
+        self.steal_above(0, || true)
+    }
+
+    /// Takes the oldest public job if it lies at or above `floor`, and is `still` one of those that are wanted: asked after the
+    /// job was seen, so what its owner had stored before it pushed the job is seen as well; and if the job comes later, or goes,
+    /// then so does the version (I2).
+    pub(crate) fn steal_above(&self, floor: usize, still: impl Fn() -> bool) -> Steal {
         let span = self.span();
+        if span.tail < floor {
+            return Steal::Empty;
+        }
         // ORD: Acquire pairs with the Release in `push`.
         let job = self.slot(span.tail).job.load(Ordering::Acquire);
         if span.tail == span.split {
             return if job.is_null() { Steal::Empty } else { Steal::Private };
+        }
+        if !still() {
+            return Steal::Empty;
         }
         // Null: the owner is popping this very job (I3).
         if job.is_null() || !self.exchange(span, Span { tail: span.tail + 1, ..span }) {
             return Steal::Retry;
         }
         Steal::Job(job, span.tail)
-    }
-
-    /// As [`ForkStack::steal`], but only a job at or above `floor`.
-    pub(crate) fn steal_above(&self, floor: usize) -> Steal {
-        if self.span().tail < floor { Steal::Empty } else { self.steal() }
     }
 
     /// Whether a job lies here, public or private; exact after a heavy fence (I4).

@@ -166,10 +166,11 @@ impl TaskHeader {
     }
 }
 
-/// Neighbours in the injector.
+/// Neighbours in the injector, and what the task is stored with.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    pub(crate) linked: bool,
+    /// 0: it is in no injector. Else its tag, and a bit that no tag has: as a word of its own a header would be longer.
+    pub(crate) linked: usize,
     pub(crate) previous: Option<NonNull<TaskHeader>>,
     pub(crate) next: Option<NonNull<TaskHeader>>,
 }

@@ -8,7 +8,7 @@
 //! without touching a task that may be gone.
 //!
 //! The **injector** is a doubly linked list under a lock: what comes from outside, and what is to come after all
-//! else. Linked both ways, so that a future that is run by a waiting thread leaves the queue at once.
+//! else. Linked both ways, so that a future that is run by a waiting thread leaves the queue at once. It keeps tags, too.
 //!
 //! # Invariants
 //!
@@ -39,6 +39,9 @@ pub(crate) type Tag = usize;
 
 /// The tag of tasks that no scope waits for.
 pub(crate) const NOBODY: Tag = 0;
+
+/// Added to tags in the injector, where scopes' addresses are even.
+const LINKED: usize = 1;
 
 #[cfg(not(any(raddle_loom, raddle_shuttle)))]
 const CAPACITY: usize = 256;
@@ -154,6 +157,7 @@ impl Ring {
     }
 
     /// Owner only: the newest task.
+    #[cfg(any(raddle_loom, raddle_shuttle))]
     pub(crate) fn pop(&self) -> Option<Task> {
         self.pop_where(|_, _| true).ok()
     }
@@ -219,6 +223,7 @@ impl Ring {
     }
 
     /// The oldest task.
+    #[cfg(any(raddle_loom, raddle_shuttle))]
     pub(crate) fn steal(&self) -> Option<Task> {
         self.steal_with_tag().map(|(task, _)| task)
     }
@@ -309,6 +314,8 @@ pub(crate) struct Injector {
 struct List {
     first: Option<Task>,
     last: Option<Task>,
+    /// How many of them are a scope's.
+    tagged: usize,
 }
 
 // SAFETY: tasks are `Send` by the contracts of those who make them.
@@ -324,12 +331,19 @@ impl Injector {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Adds tasks at the end, in their order.
+    /// Adds tasks that no scope waits for at the end, in their order.
     pub(crate) fn push(&self, tasks: impl IntoIterator<Item = Task>) {
+        self.push_tagged(tasks.into_iter().map(|task| (task, NOBODY)));
+    }
+
+    /// Adds tasks at the end, in their order.
+    pub(crate) fn push_tagged(&self, tasks: impl IntoIterator<Item = (Task, Tag)>) {
         let mut list = self.list.lock();
         let mut count = 0;
-        for task in tasks {
-            let links = Links { linked: true, previous: list.last, next: None };
+        for (task, tag) in tasks {
+            debug_assert!(tag & LINKED == 0);
+            list.tagged += usize::from(tag != NOBODY);
+            let links = Links { linked: tag | LINKED, previous: list.last, next: None };
             with_links(task, |own| *own = links);
             match list.last {
                 Some(last) => with_links(last, |own| own.next = Some(task)),
@@ -350,22 +364,43 @@ impl Injector {
         let mut list = self.list.lock();
         let mut batch = Batch { tasks: [None; N], len: N.min(self.len().div_ceil(2)) };
         for place in &mut batch.tasks[..batch.len] {
-            *place = list.first;
             let Some(task) = list.first else { unreachable!("len counts the list") };
-            self.unlink(&mut list, task);
+            *place = Some((task, self.unlink(&mut list, task)));
         }
         Some(batch)
     }
 
+    /// Takes the oldest task.
+    pub(crate) fn take_one(&self) -> Option<(Task, Tag)> {
+        self.take::<1>()?.tagged().next()
+    }
+
     /// Takes the newest task.
-    pub(crate) fn take_newest(&self) -> Option<Task> {
+    pub(crate) fn take_newest(&self) -> Option<(Task, Tag)> {
         if self.len() == 0 {
             return None;
         }
         let mut list = self.list.lock();
         let task = list.last?;
-        self.unlink(&mut list, task);
-        Some(task)
+        Some((task, self.unlink(&mut list, task)))
+    }
+
+    /// Takes the oldest task of this tag. Walks past those before it.
+    pub(crate) fn take_tagged(&self, tag: Tag) -> Option<Task> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut list = self.list.lock();
+        let mut next = list.first.filter(|_| list.tagged > 0);
+        while let Some(task) = next {
+            let (linked, after) = with_links(task, |own| (own.linked, own.next));
+            if linked == tag | LINKED {
+                self.unlink(&mut list, task);
+                return Some(task);
+            }
+            next = after;
+        }
+        None
     }
 
     /// Takes this task out if it is still here.
@@ -375,15 +410,18 @@ impl Injector {
     /// The task must be alive, and if it is in any injector, in this one.
     pub(crate) unsafe fn remove(&self, task: Task) -> bool {
         let mut list = self.list.lock();
-        let linked = with_links(task, |own| own.linked);
+        let linked = with_links(task, |own| own.linked) != 0;
         if linked {
             self.unlink(&mut list, task);
         }
         linked
     }
 
-    fn unlink(&self, list: &mut List, task: Task) {
+    /// Says with which tag it was there.
+    fn unlink(&self, list: &mut List, task: Task) -> Tag {
         let links = with_links(task, std::mem::take);
+        let tag = links.linked & !LINKED;
+        list.tagged -= usize::from(tag != NOBODY);
         match links.previous {
             Some(previous) => with_links(previous, |own| own.next = links.next),
             None => list.first = links.next,
@@ -394,18 +432,24 @@ impl Injector {
         }
         // ORD: as in `push`.
         self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        tag
     }
 }
 
 /// Tasks taken from the injector, oldest first.
 #[derive(Debug)]
 pub(crate) struct Batch<const N: usize> {
-    tasks: [Option<Task>; N],
+    tasks: [Option<(Task, Tag)>; N],
     len: usize,
 }
 
 impl<const N: usize> Batch<N> {
+    #[cfg(any(raddle_loom, raddle_shuttle))]
     pub(crate) fn into_iter(self) -> impl DoubleEndedIterator<Item = Task> {
+        self.tagged().map(|(task, _)| task)
+    }
+
+    pub(crate) fn tagged(self) -> impl DoubleEndedIterator<Item = (Task, Tag)> {
         self.tasks.into_iter().take(self.len).flatten()
     }
 }

@@ -178,7 +178,9 @@ impl<'scope> Scope<'scope> {
         let task = self.task(f);
         match here {
             Some(memory) => memory.queue(task, self.count.tag(), Some(Location::caller())),
-            None => pool::queue_last(registry, task, Some(Location::caller())),
+            None => {
+                pool::queue_last(registry, task, self.count.tag(), Some(Location::caller()));
+            }
         }
     }
 

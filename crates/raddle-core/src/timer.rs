@@ -2,7 +2,9 @@
 //!
 //! What it does may be to run a continuation that waits. All other timers would wait with it, and it may be for one of
 //! them. So before the thread blocks there ([`about_to_block`]), or runs a task that it waits for ([`makes_way`]), it starts
-//! another in its place, and leaves when it is through with that one thing.
+//! another in its place, and leaves when it is through with that one thing. The last that there may be has such things done
+//! elsewhere ([`is_last`]). Where the system refuses another, all timers wait; it is asked again by whoever sets a timer, and by
+//! the one that waits.
 //!
 //! Timeouts are in a tree by time, so that adding and cancelling one are logarithmic and a cancelled one is gone
 //! at once. A million of them take some hundred bytes each and no processor time while they wait.
@@ -30,6 +32,10 @@ struct Timer {
     next: u64,
     /// How many threads there are: one that does all, and those that are blocked.
     threads: usize,
+    /// The one that does all: how many have been started until it was.
+    serves: u64,
+    /// It is blocked, and the system has refused another.
+    refused: bool,
 }
 
 /// What all threads share. In the child of a fork the threads are the parent's, and so are what they had to do and, may be,
@@ -42,12 +48,14 @@ struct Shared {
     generation: u32,
 }
 
-/// So many threads at most; then things are late.
+/// So many threads at most.
 const MOST_THREADS: usize = 256;
 
 thread_local! {
-    /// All timers wait for what this thread is at.
-    static HOLDS_UP: Cell<bool> = const { Cell::new(false) };
+    /// Which of the timer's threads this one is, if as far as it knows all timers wait for what it is at; else 0.
+    static HOLDS_UP: Cell<u64> = const { Cell::new(0) };
+    /// There can be no other thread for the timers.
+    static IS_LAST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Leaked. No `Once`: forked while another thread is within, it would be locked in the child for ever.
@@ -109,6 +117,9 @@ pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> i
     let mut timer = shared.lock();
     if timer.threads == 0 {
         timer.start()?;
+    } else if timer.refused {
+        // Not to be had yet: then this one is late as the others are.
+        let _ = timer.start();
     }
     let key = (deadline, timer.next);
     timer.next += 1;
@@ -122,9 +133,12 @@ pub(crate) fn at(deadline: Instant, action: impl FnOnce() + Send + 'static) -> i
 }
 
 impl Timer {
-    /// One more thread.
+    /// One more thread, which does all from now on.
     fn start(&mut self) -> io::Result<()> {
-        thread::Builder::new().name("raddle-timer".into()).spawn(run)?;
+        let me = self.serves + 1;
+        thread::Builder::new().name("raddle-timer".into()).spawn(move || run(me))?;
+        self.serves = me;
+        self.refused = false;
         self.threads += 1;
         Ok(())
     }
@@ -133,7 +147,7 @@ impl Timer {
 /// To be called by a thread before it blocks, whichever it is.
 #[inline]
 pub(crate) fn about_to_block() {
-    if HOLDS_UP.get() {
+    if HOLDS_UP.get() != 0 {
         make_way();
     }
 }
@@ -141,26 +155,34 @@ pub(crate) fn about_to_block() {
 /// Whether all timers wait for this thread.
 #[inline]
 pub(crate) fn is_held_up() -> bool {
-    HOLDS_UP.get()
+    HOLDS_UP.get() != 0
 }
 
 /// To be called by a thread before it runs what may take long, or wait for a timer. False: all timers would wait for that.
 #[inline]
 pub(crate) fn makes_way() -> bool {
     about_to_block();
-    !HOLDS_UP.get()
+    !is_held_up()
+}
+
+/// Whether this is the timer's thread and there can be no other: what may block is to be done elsewhere.
+pub(crate) fn is_last() -> bool {
+    IS_LAST.get()
 }
 
 #[cold]
 fn make_way() {
     let mut timer = Shared::get().lock();
-    if timer.threads < MOST_THREADS && timer.start().is_ok() {
-        HOLDS_UP.set(false);
+    // Somebody who set a timer may have started one meanwhile.
+    if timer.serves != HOLDS_UP.get() || timer.start().is_ok() {
+        HOLDS_UP.set(0);
+    } else {
+        timer.refused = true;
     }
 }
 
-/// The life of the timer's thread.
-fn run() {
+/// The life of the timer's thread of this number.
+fn run(me: u64) {
     let shared = Shared::get();
     let mut timer = shared.lock();
     loop {
@@ -169,15 +191,18 @@ fn run() {
             None => timer = shared.changed.wait(timer).unwrap_or_else(PoisonError::into_inner),
             Some(first) if first.key().0 <= now => {
                 let action = first.remove();
+                IS_LAST.set(timer.threads >= MOST_THREADS);
                 drop(timer);
-                HOLDS_UP.set(true);
+                HOLDS_UP.set(me);
                 contain(action);
+                HOLDS_UP.set(0);
                 timer = shared.lock();
-                if !HOLDS_UP.replace(false) {
+                if timer.serves != me {
                     // There is another in its place.
                     timer.threads -= 1;
                     return;
                 }
+                timer.refused = false;
             }
             Some(first) => {
                 let left = first.key().0 - now;

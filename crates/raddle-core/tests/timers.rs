@@ -123,10 +123,11 @@ fn the_timer_survives_panics() {
     Future::delay(Duration::from_millis(1)).wait().unwrap();
 }
 
-/// Each waits on the timer's thread: for a timer, for what a later continuation sets, and for a task.
+/// Each waits on the timer's thread: for a timer, for what a later continuation sets, and for a task. More of them than the timer
+/// may have threads.
 #[test]
 fn continuations_of_timers_that_wait() {
-    const COUNT: u64 = 100;
+    const COUNT: u64 = 400;
     let (sender, result) = mpsc::channel();
     let (promise, last) = Promise::new();
     drop(last.on_complete(move |result| sender.send(result.clone().unwrap()).unwrap()));

@@ -214,3 +214,69 @@ fn a_task_does_not_come_into_what_an_earlier_one_has_not_let_go_of() {
     }));
     assert!(!receiver.recv().unwrap(), "the next task was taken for the one before");
 }
+
+/// Where no other thread may come, and whoever waits is no host as it holds a lock: the tasks of a scope are its own, wherever
+/// they have got to.
+#[test]
+fn a_scope_that_is_waited_for_under_a_lock_finds_its_tasks() {
+    let over = in_time(|| {
+        let lock = Mutex::new(());
+        let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        let count = AtomicUsize::new(0);
+        pool.scope(|all| {
+            all.spawn(|_| {
+                let _guard = lock.lock();
+                raddle::scope(|outer| {
+                    raddle::scope(|inner| {
+                        for _ in 0..300 {
+                            inner.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                            outer.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                        }
+                    });
+                    // From another thread, while this one may wait already.
+                    thread::scope(|threads| {
+                        let spawn = || outer.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                        threads.spawn(spawn).join().unwrap();
+                    });
+                });
+            });
+        });
+        count.into_inner()
+    });
+    assert_eq!(over, 601);
+}
+
+/// Of two threads one waits inside of a panic, and the other comes for what needs a lock that the first holds.
+#[test]
+fn a_wait_inside_of_a_panic_under_a_lock() {
+    struct Waits(Option<raddle::Future<()>>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let _ = self.0.take().unwrap().wait();
+        }
+    }
+
+    in_time(|| {
+        static LOCK: Mutex<()> = Mutex::new(());
+        for _ in 0..20 {
+            let pool = Pool::builder().threads(2).max_spare_threads(0).build().unwrap();
+            let task = pool.spawn(|| {
+                let _guard = LOCK.lock();
+                drop(spawn(|| drop(LOCK.lock())));
+                let _waits = Waits(Some(spawn(|| ())));
+                std::panic::resume_unwind(Box::new("on purpose"));
+            });
+            while !task.is_done() {
+                thread::yield_now();
+            }
+        }
+    });
+}
+
+/// On a thread of its own, so that what hangs fails.
+fn in_time<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
+    let (send, receive) = std::sync::mpsc::channel();
+    thread::spawn(move || send.send(f()));
+    receive.recv_timeout(std::time::Duration::from_secs(120)).expect("it panics, or hangs")
+}

@@ -10,6 +10,8 @@ use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::wait;
+use crate::panics::contain;
 use crate::timer::{self, Timeout};
 
 /// Calls `action` at that time, on the timer's thread, which has a stand-in while it waits there.
@@ -18,6 +20,14 @@ pub(super) fn at(
     action: impl FnOnce() + Send + 'static,
 ) -> Result<Timeout, Failure> {
     crate::pool::init_blocking();
+    let action = || {
+        if timer::is_last() {
+            // What follows may block, and all timers would wait for it.
+            wait::host::hand_over(Box::new(|| contain(action)));
+        } else {
+            action();
+        }
+    };
     Ok(timer::at(deadline, action)?)
 }
 

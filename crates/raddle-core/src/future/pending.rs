@@ -15,7 +15,7 @@ use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 use crate::panics::discard;
 
-/// A thread that all timers wait for, and that may not run what it waits for, looks again after so long.
+/// A thread that may run what it waits for only if nobody else will looks again after so long.
 const HELD_UP: Duration = Duration::from_millis(10);
 /// A wait goes so many steps upstream for each task that it runs there, and goes on at once.
 const NEAR: usize = 1024;
@@ -205,7 +205,7 @@ impl<T> Pending<T> {
 
     /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
     pub(super) fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
-        // All timers wait for this thread, as the system gave no other for them.
+        // It has been so for a while that others would have to run what is waited for.
         let mut held_up = false;
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
@@ -217,9 +217,9 @@ impl<T> Pending<T> {
             let look_again = match assist {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
-                // Who would see that there is a thread for the task may be a timer.
+                // They may have come to wait, too; and who would see that there is a thread for the task may be a timer.
                 Assist::Go | Assist::Ran
-                    if waiter == Waiter::Patient && !held_up && wait::host::is_held_up() =>
+                    if waiter == Waiter::Patient && wait::host::relies_on_others() =>
                 {
                     held_up = true;
                     Instant::now().checked_add(HELD_UP)

@@ -129,7 +129,10 @@ pub(super) mod host {
         }
     }
 
-    pub(in crate::future) use crate::timer::is_held_up;
+    /// Whether this thread leaves to others what it waits for, unless there is nobody.
+    pub(in crate::future) fn relies_on_others() -> bool {
+        timer::is_held_up() || thread::panicking()
+    }
 
     /// Records that a result is wanted: how the future is called, if anybody records.
     #[inline]
@@ -200,7 +203,7 @@ pub(super) mod host {
         Waiter::Patient
     }
 
-    pub(in crate::future) fn is_held_up() -> bool {
+    pub(in crate::future) fn relies_on_others() -> bool {
         false
     }
 

@@ -101,7 +101,7 @@ impl WorkerMemory {
         registry.stats.given.add();
         if self.ring.has_work() && registry.is_crowded() {
             // Where others can take the newest of them.
-            registry.inject_again(std::iter::from_fn(|| self.ring.steal()));
+            registry.inject_again(std::iter::from_fn(|| self.ring.steal_with_tag()));
         }
         registry.sign_off(self);
         registry.places.block(&registry.crew(Waker::Idle), self.index, self.owned.hosts.get());

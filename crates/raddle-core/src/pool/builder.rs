@@ -427,8 +427,7 @@ fn start_all(registry: &Arc<Registry>, asked: usize) -> Result<(), PoolBuildErro
             registry.places.vacant.set(started);
             registry.give_back();
             registry.await_thread_for_mail(started);
-            registry.gate.close();
-            registry.terminate();
+            super::end(registry);
             return Err(PoolBuildError::Threads { asked, started, source });
         }
     }

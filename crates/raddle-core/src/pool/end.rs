@@ -27,23 +27,20 @@ impl Registry {
 
     /// Whether nobody comes any more: the pool has ended, and no exit hook runs, nor what one has spawned, which may wait for others.
     pub(crate) fn is_over(&self) -> bool {
-        // ORD: ordered by the fence of `hook_begins`; sleepers are unparked after the last is over.
+        // ORD: ordered by the fence of `keep_open`; sleepers are unparked after the last is over.
         self.ended() && self.exiting.load(Ordering::SeqCst) == 0
     }
 
-    pub(super) fn hook_begins(&self) {
+    /// Until this is dropped the pool is not over, should it have ended.
+    pub(super) fn keep_open(&self) -> KeptOpen<'_> {
         // ORD: as in `is_over`.
         self.exiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        // Before, nobody might be started for them.
-        self.retry();
-    }
-
-    pub(super) fn hook_ends(&self) {
-        // ORD: as in `is_over`.
-        if self.exiting.fetch_sub(1, Ordering::SeqCst) == 1 && self.ended() {
-            self.unpark_all();
+        if self.ended() {
+            // Before, nobody might be started.
+            self.retry();
         }
+        KeptOpen(self)
     }
 
     fn unpark_all(&self) {
@@ -102,6 +99,18 @@ impl Registry {
             }
             // A worker's loop does not panic; if it did, its message is out already.
             let _ = handle.join();
+        }
+    }
+}
+
+/// Something runs that may wait for others: a hook, or what one has spawned.
+pub(super) struct KeptOpen<'a>(&'a Registry);
+
+impl Drop for KeptOpen<'_> {
+    fn drop(&mut self) {
+        // ORD: as in `is_over`.
+        if self.0.exiting.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.ended() {
+            self.0.unpark_all();
         }
     }
 }

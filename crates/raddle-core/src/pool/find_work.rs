@@ -4,7 +4,7 @@
 use raddle_sync::time::Instant;
 use std::mem::forget;
 
-use raddle_sync::atomic::{AtomicU32, Ordering, fence};
+use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::fence::light;
 use raddle_sync::{hint, strand};
 use raddle_trace::EventKind;
@@ -30,9 +30,9 @@ pub(crate) enum Work {
     Task(Task, Tag),
 }
 
-/// A task out of the injector or the mail, where none has a tag.
-fn untagged(task: Task) -> Work {
-    Work::Task(task, NOBODY)
+/// A task out of a queue.
+fn tagged((task, tag): (Task, Tag)) -> Work {
+    Work::Task(task, tag)
 }
 
 /// What a wait has found.
@@ -93,8 +93,8 @@ impl WorkerMemory {
         let turn = self.owned.tick.get().wrapping_add(1);
         self.owned.tick.set(turn);
         (0..3).find_map(|place| match (turn % 3 + place) % 3 {
-            0 => self.registry().injector.take::<1>()?.into_iter().next().map(untagged),
-            1 => self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag)),
+            0 => self.registry().injector.take_one().map(tagged),
+            1 => self.ring.steal_with_tag().map(tagged),
             _ => self.steal(false),
         })
     }
@@ -108,7 +108,7 @@ impl WorkerMemory {
     }
 
     pub(crate) fn newest(&self) -> Option<Work> {
-        self.ring.pop_with_tag().map(|(task, tag)| Work::Task(task, tag))
+        self.ring.pop_with_tag().map(tagged)
     }
 
     /// One task, by turns the newest and the oldest. Where many threads wait already, what is left to do had better let
@@ -116,9 +116,9 @@ impl WorkerMemory {
     fn alternate(&self) -> Option<Work> {
         let injector = &self.registry().injector;
         if self.owned.tick.get() % 2 == 0 {
-            return injector.take_newest().map(untagged);
+            return injector.take_newest().map(tagged);
         }
-        injector.take::<1>()?.into_iter().next().map(untagged)
+        injector.take_one().map(tagged)
     }
 
     /// What a wait may take on: see `wait`. Anything, if it was `claimed` for that.
@@ -145,7 +145,7 @@ impl WorkerMemory {
             return own.map(Found::Own);
         }
         let own = match goal {
-            Goal::Fork { slot, .. } => self.leapfrog(&slot.thief),
+            Goal::Fork { slot, .. } => self.leapfrog(slot),
             Goal::Scope(_, tag, floor) if !ordered => self.task_of(tag, floor),
             Goal::Scope(..) | Goal::Future(..) => None,
         };
@@ -168,14 +168,13 @@ impl WorkerMemory {
     fn find_in_order(&self, eager: bool, at: Option<&Worker>) -> Option<Work> {
         self.find_local(at).or_else(|| {
             self.owned.purse.turn_to(NOBODY);
-            let outside = || self.registry().injector.take::<1>()?.into_iter().next();
-            self.steal(eager).or_else(|| outside().map(untagged))
+            self.steal(eager).or_else(|| self.registry().injector.take_one().map(tagged))
         })
     }
 
     /// As `find_in_order`, of what nobody else need give.
     pub(crate) fn find_local(&self, at: Option<&Worker>) -> Option<Work> {
-        let oldest = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
+        let oldest = || self.ring.steal_with_tag().map(tagged);
         let own = if self.takes_oldest() { oldest() } else { self.newest() };
         own.or_else(|| self.own_fork(at?)).or_else(|| self.open_mail())
     }
@@ -196,7 +195,7 @@ impl WorkerMemory {
             self.fork.open(at.slot());
             self.stay_attentive();
         }
-        self.steal_fork(self.index, 0)
+        self.steal_fork(self.index, 0, || true)
     }
 
     /// A task of the scope of this tag.
@@ -206,7 +205,7 @@ impl WorkerMemory {
                 Ok(task) => return Some(Work::Task(task, tag)),
                 // What lies on top is for others to run, while this worker waits for what may lie beneath.
                 Err(true) if self.ring.reaches(floor) => {
-                    self.registry().inject_again(self.ring.pop());
+                    self.registry().inject_again(self.ring.pop_with_tag());
                 }
                 Err(_) => break,
             }
@@ -220,7 +219,7 @@ impl WorkerMemory {
 
     /// What has waited longest: in the injector, here, or with others, by turns.
     fn oldest(&self) -> Option<Work> {
-        let own = || self.ring.steal_with_tag().map(|(task, tag)| Work::Task(task, tag));
+        let own = || self.ring.steal_with_tag().map(tagged);
         match self.owned.tick.get() / FAIRNESS % 3 {
             0 => self.grab().or_else(own),
             1 => own().or_else(|| self.grab()),
@@ -231,7 +230,7 @@ impl WorkerMemory {
 
     /// A task for this very thread.
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        self.has_mail().then(|| self.mail.take::<1>()?.into_iter().next().map(untagged)).flatten()
+        self.has_mail().then(|| self.mail.take_one().map(tagged)).flatten()
     }
 
     pub(crate) fn has_mail(&self) -> bool {
@@ -245,28 +244,31 @@ impl WorkerMemory {
         (start..count).chain(0..start).filter(|&victim| victim != self.index)
     }
 
-    /// Helps the thief with what it forked from our job.
-    fn leapfrog(&self, thief: &AtomicU32) -> Option<Work> {
-        // ORD: a hint: where to look.
-        let thief = Thief::unpack(thief.load(Ordering::Relaxed))?;
+    /// Helps the thief with what it forked from our job, as long as it is at that.
+    fn leapfrog(&self, slot: &Slot) -> Option<Work> {
+        // ORD: where to look; that it is so yet, `steal_above` finds out.
+        let word = slot.thief.load(Ordering::Relaxed);
+        let thief = Thief::unpack(word)?;
+        // ORD: stored before the thief's next forks were made public.
+        let still = || !latch::is_set(&slot.done) && slot.thief.load(Ordering::Relaxed) == word;
         let fork = &self.registry().memories[thief.worker].fork;
-        self.steal_fork(thief.worker, thief.floor).or_else(|| {
+        self.steal_fork(thief.worker, thief.floor, still).or_else(|| {
             let private = fork.has_work_above(thief.floor);
-            private.then(|| self.dislodge(thief.worker, thief.floor)).flatten()
+            private.then(|| self.dislodge(thief.worker, thief.floor, still)).flatten()
         })
     }
 
     /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
     fn grab(&self) -> Option<Work> {
-        let mut batch = self.registry().injector.take::<GRAB>()?.into_iter();
+        let mut batch = self.registry().injector.take::<GRAB>()?.tagged();
         let first = batch.next();
         let mut rest = batch.rev().peekable();
         if rest.peek().is_some() {
-            rest.for_each(|task| self.ring.push(task, NOBODY));
+            rest.for_each(|(task, tag)| self.ring.push(task, tag));
             // On their way they were in no queue: whoever looked then may sleep now (S1).
             self.announce();
         }
-        first.map(untagged)
+        first.map(tagged)
     }
 
     fn steal_task_of(&self, victim: &WorkerMemory) -> Option<Work> {
@@ -280,7 +282,7 @@ impl WorkerMemory {
         let mut private = None;
         for victim in self.others() {
             let Some(memory) = self.registry().memories.get(victim) else { continue };
-            let work = self.steal_fork(victim, 0);
+            let work = self.steal_fork(victim, 0, || true);
             let work = work.or_else(|| self.steal_task_of(memory));
             if work.is_some() {
                 return work;
@@ -289,13 +291,13 @@ impl WorkerMemory {
                 private.get_or_insert(victim);
             }
         }
-        private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0))
+        private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0, || true))
     }
 
-    /// A public fork of this worker, from `floor` on.
-    fn steal_fork(&self, victim: usize, floor: usize) -> Option<Work> {
+    /// A public fork of this worker, from `floor` on, if it is there `still`.
+    fn steal_fork(&self, victim: usize, floor: usize, still: impl Fn() -> bool) -> Option<Work> {
         loop {
-            match self.registry().memories[victim].fork.steal_above(floor) {
+            match self.registry().memories[victim].fork.steal_above(floor, &still) {
                 Steal::Job(job, index) => {
                     let memory = &self.registry().memories[victim];
                     let key = fork_key(memory, memory.fork.slot(index));
@@ -309,21 +311,21 @@ impl WorkerMemory {
     }
 
     /// Gets a private fork, from `floor` on: asks, and if the owner does not answer, takes.
-    fn dislodge(&self, victim: usize, floor: usize) -> Option<Work> {
+    fn dislodge(&self, victim: usize, floor: usize, still: impl Fn() -> bool) -> Option<Work> {
         let fork = &self.registry().memories[victim].fork;
         self.lane.note(EventKind::Ask, victim, NOTHING);
         fork.request();
         if !self.registry().oversubscribed {
             let asked = Instant::now();
             while asked.elapsed() < POLL {
-                let work = self.steal_fork(victim, floor);
+                let work = self.steal_fork(victim, floor, &still);
                 if work.is_some() || !fork.has_work_above(floor) {
                     return work;
                 }
                 hint::spin_loop();
             }
         }
-        if fork.escalate() { self.steal_fork(victim, floor) } else { None }
+        if fork.escalate() { self.steal_fork(victim, floor, &still) } else { None }
     }
 
     fn random(&self) -> u64 {

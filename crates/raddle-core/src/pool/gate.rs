@@ -31,6 +31,7 @@ use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::{self, Place};
 use crate::pool::registry::{FORKED, Registry};
 use crate::pool::worker::{CurrentGuard, Worker};
+use crate::queue::NOBODY;
 use crate::spawn;
 
 /// The memory there is for guests: as much as there are threads, within these bounds. (How many work at a time, places
@@ -242,6 +243,11 @@ impl PoolRef {
         self.enter_as(true, Location::caller())
     }
 
+    /// Whether all threads that the pool can have are at something: a hint. Not if it has gone.
+    pub(crate) fn has_nobody_for_more(self) -> bool {
+        self.visit().is_some_and(|stay| stay.registry.has_nobody_for_more())
+    }
+
     /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all
     /// that is queued.
     pub(crate) fn spawn<F, T>(self, f: F, last: bool) -> Result<Future<T>, F>
@@ -249,16 +255,19 @@ impl PoolRef {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let queue = if last { crate::pool::queue_last } else { crate::pool::queue };
+        let queue = |registry: &Registry, task| match last {
+            true => crate::pool::queue_last(registry, task, NOBODY, None),
+            false => crate::pool::queue(registry, task, None),
+        };
         if let Some(worker) = Worker::beneath(|registry| self.is_of(registry)) {
             let (future, task) = spawn::task_of(worker.registry(), f);
-            queue(worker.registry(), task, None);
+            queue(worker.registry(), task);
             return Ok(future);
         }
         // What it captures is the user's code, so not under the lock.
         let Some(stay) = self.visit() else { return Err(f) };
         let (future, task) = spawn::task_of(stay.registry, f);
-        queue(stay.registry, task, None);
+        queue(stay.registry, task);
         drop(stay);
         Ok(future)
     }

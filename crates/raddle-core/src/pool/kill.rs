@@ -9,15 +9,15 @@ use crate::queue::Task;
 pub(crate) fn kill_all(registry: &Registry) -> usize {
     let mut queued = Vec::new();
     while let Some(batch) = registry.injector.take::<64>() {
-        queued.extend(batch.into_iter());
+        queued.extend(batch.tagged());
     }
     for memory in registry.memories.iter() {
-        queued.extend(std::iter::from_fn(|| memory.ring.steal()));
+        queued.extend(std::iter::from_fn(|| memory.ring.steal_with_tag()));
     }
-    let (mortal, others): (Vec<Task>, Vec<Task>) =
-        queued.into_iter().partition(|task| kill_of(task).is_some());
+    let (mortal, others): (Vec<_>, Vec<_>) =
+        queued.into_iter().partition(|(task, _)| kill_of(task).is_some());
     registry.inject_again(others);
-    let mut killed: Vec<Task> = mortal.iter().copied().filter(kill).collect();
+    let mut killed: Vec<Task> = mortal.iter().map(|(task, _)| *task).filter(kill).collect();
     for memory in registry.memories.iter() {
         memory.running.for_each(|task| {
             // It runs, so its closure is not dropped here.

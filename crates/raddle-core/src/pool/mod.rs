@@ -46,7 +46,7 @@ pub(crate) mod wait;
 mod worker;
 mod worker_memory;
 
-use raddle_sync::thread;
+use raddle_sync::{strand, thread};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -60,16 +60,18 @@ pub(crate) use self::broadcast::broadcast_in;
 pub use self::broadcast::{BroadcastContext, broadcast};
 pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
+use self::find_work::Work;
 pub(crate) use self::gate::{PoolRef, Suspended};
 use self::recorder::Place;
 pub(crate) use self::registry::Registry;
+use self::registry::Waker;
 pub use self::stats::PoolStats;
 use self::wait::Goal;
 pub use self::worker::Worker;
 pub(crate) use self::worker_memory::WorkerMemory;
 use crate::future::Future;
 use crate::latch::Latch;
-use crate::queue::{NOBODY, Task};
+use crate::queue::{NOBODY, Tag, Task};
 use crate::scope::Scope;
 use crate::spawn;
 
@@ -334,24 +336,40 @@ fn finish(registry: &Registry) {
 /// What no thread was there to run: the system may have refused the last one, or an exit hook has spawned it. Whether there was something;
 /// none: there is no memory for that.
 fn run_what_is_left(registry: &Registry) -> Option<bool> {
-    let memory = registry.memories.make(registry.first_guest(), registry).ok()?;
+    let (memory, vacant) = memory_to_finish(registry)?;
     let mut some = false;
-    registry.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
     registry.places.take();
     memory.guest_arrives(0);
-    registry.hook_begins();
+    let late = registry.keep_open();
     {
         let _current = memory.base().enter();
-        let queued = || registry.injector.take::<1>()?.into_iter().next();
-        let left = || registry.memories.iter().find_map(|memory| memory.ring.steal());
-        while let Some(task) = queued().or_else(left) {
-            memory.run_task(task, memory.base());
+        // What runs here has nothing to do with what this thread holds, nor with what it has put off.
+        let mut strand = strand::enter_foreign();
+        let left = || registry.memories.iter().find_map(|memory| memory.ring.steal_with_tag());
+        while let Some((task, tag)) = registry.injector.take_one().or_else(left) {
+            crate::future::walk::fresh(|| memory.run(Work::Task(task, tag)));
+            strand.renew();
             some = true;
         }
+        memory.purse().turn_to(NOBODY);
     }
     memory.guest_leaves();
-    registry.hook_ends();
+    drop(late);
+    if let Some(index) = vacant {
+        registry.places.leave(&registry.crew(Waker::Idle), index);
+    }
     Some(some)
+}
+
+/// A guest's; or that of a thread that has left, whose index is said, too.
+fn memory_to_finish(registry: &Registry) -> Option<(&WorkerMemory, Option<usize>)> {
+    if let Ok(memory) = registry.memories.make(registry.first_guest(), registry) {
+        registry.guests.fetch_add(1, raddle_sync::atomic::Ordering::Relaxed);
+        return Some((memory, None));
+    }
+    let mut left = registry.memories.iter().filter(|memory| !registry.is_guest(memory.index));
+    let memory = left.find(|memory| registry.places.vacant.take(memory.index))?;
+    Some((memory, Some(memory.index)))
 }
 
 /// As many threads as the environment asks for, or as there are processors.
@@ -379,7 +397,7 @@ fn default_threads() -> usize {
 pub(crate) fn queue(registry: &Registry, task: Task, place: Option<Place>) {
     match here(registry) {
         Some(memory) => memory.queue(task, NOBODY, place),
-        None => queue_last(registry, task, place),
+        None => queue_last(registry, task, NOBODY, place),
     }
 }
 
@@ -395,12 +413,12 @@ pub(crate) fn task_position() -> usize {
 }
 
 /// Queues a task that is to come after all that is queued.
-pub(crate) fn queue_last(registry: &Registry, task: Task, place: Option<Place>) {
+pub(crate) fn queue_last(registry: &Registry, task: Task, tag: Tag, place: Option<Place>) {
     if registry.memories[0].lane.has_tasks() {
         let (place, key) = (place.map_or(0, recorder::number_of), recorder::task_key(task));
         registry.note_here(EventKind::Fork, place, key);
     }
-    registry.inject(task);
+    registry.inject(task, tag);
 }
 
 /// The id of the next task, from this worker's block if it is one of the pool.

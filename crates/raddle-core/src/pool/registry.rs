@@ -33,7 +33,7 @@ use crate::pool::relief::Relief;
 use crate::pool::seat::SeatHooks;
 use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{Hold, WorkerMemories, WorkerMemory};
-use crate::queue::{Injector, Task};
+use crate::queue::{Injector, Tag, Task};
 use crate::spawn::Hooks;
 
 /// What a builder decided.
@@ -266,6 +266,11 @@ impl Registry {
         self.has_no_more_threads() || self.places.has_stranded()
     }
 
+    /// Whether all threads that there can be are at something: a hint.
+    pub(crate) fn has_nobody_for_more(&self) -> bool {
+        self.has_nobody_else() && !self.places.has_somebody()
+    }
+
     /// Whether so many threads wait that there may soon be none to take their places.
     pub(crate) fn is_crowded(&self) -> bool {
         let spares = self.config.spares;
@@ -485,15 +490,15 @@ impl Registry {
     /// # Panics
     ///
     /// As [`assert_here`](Registry::assert_here).
-    pub(crate) fn inject(&self, task: Task) {
+    pub(crate) fn inject(&self, task: Task, tag: Tag) {
         self.assert_here();
         self.count_outside();
-        self.inject_again([task]);
+        self.inject_again([(task, tag)]);
     }
 
     /// Queues tasks that have been in a queue of this pool already.
-    pub(crate) fn inject_again(&self, tasks: impl IntoIterator<Item = Task>) {
-        self.injector.push(tasks);
+    pub(crate) fn inject_again(&self, tasks: impl IntoIterator<Item = (Task, Tag)>) {
+        self.injector.push_tagged(tasks);
         // Full, because some who look do so without a heavy fence.
         fence(Ordering::SeqCst);
         self.wake_if_needed(Waker::Idle);

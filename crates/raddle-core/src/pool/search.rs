@@ -93,14 +93,14 @@ impl WorkerMemory {
             registry.places.take();
             self.comes();
         }
-        registry.hook_begins();
+        let late = registry.keep_open();
         hook();
         self.give_place_back();
         self.settle();
         // As when falling asleep: what it has seen to is counted.
         fence(Ordering::SeqCst);
         registry.end_if_done();
-        registry.hook_ends();
+        drop(late);
     }
 
     /// As the thread leaves. Whoever is in an exit hook yet may need the place.
@@ -150,7 +150,7 @@ impl WorkerMemory {
     pub(crate) fn guest_leaves(&self) {
         self.unload(self.base().slot());
         if self.ring.has_work() {
-            self.registry().inject_again(std::iter::from_fn(|| self.ring.steal()));
+            self.registry().inject_again(std::iter::from_fn(|| self.ring.steal_with_tag()));
         }
         Worker::vacate(self);
         // Now that its memory is at hand: so that the next guest's first fork need not.
@@ -237,16 +237,12 @@ impl WorkerMemory {
         self.owned.purse.turn_to(NOBODY);
     }
 
-    /// As `run`; what is run when the pool has ended may wait for others as a hook may.
+    /// As `run`; what is run when the pool has ended, which it may be any moment when it is ending, may wait for others as a hook
+    /// may.
     fn run_in_time(&self, work: Work) -> bool {
         let registry = self.registry();
-        if !registry.ended() {
-            return self.run(work);
-        }
-        registry.hook_begins();
-        let searching = self.run(work);
-        registry.hook_ends();
-        searching
+        let _late = registry.is_ending().then(|| registry.keep_open());
+        self.run(work)
     }
 
     fn patience(&self) -> Duration {

@@ -152,18 +152,7 @@ impl WorkerMemory {
                 if std::mem::take(&mut searching) {
                     self.hand_on();
                 }
-                match found {
-                    Found::Own(Work::Task(task, tag)) => {
-                        self.run_own(task, tag, at);
-                        self.purse().turn_to(NOBODY);
-                    }
-                    Found::Own(work) => self.run_on_top(work, at),
-                    Found::Any(work) => {
-                        self.hidden(|| self.run_on_top(work, at));
-                        self.registry().renew_credit();
-                    }
-                }
-                self.see_to_end();
+                self.run_found(found, at);
                 since = None;
                 continue;
             }
@@ -175,6 +164,11 @@ impl WorkerMemory {
             let patience = self.registry().patience(false);
             if since.get_or_insert_with(Instant::now).elapsed() < patience {
                 self.pause();
+                continue;
+            }
+            if let Some((found, at)) = at.and_then(|at| Some((self.find_queued(goal)?, at))) {
+                self.run_found(found, at);
+                since = None;
                 continue;
             }
             searching = self.sleep_apart(goal, at);
@@ -193,6 +187,35 @@ impl WorkerMemory {
             // Empty: see above.
             self.purse().close(outer);
         }
+    }
+
+    fn run_found(&self, found: Found, at: &Worker) {
+        match found {
+            Found::Own(Work::Task(task, tag)) => {
+                self.run_own(task, tag, at);
+                self.purse().turn_to(NOBODY);
+            }
+            Found::Own(work) => self.run_on_top(work, at),
+            Found::Any(work) => {
+                self.hidden(|| self.run_on_top(work, at));
+                self.registry().renew_credit();
+            }
+        }
+        self.see_to_end();
+    }
+
+    /// What it waits for that is queued for anybody: moved there, or spawned from outside. A look that may take long, so only
+    /// before it sleeps.
+    fn find_queued(&self, goal: Goal<'_>) -> Option<Found> {
+        let Goal::Scope(_, tag, _) = goal else { return None };
+        let task = self.has_room().then(|| self.registry().injector.take_tagged(tag))??;
+        Some(Found::Own(Work::Task(task, tag)))
+    }
+
+    /// Whether no other thread may come for what is queued.
+    fn is_on_its_own(&self) -> bool {
+        let registry = self.registry();
+        registry.config.spares == 0 || registry.is_refused() || registry.has_nobody_else()
     }
 
     /// Blocks until the goal wakes this worker, or its thief, or somebody who has a place for a host. True: that.
@@ -222,6 +245,14 @@ impl WorkerMemory {
                 let woken =
                     self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
                 self.owned.stuck.set(!woken && progress == self.registry().progress());
+            }
+            // Who queues a task of the scope from outside wakes others, and there may be none.
+            Goal::Scope(..) if !may_host && self.is_on_its_own() => {
+                self.parker().park_timeout(STILL);
+            }
+            // Each time the system is asked for another thread.
+            _ if timer::is_held_up() => {
+                self.parker().park_timeout(STILL);
             }
             _ => self.parker().park(),
         }

@@ -454,15 +454,16 @@ where
                 if own || memory.running.contains(header) {
                     return Assist::Cycle;
                 }
-                let registry = worker.registry();
-                let nobody = || registry.has_nobody_else() && !registry.places.has_somebody();
+                let nobody = || worker.registry().has_nobody_for_more();
                 let runs = (waiter == Waiter::Patient || nobody()) && memory.fits_task();
                 // SAFETY: alive, on its own pool.
                 if runs && unsafe { Self::run_here(task, worker) } == Assist::Ran {
                     return Assist::Ran;
                 }
             }
-            _ if waiter == Waiter::Patient && this.claim.is_queued() => {
+            _ if this.claim.is_queued()
+                && (waiter == Waiter::Patient || this.home.has_nobody_for_more()) =>
+            {
                 if let Some(guest) = this.home.enter_to_help() {
                     // SAFETY: alive, on its own pool.
                     if unsafe { Self::run_here(task, guest.worker()) } == Assist::Ran {

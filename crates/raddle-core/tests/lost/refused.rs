@@ -151,3 +151,69 @@ fn a_waiter_helps_where_no_thread_is_to_be_had() {
         limit_memory(None);
     });
 }
+
+/// A continuation that waits for a timer on the only thread that timers have: until there is another, and no longer.
+#[test]
+fn timers_go_on_once_there_is_a_thread_again() {
+    if !in_process_of_its_own("timers_go_on_once_there_is_a_thread_again", Stdio::inherit()) {
+        return;
+    }
+    ends("a wait for a timer on the timer's thread", || {
+        Future::delay(SOON).wait().unwrap();
+        limit_memory(Some(1 << 20));
+        let waits = Future::delay(SOON).map(|()| Future::delay(SOON).wait().unwrap());
+        thread::sleep(2 * MOMENT);
+        limit_memory(None);
+        waits.wait().unwrap();
+    });
+    ends("a scope on the timer's thread", || {
+        let pool = Pool::new(1).unwrap();
+        limit_memory(Some(1 << 20));
+        let (see, seen) = mpsc::channel();
+        drop(Future::delay(SOON).map(move |()| {
+            pool.scope(|scope| scope.spawn(move |_| Future::delay(SOON).wait().unwrap()));
+            see.send(()).unwrap();
+        }));
+        thread::sleep(2 * MOMENT);
+        limit_memory(None);
+        drop(Future::delay(SOON));
+        seen.recv().unwrap();
+    });
+}
+
+/// What was spawned is run at the pool's end also where there is no memory for whoever drops it to come in.
+#[test]
+fn a_pool_ends_where_there_is_no_memory() {
+    if !in_process_of_its_own("a_pool_ends_where_there_is_no_memory", Stdio::inherit()) {
+        return;
+    }
+    ends("a pool without threads and memory", || {
+        let pool = nobody(one_thread().stack_size(STACK));
+        limit_memory(Some(1 << 20));
+        let future = pool.spawn(|| 7);
+        drop(pool);
+        limit_memory(None);
+        assert_eq!(future.wait().unwrap(), 7);
+    });
+}
+
+/// The second thread is refused, and the first spawns something as it leaves.
+#[test]
+fn a_pool_that_cannot_be_built_leaves_nothing_behind() {
+    let name = "a_pool_that_cannot_be_built_leaves_nothing_behind";
+    if !in_process_of_its_own(name, Stdio::inherit()) {
+        return;
+    }
+    ends("what an exit hook spawns", || {
+        let (send, receive) = mpsc::channel::<Future<u32>>();
+        let send = Mutex::new(send);
+        let builder = Pool::builder().threads(2).stack_size(STACK);
+        limit_memory(Some(STACK as u64 * 3 / 2));
+        let built = builder.on_thread_exit(move || {
+            send.lock().unwrap().send(spawn(|| 7)).unwrap();
+        });
+        assert!(built.build().is_err());
+        limit_memory(None);
+        assert_eq!(receive.recv().unwrap().wait().unwrap(), 7);
+    });
+}
