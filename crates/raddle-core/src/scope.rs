@@ -74,7 +74,7 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// What a task borrows must outlive the scope:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0373
 /// raddle::scope(|s| {
 ///     let local = 1;
 ///     s.spawn(|_| println!("{local}"));

@@ -36,9 +36,9 @@ use std::time::Duration;
 /// It is invariant in `T`: through one that holds something short-lived as well, that could be left in one
 /// that is to hold only what lives longer.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::Mutex;
-/// fn shorter<'a, 'b>(mutex: &'b Mutex<&'static str>) -> &'b Mutex<&'a str> { mutex }
+/// fn narrow(mutex: &Mutex<for<'a> fn(&'a str)>) -> &Mutex<fn(&'static str)> { mutex }
 /// ```
 pub struct Mutex<T: ?Sized> {
     core: Core,
@@ -167,16 +167,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// Access to a locked [`Mutex`]'s value; dropping it unlocks.
 ///
 /// It stays on its thread, because the lock belongs to the strand that runs there:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let mutex = raddle_lock::Mutex::new(0);
 /// let guard = mutex.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
 /// ```
 ///
 /// It is invariant in `T`, as `&mut T` is:
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::MutexGuard;
-/// fn shorter<'a, 'b>(guard: MutexGuard<'b, &'static str>) -> MutexGuard<'b, &'a str> { guard }
+/// fn narrow(guard: MutexGuard<'_, for<'a> fn(&'a str)>) -> MutexGuard<'_, fn(&'static str)> { guard }
 /// ```
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MutexGuard<'a, T: ?Sized> {
@@ -339,13 +339,13 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 /// Access to a part of a locked [`Mutex`]'s value, made by [`MutexGuard::map`]; dropping it unlocks.
 ///
 /// It is invariant in `U`, as `&mut U` is:
-/// ```compile_fail
-/// # use raddle_lock::MappedMutexGuard;
-/// fn shorter<'a, 'b>(part: MappedMutexGuard<'b, &'static str>) -> MappedMutexGuard<'b, &'a str> { part }
+/// ```compile_fail,E0308
+/// # use raddle_lock::MappedMutexGuard as Guard;
+/// fn narrow(part: Guard<'_, for<'a> fn(&'a str)>) -> Guard<'_, fn(&'static str)> { part }
 /// ```
 ///
 /// Nor does it leave its thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use raddle_lock::{Mutex, MutexGuard};
 /// let pair = Mutex::new((1, 2));
 /// let part = MutexGuard::map(pair.lock(), |pair| &mut pair.0);

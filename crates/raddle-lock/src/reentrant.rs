@@ -45,9 +45,9 @@ use std::time::Duration;
 ///
 /// It is invariant in `T`, for what is inside may be a cell:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::ReentrantLock;
-/// fn shorter<'a, 'b>(lock: &'b ReentrantLock<&'static str>) -> &'b ReentrantLock<&'a str> { lock }
+/// fn narrow(lock: &ReentrantLock<for<'a> fn(&'a str)>) -> &ReentrantLock<fn(&'static str)> { lock }
 /// ```
 pub struct ReentrantLock<T: ?Sized> {
     core: Core,
@@ -151,16 +151,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
 /// Shared access to a locked [`ReentrantLock`]'s value; dropping it unlocks one level.
 ///
 /// Guards of several levels may be dropped in any order. They stay on their thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let lock = raddle_lock::ReentrantLock::new(0);
 /// let guard = lock.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
 /// ```
 ///
 /// They are invariant in `T`, as the lock is that they refer to:
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::ReentrantLockGuard as Guard;
-/// fn shorter<'a, 'b>(guard: Guard<'b, &'static str>) -> Guard<'b, &'a str> { guard }
+/// fn narrow(guard: Guard<'_, for<'a> fn(&'a str)>) -> Guard<'_, fn(&'static str)> { guard }
 /// ```
 #[must_use = "dropping the guard unlocks the lock"]
 pub struct ReentrantLockGuard<'a, T: ?Sized> {

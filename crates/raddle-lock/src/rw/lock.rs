@@ -53,9 +53,9 @@ use std::time::Duration;
 ///
 /// A panic does not poison it; see the [crate's page](crate). It is invariant in `T`:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::RwLock;
-/// fn shorter<'a, 'b>(lock: &'b RwLock<&'static str>) -> &'b RwLock<&'a str> { lock }
+/// fn narrow(lock: &RwLock<for<'a> fn(&'a str)>) -> &RwLock<fn(&'static str)> { lock }
 /// ```
 pub struct RwLock<T: ?Sized> {
     pub(super) core: RwCore,

@@ -28,7 +28,7 @@ pub(super) struct Saved {
 /// ```
 ///
 /// The guard stays on its thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let guard = raddle_sync::strand::enter_foreign();
 /// std::thread::spawn(move || drop(guard));
 /// ```
