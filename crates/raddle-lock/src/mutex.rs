@@ -1,6 +1,6 @@
 //! The lock with its value.
 //!
-//! **I1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
+//! **M1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
 //! guard exists only while its mutex's raw lock is held by the strand that made it; or while that is borrowed
 //! exclusively by code that takes the lock back, or ends the process (`Core::acquire_back`).
 
@@ -47,7 +47,7 @@ pub struct Mutex<T: ?Sized> {
 
 // SAFETY: sending the mutex sends the value, and nothing else in it belongs to a thread.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: a shared mutex hands the value to one strand at a time (I1), which is to send it there.
+// SAFETY: a shared mutex hands the value to one strand at a time (M1), which is to send it there.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 // There is no poison: what a panic leaves is seen by whoever locks next, who is to expect that of a mutex.
@@ -132,7 +132,7 @@ impl<T: ?Sized> Mutex<T> {
     /// The value, without locking: `&mut self` proves that nobody holds the mutex.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.with_mut(|value| {
-            // SAFETY: `&mut self` excludes every guard (I1), for as long as the result lives.
+            // SAFETY: `&mut self` excludes every guard (M1), for as long as the result lives.
             unsafe { &mut *value }
         })
     }
@@ -299,7 +299,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         self.mutex.value.with(|value| {
-            // SAFETY: this guard holds the lock (I1); it is borrowed for as long as the result lives,
+            // SAFETY: this guard holds the lock (M1); it is borrowed for as long as the result lives,
             // so nothing writes meanwhile.
             unsafe { &*value }
         })
@@ -310,7 +310,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.mutex.value.with_mut(|value| {
-            // SAFETY: this guard holds the lock (I1); it is borrowed exclusively for as long as the
+            // SAFETY: this guard holds the lock (M1); it is borrowed exclusively for as long as the
             // result lives.
             unsafe { &mut *value }
         })
@@ -392,7 +392,7 @@ impl<U: ?Sized> Deref for MappedMutexGuard<'_, U> {
 
     #[inline]
     fn deref(&self) -> &U {
-        // SAFETY: a part of the value of a mutex that this guard has locked (I1).
+        // SAFETY: a part of the value of a mutex that this guard has locked (M1).
         unsafe { &*self.part }
     }
 }
@@ -400,7 +400,7 @@ impl<U: ?Sized> Deref for MappedMutexGuard<'_, U> {
 impl<U: ?Sized> DerefMut for MappedMutexGuard<'_, U> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
-        // SAFETY: a part of the value of a mutex that this guard has locked (I1).
+        // SAFETY: a part of the value of a mutex that this guard has locked (M1).
         unsafe { &mut *self.part }
     }
 }

@@ -264,7 +264,7 @@ macro_rules! gives_access {
             #[inline]
             fn deref(&self) -> &T {
                 self.lock.value.with(|value| {
-                    // SAFETY: this guard keeps writers out, or is the only one (I1 of `lock.rs`), and is borrowed
+                    // SAFETY: this guard keeps writers out, or is the only one (RW1 of `lock.rs`), and is borrowed
                     // for as long as the result lives.
                     unsafe { &*value }
                 })
@@ -279,7 +279,7 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.lock.value.with_mut(|value| {
-            // SAFETY: this guard is the only one (I1 of `lock.rs`), and borrowed exclusively.
+            // SAFETY: this guard is the only one (RW1 of `lock.rs`), and borrowed exclusively.
             unsafe { &mut *value }
         })
     }
