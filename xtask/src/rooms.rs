@@ -1,12 +1,14 @@
-//! The rooms of the house: which module may name which, where atomics come from, how long a file may be.
+//! The rooms of the house: which module may name which, where atomics come from, how long a file may be, and what its invariants
+//! are called.
 //!
 //! ARCHITECTURE.md draws the floors of `raddle-core`; [`FLOORS`] is that drawing for a program. What breaks a rule
 //! today stands in [`UPWARD`], [`ATOMICS`] or [`LONG`] with the reason, so that only what is new fails. So does an
 //! entry that is true no longer: it is to be struck out.
 
+mod letters;
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -239,6 +241,18 @@ impl Findings {
         }
     }
 
+    /// Labels of invariants, crate by crate.
+    fn check_letters(&mut self, sources: &[Source]) {
+        let mut crates: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+        for Source { path, text } in sources {
+            let name = path.split_once("/src/").map_or("", |(name, _)| name);
+            crates.entry(name).or_default().push((path, text));
+        }
+        for (file, line, what) in crates.values().flat_map(|files| letters::wrong(files)) {
+            self.violations.insert(Violation { file: file.into(), line, what });
+        }
+    }
+
     /// The entries that nothing needs any more.
     fn check_tables(&mut self) {
         for (name, table) in [("UPWARD", UPWARD), ("ATOMICS", ATOMICS), ("LONG", LONG)] {
@@ -325,6 +339,7 @@ pub(crate) fn rooms() -> Outcome {
     };
     let mut findings = Findings::default();
     sources.iter().for_each(|source| findings.check(source));
+    findings.check_letters(&sources);
     findings.check_tables();
     findings.violations.iter().for_each(|violation| eprintln!("{violation}"));
     if findings.violations.is_empty() { Outcome::Passed } else { Outcome::Failed }
@@ -402,6 +417,26 @@ mod tests {
             found,
             ["crates/raddle-trace/src/event.rs:601: 601 lines, and 600 are the most"]
         );
+    }
+
+    #[test]
+    fn labels_are_the_crates() {
+        let source = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
+        let (header, cites) = ("//! **X1** It is so.\n", "// SAFETY: X1.\n");
+        let mut findings = Findings::default();
+        findings.check_letters(&[
+            source("crates/raddle-core/src/latch.rs", header),
+            source("crates/raddle-lock/src/word.rs", header),
+            source("crates/raddle-lock/src/rw/core.rs", cites),
+        ]);
+        assert!(findings.violations.is_empty());
+        findings.check_letters(&[
+            source("crates/raddle-sync/src/spin.rs", "//! **Y1** It is so.\n"),
+            source("crates/raddle-sync/src/fork.rs", cites),
+        ]);
+        let found: Vec<_> = findings.violations.iter().map(Violation::to_string).collect();
+        let what = "no header of this crate has an invariant `X1`";
+        assert_eq!(found, [format!("crates/raddle-sync/src/fork.rs:1: {what}")]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
     Step {
         name: "rooms",
-        what: "arrows run down, atomics by the seam, files short",
+        what: "arrows run down, atomics by the seam, files short, invariants of one name",
         run: rooms::rooms,
     },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },

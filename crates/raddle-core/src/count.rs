@@ -7,10 +7,10 @@
 //!
 //! # Invariants
 //!
-//! - **N1** `shares` counts those of whoever opened the scope, of every spawned task that is not over, and of purses. So
+//! - **CN1** `shares` counts those of whoever opened the scope, of every spawned task that is not over, and of purses. So
 //!   when it is zero all are over. Whoever brings it there sets the latch, and touches the count no more; the scope
 //!   returns only when the latch is set, or when it brought the count to zero itself.
-//! - **N2** A purse is used by its worker's thread alone. It has shares of a count only while that thread runs
+//! - **CN2** A purse is used by its worker's thread alone. It has shares of a count only while that thread runs
 //!   the body or a task of that scope, or is between two of its tasks: beneath is a frame that gives them back.
 
 use std::cell::Cell;
@@ -51,7 +51,7 @@ impl Count {
         ptr::from_ref(self).expose_provenance()
     }
 
-    /// A share for a task, by a thread without a purse; the caller has one, or what it runs has (N1).
+    /// A share for a task, by a thread without a purse; the caller has one, or what it runs has (CN1).
     pub(crate) fn add(&self) {
         self.draw(1);
     }
@@ -72,14 +72,14 @@ impl Count {
     ///
     /// # Safety
     ///
-    /// They are the caller's, who keeps `count` alive by them; it may be gone afterwards (N1).
+    /// They are the caller's, who keeps `count` alive by them; it may be gone afterwards (CN1).
     pub(crate) unsafe fn give_back(count: *const Count, shares: usize) {
         // SAFETY: alive by the shares (contract).
         let all = unsafe { &(*count).shares };
         // ORD: Release pairs with the Acquire in `close`, or through the latch with its waiter's; Acquire, so that who
         // sets the latch passes on what the others did.
         if all.fetch_sub(shares, Ordering::AcqRel) == shares {
-            // SAFETY: the opener waits for its latch (N1).
+            // SAFETY: the opener waits for its latch (CN1).
             let latch = unsafe { &raw const (*count).latch };
             // SAFETY: as above.
             unsafe { Latch::set(latch) };
@@ -151,7 +151,7 @@ impl Purse {
     ///
     /// # Safety
     ///
-    /// It is the caller's, who keeps `count` alive by it; it may be gone afterwards (N1).
+    /// It is the caller's, who keeps `count` alive by it; it may be gone afterwards (CN1).
     #[inline]
     pub(crate) unsafe fn earn(&self, count: *const Count) {
         if self.tag.get() == count.addr() {

@@ -8,12 +8,12 @@
 //!
 //! # Invariants
 //!
-//! - **E1** One thread at a time writes, and writers follow each other by something that synchronises:
+//! - **RE1** One thread at a time writes, and writers follow each other by something that synchronises:
 //!   the thread that runs as the worker, or whoever holds the lock of the lane for threads from outside.
-//! - **E2** Both words of an event are whole if, after they were read, `head` has not come within one of
+//! - **RE2** Both words of an event are whole if, after they were read, `head` has not come within one of
 //!   a lap beyond it. For if the reader saw a word of event `n + len`, then by the fences it sees the
 //!   `head` that was stored before that write, which is `n + len` or more.
-//! - **E3** Where nothing is overwritten `limit` is at most `len` beyond the first event that nobody has taken by `drain`,
+//! - **RE3** Where nothing is overwritten `limit` is at most `len` beyond the first event that nobody has taken by `drain`,
 //!   and only `drain` raises it, after it has read.
 
 use raddle_sync::atomic::{AtomicU64, Ordering, fence};
@@ -25,7 +25,7 @@ pub(crate) struct Record {
     head: AtomicU64,
     /// Events that were not written because the ring was full and keeps its oldest.
     refused: AtomicU64,
-    /// The head that may not be reached: what lies so far behind it has not been saved (E3).
+    /// The head that may not be reached: what lies so far behind it has not been saved (RE3).
     limit: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ impl Record {
         }
     }
 
-    /// Writes an event (E1), or counts it if there is no room.
+    /// Writes an event (RE1), or counts it if there is no room.
     #[inline]
     pub(crate) fn push(&self, event: [u64; 2]) {
         if !self.try_push(event) {
@@ -61,16 +61,16 @@ impl Record {
         }
     }
 
-    /// Writes an event (E1), if there is room.
+    /// Writes an event (RE1), if there is room.
     #[inline]
     pub(crate) fn try_push(&self, event: [u64; 2]) -> bool {
-        // ORD: the writer's own word (E1), here and below.
+        // ORD: the writer's own word (RE1), here and below.
         let head = self.head.load(Ordering::Relaxed);
         // ORD: Acquire pairs with the Release in `drain`: what was there has been read.
         if head >= self.limit.load(Ordering::Acquire) {
             return false;
         }
-        // ORD: pairs with the Acquire fence in `copy`: whoever sees the words sees the head before them (E2).
+        // ORD: pairs with the Acquire fence in `copy`: whoever sees the words sees the head before them (RE2).
         fence(Ordering::Release);
         let cell = &self.cells[head as usize & (self.cells.len() - 1)];
         cell[0].store(event[0], Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Record {
         let head = self.head.load(Ordering::Acquire);
         let cells = (first..head).map(|number| {
             let cell = &self.cells[(number & (len - 1)) as usize];
-            // ORD: before the head (E3).
+            // ORD: before the head (RE3).
             [cell[0].load(Ordering::Relaxed), cell[1].load(Ordering::Relaxed)]
         });
         let result = take(first, cells.collect());
@@ -115,7 +115,7 @@ impl Record {
         let mut events: Vec<[u64; 2]> = (first..head)
             .map(|number| {
                 let cell = &self.cells[(number & (len - 1)) as usize];
-                // ORD: ordered by the fences (E2).
+                // ORD: ordered by the fences (RE2).
                 [cell[0].load(Ordering::Relaxed), cell[1].load(Ordering::Relaxed)]
             })
             .collect();
@@ -125,7 +125,7 @@ impl Record {
         let now = self.head.load(Ordering::Relaxed);
         // ORD: a ring either overwrites or not, from its beginning.
         if self.limit.load(Ordering::Relaxed) == u64::MAX {
-            // The cell of event `now - len` may just be being overwritten (E2).
+            // The cell of event `now - len` may just be being overwritten (RE2).
             let whole = (now + 1).saturating_sub(len);
             let torn = whole.saturating_sub(first).min(events.len() as u64);
             events.drain(..torn as usize);

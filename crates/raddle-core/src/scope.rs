@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! - **C1** The body and every spawned task that is not over have a share of `count`. The scope returns only when
-//!   there is none (N1 in `count`).
+//!   there is none (CN1 in `count`).
 //! - **C2** So what a task borrows (`'scope`) and the scope itself outlive the task.
 
 use std::any::Any;
@@ -74,7 +74,7 @@ impl fmt::Debug for Scope<'_> {
 ///
 /// What a task borrows must outlive the scope:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0373
 /// raddle::scope(|s| {
 ///     let local = 1;
 ///     s.spawn(|_| println!("{local}"));

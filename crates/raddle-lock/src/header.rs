@@ -187,7 +187,7 @@ impl fmt::Debug for ObjectHeader {
 /// One level of a locked [`ObjectHeader`]; dropping it unlocks that level.
 ///
 /// Guards of several levels may be dropped in any order. They stay on their thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let header = raddle_lock::ObjectHeader::new();
 /// let guard = header.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());

@@ -1,6 +1,6 @@
 //! The lock with its value.
 //!
-//! **I1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
+//! **M1** The value is accessed only through a guard, or through `&mut` or ownership of the mutex; a
 //! guard exists only while its mutex's raw lock is held by the strand that made it; or while that is borrowed
 //! exclusively by code that takes the lock back, or ends the process (`Core::acquire_back`).
 
@@ -36,9 +36,9 @@ use std::time::Duration;
 /// It is invariant in `T`: through one that holds something short-lived as well, that could be left in one
 /// that is to hold only what lives longer.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::Mutex;
-/// fn shorter<'a, 'b>(mutex: &'b Mutex<&'static str>) -> &'b Mutex<&'a str> { mutex }
+/// fn narrow(mutex: &Mutex<for<'a> fn(&'a str)>) -> &Mutex<fn(&'static str)> { mutex }
 /// ```
 pub struct Mutex<T: ?Sized> {
     core: Core,
@@ -47,7 +47,7 @@ pub struct Mutex<T: ?Sized> {
 
 // SAFETY: sending the mutex sends the value, and nothing else in it belongs to a thread.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: a shared mutex hands the value to one strand at a time (I1), which is to send it there.
+// SAFETY: a shared mutex hands the value to one strand at a time (M1), which is to send it there.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 // There is no poison: what a panic leaves is seen by whoever locks next, who is to expect that of a mutex.
@@ -132,7 +132,7 @@ impl<T: ?Sized> Mutex<T> {
     /// The value, without locking: `&mut self` proves that nobody holds the mutex.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.with_mut(|value| {
-            // SAFETY: `&mut self` excludes every guard (I1), for as long as the result lives.
+            // SAFETY: `&mut self` excludes every guard (M1), for as long as the result lives.
             unsafe { &mut *value }
         })
     }
@@ -167,16 +167,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// Access to a locked [`Mutex`]'s value; dropping it unlocks.
 ///
 /// It stays on its thread, because the lock belongs to the strand that runs there:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let mutex = raddle_lock::Mutex::new(0);
 /// let guard = mutex.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
 /// ```
 ///
 /// It is invariant in `T`, as `&mut T` is:
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::MutexGuard;
-/// fn shorter<'a, 'b>(guard: MutexGuard<'b, &'static str>) -> MutexGuard<'b, &'a str> { guard }
+/// fn narrow(guard: MutexGuard<'_, for<'a> fn(&'a str)>) -> MutexGuard<'_, fn(&'static str)> { guard }
 /// ```
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MutexGuard<'a, T: ?Sized> {
@@ -299,7 +299,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         self.mutex.value.with(|value| {
-            // SAFETY: this guard holds the lock (I1); it is borrowed for as long as the result lives,
+            // SAFETY: this guard holds the lock (M1); it is borrowed for as long as the result lives,
             // so nothing writes meanwhile.
             unsafe { &*value }
         })
@@ -310,7 +310,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.mutex.value.with_mut(|value| {
-            // SAFETY: this guard holds the lock (I1); it is borrowed exclusively for as long as the
+            // SAFETY: this guard holds the lock (M1); it is borrowed exclusively for as long as the
             // result lives.
             unsafe { &mut *value }
         })
@@ -339,13 +339,13 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 /// Access to a part of a locked [`Mutex`]'s value, made by [`MutexGuard::map`]; dropping it unlocks.
 ///
 /// It is invariant in `U`, as `&mut U` is:
-/// ```compile_fail
-/// # use raddle_lock::MappedMutexGuard;
-/// fn shorter<'a, 'b>(part: MappedMutexGuard<'b, &'static str>) -> MappedMutexGuard<'b, &'a str> { part }
+/// ```compile_fail,E0308
+/// # use raddle_lock::MappedMutexGuard as Guard;
+/// fn narrow(part: Guard<'_, for<'a> fn(&'a str)>) -> Guard<'_, fn(&'static str)> { part }
 /// ```
 ///
 /// Nor does it leave its thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use raddle_lock::{Mutex, MutexGuard};
 /// let pair = Mutex::new((1, 2));
 /// let part = MutexGuard::map(pair.lock(), |pair| &mut pair.0);
@@ -392,7 +392,7 @@ impl<U: ?Sized> Deref for MappedMutexGuard<'_, U> {
 
     #[inline]
     fn deref(&self) -> &U {
-        // SAFETY: a part of the value of a mutex that this guard has locked (I1).
+        // SAFETY: a part of the value of a mutex that this guard has locked (M1).
         unsafe { &*self.part }
     }
 }
@@ -400,7 +400,7 @@ impl<U: ?Sized> Deref for MappedMutexGuard<'_, U> {
 impl<U: ?Sized> DerefMut for MappedMutexGuard<'_, U> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
-        // SAFETY: a part of the value of a mutex that this guard has locked (I1).
+        // SAFETY: a part of the value of a mutex that this guard has locked (M1).
         unsafe { &mut *self.part }
     }
 }

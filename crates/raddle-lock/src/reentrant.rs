@@ -1,6 +1,6 @@
 //! The lock that its owner may take again, with its value.
 //!
-//! **I1** The value is accessed, shared, only through guards, or through `&mut` or ownership of the lock.
+//! **RE1** The value is accessed, shared, only through guards, or through `&mut` or ownership of the lock.
 //! Guards exist only while the strand that made them holds the lock, at as many levels.
 
 use crate::core::Core;
@@ -45,9 +45,9 @@ use std::time::Duration;
 ///
 /// It is invariant in `T`, for what is inside may be a cell:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::ReentrantLock;
-/// fn shorter<'a, 'b>(lock: &'b ReentrantLock<&'static str>) -> &'b ReentrantLock<&'a str> { lock }
+/// fn narrow(lock: &ReentrantLock<for<'a> fn(&'a str)>) -> &ReentrantLock<fn(&'static str)> { lock }
 /// ```
 pub struct ReentrantLock<T: ?Sized> {
     core: Core,
@@ -56,7 +56,7 @@ pub struct ReentrantLock<T: ?Sized> {
 
 // SAFETY: sending the lock sends the value, and nothing else in it belongs to a thread.
 unsafe impl<T: ?Sized + Send> Send for ReentrantLock<T> {}
-// SAFETY: a shared lock gives one strand at a time access to the value (I1), all of it on one thread.
+// SAFETY: a shared lock gives one strand at a time access to the value (RE1), all of it on one thread.
 unsafe impl<T: ?Sized + Send> Sync for ReentrantLock<T> {}
 
 // Guards give shared access only: what is inside says whether a panic may be seen in it.
@@ -116,7 +116,7 @@ impl<T: ?Sized> ReentrantLock<T> {
     /// The value, without locking: `&mut self` proves that nobody holds the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.with_mut(|value| {
-            // SAFETY: `&mut self` excludes every guard (I1), for as long as the result lives.
+            // SAFETY: `&mut self` excludes every guard (RE1), for as long as the result lives.
             unsafe { &mut *value }
         })
     }
@@ -151,16 +151,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for ReentrantLock<T> {
 /// Shared access to a locked [`ReentrantLock`]'s value; dropping it unlocks one level.
 ///
 /// Guards of several levels may be dropped in any order. They stay on their thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let lock = raddle_lock::ReentrantLock::new(0);
 /// let guard = lock.lock();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
 /// ```
 ///
 /// They are invariant in `T`, as the lock is that they refer to:
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::ReentrantLockGuard as Guard;
-/// fn shorter<'a, 'b>(guard: Guard<'b, &'static str>) -> Guard<'b, &'a str> { guard }
+/// fn narrow(guard: Guard<'_, for<'a> fn(&'a str)>) -> Guard<'_, fn(&'static str)> { guard }
 /// ```
 #[must_use = "dropping the guard unlocks the lock"]
 pub struct ReentrantLockGuard<'a, T: ?Sized> {
@@ -185,7 +185,7 @@ impl<T: ?Sized> Deref for ReentrantLockGuard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         self.lock.value.with(|value| {
-            // SAFETY: this guard's strand holds the lock, and nobody has the value exclusively (I1).
+            // SAFETY: this guard's strand holds the lock, and nobody has the value exclusively (RE1).
             unsafe { &*value }
         })
     }

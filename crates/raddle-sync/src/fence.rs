@@ -10,9 +10,9 @@
 //! B, seldom:   Y.store(1, Relaxed);  heavy();  x = X.load(Relaxed);
 //! ```
 //!
-//! **I1** At least one of them sees the other: `x == 1 || y == 1`.
+//! **B1** At least one of them sees the other: `x == 1 || y == 1`.
 //!
-//! With `fence(SeqCst)` at both places I1 is the language's own guarantee. A full fence costs A
+//! With `fence(SeqCst)` at both places B1 is the language's own guarantee. A full fence costs A
 //! about 5 ns each time, though, and A is the side that pushes a job or unlocks a lock.
 //!
 //! # Why `light` may be a compiler fence
@@ -58,7 +58,7 @@
 //! # assert_eq!(seen, 0);
 //! ```
 //!
-//! **I2** Once `process_wide()` has returned true to any thread, every `heavy()` is the process-wide
+//! **B2** Once `process_wide()` has returned true to any thread, every `heavy()` is the process-wide
 //! barrier: the answer is decided once, by one compare-exchange from "undecided", never changes
 //! afterwards, and `heavy()` decides it if it is still undecided. A `process_wide()` that misses the
 //! decision returns false, which only makes its caller take the dearer path; a real fence on A's
@@ -102,7 +102,7 @@ mod real {
         decided() == PROCESS_WIDE
     }
 
-    /// The decision, made now if need be (I2).
+    /// The decision, made now if need be (B2).
     fn decided() -> u8 {
         // ORD: `Relaxed` throughout: the word carries no data besides itself, and it changes once.
         match MODE.load(Ordering::Relaxed) {
@@ -142,7 +142,7 @@ mod real {
     /// [`process_wide`] is true (a few microseconds to tens of them), `fence(SeqCst)` elsewhere.
     pub fn heavy() {
         if decided() == PROCESS_WIDE {
-            // ORD: B's half of the Dekker form; pairs with `light` on every other thread (I1). The
+            // ORD: B's half of the Dekker form; pairs with `light` on every other thread (B1). The
             // compiler fences keep B's own store and load on their sides of the call.
             compiler_fence(Ordering::SeqCst);
             barrier::issue();

@@ -1,10 +1,10 @@
 //! Sleep on a 32-bit word until somebody who changed it says so.
 //!
-//! **I1** [`wait`] sleeps only if the word holds the expected value, and checks that atomically with
+//! **F1** [`wait`] sleeps only if the word holds the expected value, and checks that atomically with
 //! respect to [`wake`]: a thread that changes the word *and then* calls `wake` either is seen by the
 //! check or wakes the sleeper. No wake-up is lost between the check and the sleep.
 //!
-//! **I2** The address is only a name to `wake`: it never reads or writes the word, and waking on a
+//! **F2** The address is only a name to `wake`: it never reads or writes the word, and waking on a
 //! word that has been freed is at worst a spurious wake-up of whoever sleeps at that address now.
 //!
 //! On Linux these are the futex system calls. WakeAffinity, and under the model checkers, they are a
@@ -58,7 +58,7 @@ pub fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> bool {
 }
 
 /// Wakes up to `n` threads that sleep on `word`; returns how many it woke. Costs a system call,
-/// also when nobody sleeps. Never touches the word itself (I2).
+/// also when nobody sleeps. Never touches the word itself (F2).
 pub fn wake(word: &AtomicU32, n: u32) -> usize {
     sys::wake(word, n)
 }

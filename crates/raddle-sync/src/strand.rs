@@ -5,16 +5,16 @@
 //! thread the owner, that work could re-enter a lock which the work beneath it holds. So the wait
 //! loop runs foreign work under [`enter_foreign`], as another strand.
 //!
-//! **I1** At any time no two strands have the same id. An id comes from the [`Dispenser`] and goes
+//! **S1** At any time no two strands have the same id. An id comes from the [`Dispenser`] and goes
 //! back at most once, when the thread ends. Until then the thread keeps it: for its own strand, or for
 //! the next foreign strand at the same depth. Those too deep for that give it back when they end.
-//! **I2** A thread's foreign strands nest, and each has a depth of its own. A guard that is dropped ends its
+//! **S2** A thread's foreign strands nest, and each has a depth of its own. A guard that is dropped ends its
 //! strand and all above it; one whose strand was so ended does nothing.
-//! **I3** A thread's ids go back only if no foreign guard is left that could restore them.
-//! **I4** A strand that ends while it holds something ([`Local::hold`]) is *abandoned*: its id is not used
+//! **S3** A thread's ids go back only if no foreign guard is left that could restore them.
+//! **S4** A strand that ends while it holds something ([`Local::hold`]) is *abandoned*: its id is not used
 //! again, so nobody else is ever taken for the owner of what it held, and the hook is told
 //! ([`set_abandon_hook`]).
-//! **I5** What a strand holds *fast* is written down with the strand, by address: for the strand that runs in
+//! **S5** What a strand holds *fast* is written down with the strand, by address: for the strand that runs in
 //! [`Local`], for those beneath it, and those that were abandoned, in a list of the thread's. So whoever lets go
 //! of it on this thread finds how often it is held.
 //!

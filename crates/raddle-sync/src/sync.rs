@@ -30,9 +30,9 @@ pub use blocking::{Arc, MutexGuard};
 ///
 /// It is invariant in `T`:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_sync::sync::Mutex;
-/// fn shorter<'a, 'b>(mutex: &'b Mutex<&'static str>) -> &'b Mutex<&'a str> { mutex }
+/// fn narrow(mutex: &Mutex<for<'a> fn(&'a str)>) -> &Mutex<fn(&'static str)> { mutex }
 /// ```
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(blocking::Mutex<T>);

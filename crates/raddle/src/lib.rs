@@ -437,6 +437,10 @@ mod pages {
     pub struct FromTokio;
 }
 
+/// What stands for nothing but itself.
+#[cfg(doctest)]
+mod invariance;
+
 /// A worker is not sent to another thread, nor shared with one: forks go where its thread is.
 ///
 /// ```compile_fail,E0277
@@ -459,9 +463,9 @@ mod pages {
 /// raddle::Pool::global().run(|worker| worker.join(|w| w.index(), |_| 0));
 /// ```
 ///
-/// Neither leaves it the call it was given in:
+/// Neither leaves it the call it was given in, where another thread might find it:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let mut kept = None;
 /// raddle::Pool::global().run(|worker| kept = Some(worker));
 /// ```
@@ -471,12 +475,17 @@ pub struct WorkersStayOnTheirThread;
 /// A scope's lifetime is invariant: with a shorter one a task could borrow what is gone before it runs,
 /// with a longer one it could leave behind what does not live as long.
 ///
-/// ```compile_fail
-/// fn shorter<'a>(scope: &'a raddle::Scope<'static>) -> &'a raddle::Scope<'a> { scope }
+/// ```compile_fail,E0597
+/// fn tasks_may_borrow<'scope>(_: &raddle::Scope<'scope>, _: &'scope str) {}
+/// fn shorter(scope: &raddle::Scope<'static>) {
+///     let local = String::new();
+///     tasks_may_borrow(scope, &local);
+/// }
 /// ```
 ///
-/// ```compile_fail
-/// fn longer<'a, 'b>(scope: &'a raddle::Scope<'b>) -> &'a raddle::Scope<'static> { scope }
+/// ```compile_fail,E0521
+/// fn tasks_leave_behind(_: &raddle::Scope<'static>) {}
+/// fn longer(scope: &raddle::Scope<'_>) { tasks_leave_behind(scope) }
 /// ```
 #[cfg(doctest)]
 pub struct ScopesAreInvariant;

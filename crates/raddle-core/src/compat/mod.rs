@@ -237,8 +237,9 @@ pub struct Here<'a> {
 ///
 /// The thread may leave the pool after the call, so it cannot be kept:
 ///
-/// ```compile_fail
-/// let here = raddle::compat::with_here(|here| here);
+/// ```compile_fail,E0521
+/// let mut kept = None;
+/// raddle::compat::with_here(|here| kept = here);
 /// ```
 #[inline]
 pub fn with_here<R>(f: impl FnOnce(Option<Here<'_>>) -> R) -> R {

@@ -53,7 +53,7 @@ pub trait Producer: Send + 'static {
 /// A promise of one type is not one of another, be it shorter-lived, because who has the future takes the value for what
 /// was promised:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// use raddle::Promise;
 ///
 /// type Any = for<'a> fn(&'a str);

@@ -77,7 +77,7 @@ const SOURCE: usize = 0;
 ///
 /// # Invariants
 ///
-/// - **C1** It is used by one thread at a time, whose turn it is: `T` need not be `Sync`.
+/// - **SH1** It is used by one thread at a time, whose turn it is: `T` need not be `Sync`.
 struct Kept<T> {
     result: Result<T, Failure>,
     turn: Mutex<()>,
@@ -85,7 +85,7 @@ struct Kept<T> {
     thread: AtomicUsize,
 }
 
-// SAFETY: C1.
+// SAFETY: SH1.
 unsafe impl<T: Send> Sync for Kept<T> {}
 
 raddle_sync::thread_local! {

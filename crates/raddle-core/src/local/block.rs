@@ -12,7 +12,7 @@
 //!
 //! # Invariants
 //!
-//! - **B1** The header lies right below the value, and lives as long as there are shares. Whoever holds a share may
+//! - **BL1** The header lies right below the value, and lives as long as there are shares. Whoever holds a share may
 //!   make another.
 
 use std::marker::PhantomData;
@@ -55,7 +55,7 @@ impl<T> Block<T> {
         // SAFETY: fresh memory for a value.
         unsafe { place.write(value) };
         let header = Header { shares: AtomicUsize::new(1), free: Self::free };
-        // SAFETY: B1: within the room.
+        // SAFETY: BL1: within the room.
         let above = unsafe { header_of(place.cast()) };
         // SAFETY: fresh memory, aligned as the value's offset is a multiple of the header's alignment.
         unsafe { above.write(header) };
@@ -93,7 +93,7 @@ impl<T> Drop for Block<T> {
     #[inline]
     fn drop(&mut self) {
         let value = self.value.cast();
-        // SAFETY: B1: this share.
+        // SAFETY: BL1: this share.
         if unsafe { last(value) } {
             // SAFETY: there is none any more.
             unsafe { Self::free(value) };
@@ -106,7 +106,7 @@ impl<T> Drop for Block<T> {
 /// The value of a block.
 #[inline(always)]
 unsafe fn header_of(value: NonNull<()>) -> NonNull<Header> {
-    // SAFETY: B1.
+    // SAFETY: BL1.
     unsafe { value.byte_sub(size_of::<Header>()) }.cast()
 }
 
@@ -118,7 +118,7 @@ unsafe fn header_of(value: NonNull<()>) -> NonNull<Header> {
 pub(crate) unsafe fn retain(value: NonNull<()>) {
     // SAFETY: contract.
     let header = unsafe { header_of(value) };
-    // SAFETY: B1.
+    // SAFETY: BL1.
     let shares = unsafe { &(*header.as_ptr()).shares };
     // ORD: as in `Arc`: whoever has a share passes it on by other means.
     shares.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +134,7 @@ pub(crate) unsafe fn release(value: NonNull<()>) {
     if unsafe { last(value) } {
         // SAFETY: contract.
         let header = unsafe { header_of(value) };
-        // SAFETY: B1: alive until it is freed.
+        // SAFETY: BL1: alive until it is freed.
         let free = unsafe { (*header.as_ptr()).free };
         // SAFETY: nobody has a share.
         unsafe { free(value) };
@@ -150,10 +150,10 @@ pub(crate) unsafe fn release(value: NonNull<()>) {
 unsafe fn last(value: NonNull<()>) -> bool {
     // SAFETY: contract.
     let header = unsafe { header_of(value) };
-    // SAFETY: B1.
+    // SAFETY: BL1.
     let shares = unsafe { &(*header.as_ptr()).shares };
     // ORD: Acquire pairs with the Release of the shares that have gone: what they did to the value is
-    // over. Nobody adds to a single share but its holder (B1).
+    // over. Nobody adds to a single share but its holder (BL1).
     shares.load(Ordering::Acquire) == 1 || shares.fetch_sub(1, Ordering::AcqRel) == 1
 }
 

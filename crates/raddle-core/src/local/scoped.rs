@@ -53,7 +53,7 @@ macro_rules! scope_local {
 /// It is invariant in `T`, as a cell is: values go in and come out. With a subtype put in where the type itself
 /// comes out, this would keep a string that is gone:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// use raddle::{ScopeLocal, scope_local};
 /// type TakesAny = for<'a> fn(&'a str);
 /// type TakesStatic = fn(&'static str);
@@ -66,7 +66,7 @@ macro_rules! scope_local {
 ///
 /// Nor may a type come out that was not put in:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// use raddle::{ScopeLocal, scope_local};
 /// scope_local! { static SINK: fn(&'static str); }
 /// let widened: &'static ScopeLocal<for<'a> fn(&'a str)> = &SINK;

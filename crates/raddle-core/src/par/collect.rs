@@ -1,6 +1,6 @@
 //! Loops that make vectors.
 //!
-//! - **C1** A [`Run`] owns the first `done` of its `room` places, which lie in the spare room of a vector that outlives it; no
+//! - **CO1** A [`Run`] owns the first `done` of its `room` places, which lie in the spare room of a vector that outlives it; no
 //!   other run has any of its places. Dropped, it drops what it owns.
 
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use std::ptr;
 use crate::par::drive::{Work, run};
 use crate::par::items::{Divide, Items};
 
-/// Places for results in a row, filled from the front (C1).
+/// Places for results in a row, filled from the front (CO1).
 struct Run<'a, R> {
     start: *mut R,
     room: usize,
@@ -18,7 +18,7 @@ struct Run<'a, R> {
     places: PhantomData<&'a mut [MaybeUninit<R>]>,
 }
 
-// SAFETY: C1: it is the only owner of its places, as a `&mut [MaybeUninit<R>]` is.
+// SAFETY: CO1: it is the only owner of its places, as a `&mut [MaybeUninit<R>]` is.
 unsafe impl<R: Send> Send for Run<'_, R> {}
 
 impl<'a, R> Run<'a, R> {
@@ -30,9 +30,9 @@ impl<'a, R> Run<'a, R> {
     #[inline]
     fn push(&mut self, result: R) {
         assert!(self.done < self.room);
-        // SAFETY: below `room`, so in its places (C1).
+        // SAFETY: below `room`, so in its places (CO1).
         let place = unsafe { self.start.add(self.done) };
-        // SAFETY: its own, and vacant (C1).
+        // SAFETY: its own, and vacant (CO1).
         unsafe { place.write(result) };
         self.done += 1;
     }
@@ -65,7 +65,7 @@ impl<'a, R> Run<'a, R> {
 impl<R> Drop for Run<'_, R> {
     fn drop(&mut self) {
         let all = ptr::slice_from_raw_parts_mut(self.start, self.done);
-        // SAFETY: C1.
+        // SAFETY: CO1.
         unsafe { all.drop_in_place() };
     }
 }
@@ -142,7 +142,7 @@ where
     let full = run(Collect { parts, results, f: &f });
     assert!(full.room == count && full.is_full());
     mem::forget(full);
-    // SAFETY: C1: they all are filled, and nobody else's any more.
+    // SAFETY: CO1: they all are filled, and nobody else's any more.
     unsafe { all.set_len(count) };
     all
 }

@@ -19,7 +19,7 @@
 //!
 //! # Invariants
 //!
-//! - **T1** Rings are made once, at the first switch, and live as long as the pool. So a lane's pointer is
+//! - **RC1** Rings are made once, at the first switch, and live as long as the pool. So a lane's pointer is
 //!   good whenever it is not null.
 
 mod lane;
@@ -74,7 +74,7 @@ pub(crate) struct Recorder {
     settings: Settings,
     workers: usize,
     threads: usize,
-    /// The rings: one per worker memory, and one for threads from outside (T1).
+    /// The rings: one per worker memory, and one for threads from outside (RC1).
     rings: OnceLock<Arc<Rings>>,
     /// What is recorded now; held to change it.
     level: Mutex<TraceLevel>,
@@ -196,7 +196,7 @@ impl Recorder {
     fn note_outside(&self, tsc: u64, kind: EventKind, aux: usize, key: (Subject, u32)) {
         // ORD: Acquire pairs with the Release in `set_level`.
         let outside = self.outside.load(Ordering::Acquire);
-        // SAFETY: T1.
+        // SAFETY: RC1.
         if let Some(outside) = unsafe { outside.as_ref() } {
             outside.lock().push(tsc, kind, aux, key);
         }

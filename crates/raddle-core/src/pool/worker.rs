@@ -47,7 +47,7 @@ raddle_sync::thread_local! {
 ///
 /// It does not cross threads:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use raddle::Pool;
 /// Pool::global().run(|worker| {
 ///     raddle::join(|| worker.index(), || ());

@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 
 /// Shared access to a [`RwLock`]'s value; dropping it leaves the lock.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let lock = raddle_lock::RwLock::new(0);
 /// let guard = lock.read();
 /// std::thread::scope(|s| s.spawn(move || drop(guard)).join().unwrap());
@@ -24,9 +24,9 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 
 /// Exclusive access to a [`RwLock`]'s value; dropping it leaves the lock.
 ///
-/// ```compile_fail
-/// # use raddle_lock::RwLockWriteGuard;
-/// fn shorter<'a, 'b>(guard: RwLockWriteGuard<'b, &'static str>) -> RwLockWriteGuard<'b, &'a str> { guard }
+/// ```compile_fail,E0308
+/// # use raddle_lock::RwLockWriteGuard as Guard;
+/// fn narrow(guard: Guard<'_, for<'a> fn(&'a str)>) -> Guard<'_, fn(&'static str)> { guard }
 /// ```
 #[must_use = "dropping the guard unlocks"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
@@ -52,9 +52,9 @@ pub struct MappedRwLockReadGuard<'a, U: ?Sized> {
 
 /// Exclusive access to a part of a [`RwLock`]'s value.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::MappedRwLockWriteGuard as Guard;
-/// fn shorter<'a, 'b>(part: Guard<'b, &'static str>) -> Guard<'b, &'a str> { part }
+/// fn narrow(part: Guard<'_, for<'a> fn(&'a str)>) -> Guard<'_, fn(&'static str)> { part }
 /// ```
 #[must_use = "dropping the guard unlocks"]
 pub struct MappedRwLockWriteGuard<'a, U: ?Sized> {
@@ -264,7 +264,7 @@ macro_rules! gives_access {
             #[inline]
             fn deref(&self) -> &T {
                 self.lock.value.with(|value| {
-                    // SAFETY: this guard keeps writers out, or is the only one (I1 of `lock.rs`), and is borrowed
+                    // SAFETY: this guard keeps writers out, or is the only one (RW1 of `lock.rs`), and is borrowed
                     // for as long as the result lives.
                     unsafe { &*value }
                 })
@@ -279,7 +279,7 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.lock.value.with_mut(|value| {
-            // SAFETY: this guard is the only one (I1 of `lock.rs`), and borrowed exclusively.
+            // SAFETY: this guard is the only one (RW1 of `lock.rs`), and borrowed exclusively.
             unsafe { &mut *value }
         })
     }

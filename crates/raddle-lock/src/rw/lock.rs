@@ -1,6 +1,6 @@
 //! The readers-writer lock with its value.
 //!
-//! **I1** The value is accessed through guards, or through `&mut` or ownership of the lock. A guard that writes exists only
+//! **RW1** The value is accessed through guards, or through `&mut` or ownership of the lock. A guard that writes exists only
 //! while no other does, one that reads while none writes.
 
 use super::core::RwCore;
@@ -53,9 +53,9 @@ use std::time::Duration;
 ///
 /// A panic does not poison it; see the [crate's page](crate). It is invariant in `T`:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_lock::RwLock;
-/// fn shorter<'a, 'b>(lock: &'b RwLock<&'static str>) -> &'b RwLock<&'a str> { lock }
+/// fn narrow(lock: &RwLock<for<'a> fn(&'a str)>) -> &RwLock<fn(&'static str)> { lock }
 /// ```
 pub struct RwLock<T: ?Sized> {
     pub(super) core: RwCore,
@@ -64,7 +64,7 @@ pub struct RwLock<T: ?Sized> {
 
 // SAFETY: sending the lock sends the value, and nothing else in it belongs to a thread.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
-// SAFETY: a shared lock gives several strands shared access at a time, and one exclusive access (I1).
+// SAFETY: a shared lock gives several strands shared access at a time, and one exclusive access (RW1).
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T: ?Sized> std::panic::UnwindSafe for RwLock<T> {}
@@ -232,7 +232,7 @@ impl<T: ?Sized> RwLock<T> {
     /// The value, without locking: `&mut self` proves that nobody holds the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.with_mut(|value| {
-            // SAFETY: `&mut self` excludes every guard (I1), for as long as the result lives.
+            // SAFETY: `&mut self` excludes every guard (RW1), for as long as the result lives.
             unsafe { &mut *value }
         })
     }

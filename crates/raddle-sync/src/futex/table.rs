@@ -2,7 +2,7 @@
 //!
 //! A sleeper puts a ticket into its word's bucket, under the bucket's mutex, and sleeps until the
 //! ticket is gone; `wake` takes tickets out. Both the check of the word and the tickets are under the
-//! mutex, which is what makes the two atomic to each other (the module's I1):
+//! mutex, which is what makes the two atomic to each other (the module's F1):
 //!
 //! - the sleeper's section comes first: its ticket is there for the waker to take;
 //! - the waker's comes first: its change of the word, made before, happens before the check.

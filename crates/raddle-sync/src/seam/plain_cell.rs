@@ -16,9 +16,9 @@
 ///
 /// It is invariant in `T`, and never `Sync`:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use raddle_sync::cell::UnsafeCell;
-/// fn shorter<'a, 'b>(cell: &'b UnsafeCell<&'static str>) -> &'b UnsafeCell<&'a str> { cell }
+/// fn narrow(cell: &UnsafeCell<for<'a> fn(&'a str)>) -> &UnsafeCell<fn(&'static str)> { cell }
 /// ```
 ///
 /// ```compile_fail,E0277

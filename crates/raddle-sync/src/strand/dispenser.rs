@@ -4,9 +4,9 @@
 //! word says that a leaf has no clear bit left, so that a search of 65,535 ids reads at most 16
 //! full-words and one leaf.
 //!
-//! **I1** A leaf's bit is set by the one taker whose compare-exchange set it and cleared by the one
+//! **D1** A leaf's bit is set by the one taker whose compare-exchange set it and cleared by the one
 //! give-back that follows: no id is held twice.
-//! **I2** A full-bit is a hint. It may be clear beside a full leaf (a search that finds one repairs
+//! **D2** A full-bit is a hint. It may be clear beside a full leaf (a search that finds one repairs
 //! it) but does not stay set beside a leaf with room. Who fills a leaf sets its bit and *then* looks
 //! at the leaf again; who makes room clears the leaf's bit and *then* the full-bit. Both change the
 //! full-word by read-modify-writes, so one of them comes first:
@@ -54,7 +54,7 @@ impl Dispenser {
     /// given back in that moment may be missed: `None` means "none now", not "none ever".
     pub fn take(&self) -> Option<StrandId> {
         for (index, full) in self.full.iter().enumerate() {
-            // ORD: `Relaxed`: a hint (I2); the leaf decides.
+            // ORD: `Relaxed`: a hint (D2); the leaf decides.
             let mut seen = full.load(Ordering::Relaxed);
             while let Some(bit) = first_clear(seen) {
                 let leaf = index * BITS + bit;
@@ -89,20 +89,20 @@ impl Dispenser {
         None
     }
 
-    /// The filler's half of I2.
+    /// The filler's half of D2.
     fn mark_full(&self, leaf: usize) {
         let (word, mask) = (&self.full[leaf / BITS], 1 << (leaf % BITS));
-        // ORD: Acquire pairs with the Release in `mark_room` (I2).
+        // ORD: Acquire pairs with the Release in `mark_room` (D2).
         word.fetch_or(mask, Ordering::AcqRel);
         if self.leaves[leaf].load(Ordering::Relaxed) != ALL {
             self.mark_room(leaf);
         }
     }
 
-    /// The other half of I2; the caller has seen, or made, room in the leaf.
+    /// The other half of D2; the caller has seen, or made, room in the leaf.
     fn mark_room(&self, leaf: usize) {
         let (word, mask): (_, u64) = (&self.full[leaf / BITS], 1 << (leaf % BITS));
-        // ORD: Release pairs with the Acquire in `mark_full` (I2).
+        // ORD: Release pairs with the Acquire in `mark_full` (D2).
         word.fetch_and(!mask, Ordering::AcqRel);
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Saved {
 /// ```
 ///
 /// The guard stays on its thread:
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let guard = raddle_sync::strand::enter_foreign();
 /// std::thread::spawn(move || drop(guard));
 /// ```
@@ -113,7 +113,7 @@ impl Local {
     }
 
     /// Ends the running strand, and others beneath it whose guards were forgotten, and goes on with the one at `depth`.
-    /// Nothing if that runs already (I2).
+    /// Nothing if that runs already (S2).
     #[cold]
     #[inline(never)]
     fn end_down_to(&self, depth: u32) {
@@ -136,7 +136,7 @@ impl Local {
         }
     }
 
-    /// A foreign strand has ended: its id is free, or it is abandoned (I4).
+    /// A foreign strand has ended: its id is free, or it is abandoned (S4).
     fn end(&self, ended: Saved) {
         let kept = self.ids.get(ended.depth as usize).filter(|kept| kept.get() == ended.token);
         if !ended.holds.any() {

@@ -148,7 +148,7 @@ impl Local {
         }
     }
 
-    /// Says that the running strand holds one thing more, which it must not end with (I4). Ends the process if that is
+    /// Says that the running strand holds one thing more, which it must not end with (S4). Ends the process if that is
     /// 2^31 things, which only guards that were forgotten can be.
     #[inline(always)]
     pub fn hold(&self) {
@@ -456,7 +456,7 @@ impl Local {
     /// The thread's own strand ends with the thread, and gives all ids back.
     pub(super) fn thread_ends(&self) {
         if self.depth.get() != 0 {
-            return; // I3
+            return; // S3
         }
         let (token, holds) = (self.token.get(), self.holding());
         for kept in &self.ids[1..] {

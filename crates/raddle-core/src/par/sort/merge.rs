@@ -1,6 +1,6 @@
 //! Two sorted runs become one.
 //!
-//! - **G1** A [`Merge`] owns the elements of its runs, and as many places behind `to`, in other memory. When it is dropped,
+//! - **ME1** A [`Merge`] owns the elements of its runs, and as many places behind `to`, in other memory. When it is dropped,
 //!   each of the elements has been copied to one of the places. It writes nothing else.
 
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use crate::par::drive::Work;
 /// From here on two parts of a block are merged in turn: so neither waits for its own comparisons.
 const IN_TURN: usize = 64;
 
-/// A merge in progress (G1).
+/// A merge in progress (ME1).
 pub(super) struct Merge<'a, T, F> {
     left: Run<T>,
     right: Run<T>,
@@ -28,7 +28,7 @@ struct Run<T> {
     len: usize,
 }
 
-// SAFETY: G1: it is the only user of that memory.
+// SAFETY: ME1: it is the only user of that memory.
 unsafe impl<T: Send, F: Sync> Send for Merge<'_, T, F> {}
 
 /// Copies what lies in `from`.
@@ -102,7 +102,7 @@ impl<'a, T, F: Fn(&T, &T) -> Ordering> Merge<'a, T, F> {
 
     #[inline(always)]
     fn is_right_first(&self, left: *const T, right: *const T) -> bool {
-        // SAFETY: the caller's, of the left run (G1).
+        // SAFETY: the caller's, of the left run (ME1).
         let left = unsafe { &*left };
         // SAFETY: likewise, of the right one.
         let right = unsafe { &*right };
@@ -114,7 +114,7 @@ impl<'a, T, F: Fn(&T, &T) -> Ordering> Merge<'a, T, F> {
     fn step(&mut self) {
         let right_first = self.is_right_first(self.left.first, self.right.first);
         let from = if right_first { self.right.first } else { self.left.first };
-        // SAFETY: G1: an element of its runs, and a place that is left.
+        // SAFETY: ME1: an element of its runs, and a place that is left.
         unsafe { ptr::copy_nonoverlapping(from, self.to, 1) };
         let (left, right) = (usize::from(!right_first), usize::from(right_first));
         // SAFETY: at most one past the run, as are those below.
@@ -163,7 +163,7 @@ impl<'a, T, F: Fn(&T, &T) -> Ordering> Merge<'a, T, F> {
 impl<T, F> Drop for Merge<'_, T, F> {
     fn drop(&mut self) {
         for run in [&self.left, &self.right] {
-            // SAFETY: G1: as many places are left as elements.
+            // SAFETY: ME1: as many places are left as elements.
             unsafe { ptr::copy_nonoverlapping(run.first, self.to, run.len) };
             // SAFETY: within its places, or one past them.
             self.to = unsafe { self.to.add(run.len) };
@@ -240,7 +240,7 @@ mod tests {
         let merge =
             unsafe { Merge::new(places, middle, &mut to.spare_capacity_mut()[..count], &compare) };
         let panicked = catch_unwind(AssertUnwindSafe(|| steps(merge))).is_err();
-        // SAFETY: G1: the merge has been dropped.
+        // SAFETY: ME1: the merge has been dropped.
         unsafe { to.set_len(count) };
         (to, panicked)
     }

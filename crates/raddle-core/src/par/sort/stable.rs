@@ -1,6 +1,6 @@
 //! A merge sort between the slice and a buffer of its size.
 //!
-//! - **M1** The elements of a piece lie in its part of the slice or in its part of the buffer. A call says where they are when
+//! - **ST1** The elements of a piece lie in its part of the slice or in its part of the buffer. A call says where they are when
 //!   it returns; when it unwinds they are in the slice.
 
 use std::cmp::Ordering;
@@ -47,7 +47,7 @@ fn levels(threads: usize, len: usize) -> usize {
     levels
 }
 
-/// Sorts a piece: its elements are then in the buffer, or in the slice (M1).
+/// Sorts a piece: its elements are then in the buffer, or in the slice (ST1).
 fn pieces<T, F>(
     worker: &Worker,
     data: &mut [T],
@@ -86,13 +86,13 @@ fn pieces<T, F>(
     };
     if let Err((sorted, payload)) = ends {
         if !into_buffer {
-            // SAFETY: M1: this half's elements are in the buffer.
+            // SAFETY: ST1: this half's elements are in the buffer.
             unsafe { copy(&buffer[sorted.clone()], &mut data[sorted]) };
         }
         panic::resume_unwind(payload);
     }
     let (from, to) = if into_buffer { (data, buffer) } else { (buffer, data) };
-    // SAFETY: M1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
+    // SAFETY: ST1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
     // in the slice either way.
     drive(worker, unsafe { Merge::new(from, middle, to, compare) });
 }
@@ -101,6 +101,6 @@ fn pieces<T, F>(
 fn as_places<T>(data: &mut [T]) -> &mut [MaybeUninit<T>] {
     let places = std::ptr::from_mut(data) as *mut [MaybeUninit<T>];
     // SAFETY: the same layout. What is written there in this module are elements of this very slice, and when it is
-    // used again it has each of them (M1).
+    // used again it has each of them (ST1).
     unsafe { &mut *places }
 }

@@ -22,7 +22,7 @@ const FRAME: usize = 8;
 /// Where one worker records.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Null while nothing is recorded (T1).
+    /// Null while nothing is recorded (RC1).
     rings: AtomicPtr<LaneRings>,
     tasks: AtomicBool,
 }
@@ -59,7 +59,7 @@ impl Lane {
     fn rings(&self) -> Option<&LaneRings> {
         // ORD: Acquire pairs with the Release in `set`: the rings are complete.
         let rings = self.rings.load(Ordering::Acquire);
-        // SAFETY: T1.
+        // SAFETY: RC1.
         unsafe { rings.as_ref() }
     }
 
@@ -75,7 +75,7 @@ impl Lane {
         !self.rings.load(Ordering::Relaxed).is_null()
     }
 
-    /// Records an event, by the worker's own thread (E1 of `record`).
+    /// Records an event, by the worker's own thread (RE1 of `record`).
     #[inline]
     pub(crate) fn note(&self, kind: EventKind, aux: usize, key: (Subject, u32)) {
         if let Some(rings) = self.rings() {
