@@ -222,26 +222,28 @@ fn a_scope_that_is_waited_for_under_a_lock_finds_its_tasks() {
     let over = in_time(|| {
         let lock = Mutex::new(());
         let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
-        let count = AtomicUsize::new(0);
-        pool.scope(|all| {
-            all.spawn(|_| {
-                let _guard = lock.lock();
-                raddle::scope(|outer| {
-                    raddle::scope(|inner| {
-                        for _ in 0..300 {
-                            inner.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
-                            outer.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
-                        }
-                    });
-                    // From another thread, while this one may wait already.
-                    thread::scope(|threads| {
-                        let spawn = || outer.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
-                        threads.spawn(spawn).join().unwrap();
-                    });
+        let (send, receive) = std::sync::mpsc::channel();
+        drop(pool.spawn(move || {
+            let count = AtomicUsize::new(0);
+            let guard = lock.lock();
+            raddle::scope(|outer| {
+                raddle::scope(|inner| {
+                    for _ in 0..300 {
+                        inner.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                        outer.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                    }
+                });
+                // From another thread, while this one may wait already.
+                thread::scope(|threads| {
+                    let spawn = || outer.spawn(|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                    threads.spawn(spawn).join().unwrap();
                 });
             });
-        });
-        count.into_inner()
+            drop(guard);
+            send.send(count.into_inner()).unwrap();
+        }));
+        // As one that cannot help.
+        receive.recv().unwrap()
     });
     assert_eq!(over, 601);
 }

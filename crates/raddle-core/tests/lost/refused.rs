@@ -18,16 +18,25 @@ fn in_process_of_its_own(test: &str, stderr: impl Into<Stdio>) -> bool {
     false
 }
 
-/// The address space that the process may have beyond what it has.
-fn limit_memory(more: Option<u64>) {
+/// The address space of this process.
+fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: a plain call.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    pages * page
+}
+
+/// The address space that the process may have beyond what it has.
+fn limit_memory(more: Option<u64>) {
+    limit_memory_to(more.map(|more| address_space() + more));
+}
+
+fn limit_memory_to(most: Option<u64>) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: with a struct of this frame's.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) }, 0);
-    // SAFETY: a plain call.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
-    limit.rlim_cur = more.map_or(limit.rlim_max, |more| pages * page + more);
+    limit.rlim_cur = most.unwrap_or(limit.rlim_max);
     // SAFETY: with a struct of this frame's.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
@@ -189,7 +198,8 @@ fn a_pool_ends_where_there_is_no_memory() {
     }
     ends("a pool without threads and memory", || {
         let pool = nobody(one_thread().stack_size(STACK));
-        limit_memory(Some(1 << 20));
+        // The thread's stack is given back when the pool ends.
+        limit_memory_to(Some(address_space() - STACK as u64 + (1 << 20)));
         let future = pool.spawn(|| 7);
         drop(pool);
         limit_memory(None);
