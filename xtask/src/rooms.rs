@@ -29,6 +29,7 @@ const FLOORS: &[Floor] = &[
     Floor {
         name: "protocol",
         modules: &[
+            "depth",
             "job",
             "fork_stack",
             "queue",
@@ -37,6 +38,7 @@ const FLOORS: &[Floor] = &[
             "places",
             "record",
             "spawn::claim",
+            "spawn::hooks",
             "spawn::running",
         ],
         below: &["ground"],
@@ -82,23 +84,8 @@ const fn known(file: &'static str, names: &'static str, why: &'static str) -> Kn
 
 /// Arrows that run up inside `raddle-core/src`.
 const UPWARD: &[Known] = &[
-    known(
-        "pool/block.rs",
-        "future::walk",
-        "what a thread has put off is handed on before it blocks",
-    ),
-    known("pool/wait.rs", "future::walk", "the same, before it waits"),
-    known("pool/mod.rs", "future::walk", "the same, outside of pools"),
-    known("pool/find_work.rs", "future::walk", "what a wait runs has a depth of its own"),
     known("pool/gate.rs", "future", "a home spawns, and returns the future"),
     known("pool/gate.rs", "spawn", "the same"),
-    known("pool/mod.rs", "future", "`Pool::spawn` returns one"),
-    known("pool/mod.rs", "spawn", "`Pool::spawn` makes a task"),
-    known("pool/mod.rs", "scope", "`Pool::scope` opens one"),
-    known("pool/builder.rs", "spawn", "hooks round tasks are set at the builder"),
-    known("pool/registry.rs", "spawn", "and called with the pool's settings"),
-    known("pool/seat.rs", "spawn", "a pool without such hooks has none of them"),
-    known("future/mod.rs", "spawn", "upstream of a future lies a task that is pinned meanwhile"),
 ];
 
 /// Who takes atomics from `std`.
@@ -381,11 +368,11 @@ mod tests {
 
     #[test]
     fn what_is_known_is_known_of_that_file_and_module_only() {
-        let text = "use crate::future::walk;";
-        assert_eq!(found("crates/raddle-core/src/pool/wait.rs", text).len(), 0);
+        let text = "use crate::future::Future;";
+        assert_eq!(found("crates/raddle-core/src/pool/gate.rs", text).len(), 0);
         assert_eq!(found("crates/raddle-core/src/pool/search.rs", text).len(), 1);
-        let other = "use crate::future::node;";
-        assert_eq!(found("crates/raddle-core/src/pool/wait.rs", other).len(), 1);
+        let other = "use crate::scope::Scope;";
+        assert_eq!(found("crates/raddle-core/src/pool/gate.rs", other).len(), 1);
     }
 
     #[test]

@@ -34,6 +34,7 @@
 )]
 
 mod count;
+mod depth;
 mod fork_stack;
 mod future;
 mod job;

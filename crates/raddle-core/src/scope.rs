@@ -104,6 +104,19 @@ where
     }
 }
 
+impl Pool {
+    /// As [`scope`](crate::scope()), in this pool.
+    #[track_caller]
+    pub fn scope<'scope, F, R>(&self, f: F) -> R
+    where
+        F: FnOnce(&Scope<'scope>) -> R + Send,
+        R: Send,
+    {
+        let place = Location::caller();
+        self.run_at(place, |_| scope_at(place, f))
+    }
+}
+
 impl<'scope> Scope<'scope> {
     /// A scope of this pool's; its body runs here, on one of its threads or not.
     pub(crate) fn open<F, R>(registry: &Registry, place: Place, f: F) -> R

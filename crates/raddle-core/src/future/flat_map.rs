@@ -4,6 +4,7 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 
+use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::linked::{Linked, is_upstream, linked_result};
@@ -74,9 +75,9 @@ impl<T: Send + 'static> Future<T> {
 /// Calls the operation, now or soon.
 #[inline]
 fn now<T: Send + 'static, O: ThenFuture<T>>(op: O, result: Result<T, Failure>) -> Future<O::Out> {
-    let Some(level) = walk::enter() else { return later(op, result) };
+    let Some(level) = depth::enter() else { return later(op, result) };
     let future = call(op, result);
-    walk::leave(level);
+    depth::leave(level);
     future
 }
 

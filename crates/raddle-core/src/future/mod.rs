@@ -16,7 +16,7 @@
 //! | `node`      | what all nodes have in common; completing                                   |
 //! | `life`      | for models: that nobody uses what has been freed                              |
 //! | `walk`, `garbage` | running continuations, in a loop; what is freed afterwards            |
-//! | `upstream`  | the way of interrupts, against the current                                   |
+//! | `upstream`, `pinned` | the way of interrupts, against the current; tasks found there          |
 //! | `interrupt_node`      | where a promise hears of them                                              |
 //! | `then`      | nodes of `map` and its like                                                |
 //! | `flat_map`  | nodes of `flat_map` and its like                                            |
@@ -60,6 +60,7 @@ mod on;
 mod operations;
 mod ops;
 mod pending;
+pub(crate) mod pinned;
 mod promise;
 mod race;
 mod repeat;
@@ -95,9 +96,6 @@ pub use self::{
     window::{retry, window},
 };
 
-#[cfg(not(raddle_loom))]
-pub(crate) use crate::spawn::Pinned;
-
 /// What [`Future::kill`] came upon, or a [`Producer`] says that it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Killed {
@@ -129,24 +127,4 @@ pub(crate) enum Assist {
     Far(Duration),
     /// The waiting thread is itself running what it waits for.
     Cycle,
-}
-
-/// There are no tasks in the models of futures.
-#[cfg(raddle_loom)]
-#[derive(Debug)]
-pub(crate) enum Pinned {}
-
-#[cfg(raddle_loom)]
-impl Pinned {
-    pub(crate) fn interrupt(&self, _: &Interrupt) {
-        match *self {}
-    }
-
-    pub(crate) fn kill(&self) -> Killed {
-        match *self {}
-    }
-
-    pub(crate) fn assist(&self, _: Waiter) -> Assist {
-        match *self {}
-    }
 }

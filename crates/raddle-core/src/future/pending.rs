@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use raddle_sync::time::Instant;
 
+use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::handle::Pending;
 use crate::future::interrupt::Interrupt;
@@ -209,7 +210,7 @@ impl<T> Pending<T> {
         let mut held_up = false;
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
-            walk::flush();
+            depth::flush();
             let assist = match waiter {
                 Waiter::Patient => self.assist(wait::host::waiter(held_up)),
                 Waiter::Hurried => Assist::Go,
@@ -248,7 +249,7 @@ impl<T> Pending<T> {
         let assist = unsafe { self.node().vtable() }.and_then(|vtable| vtable.assist);
         match assist.zip(self.node().head()) {
             // SAFETY: as above.
-            Some((assist, head)) => walk::fresh(|| unsafe { assist(head, waiter) }),
+            Some((assist, head)) => depth::fresh(|| unsafe { assist(head, waiter) }),
             None => self.assist_upstream(waiter),
         }
     }
@@ -266,7 +267,7 @@ impl<T> Pending<T> {
             let mut ran = 0;
             let found = self.visitor(Purpose::Gather).finish();
             for task in found.tasks {
-                match walk::fresh(|| task.assist(waiter)) {
+                match depth::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran += 1,
                     Assist::Go | Assist::Far(_) => {}

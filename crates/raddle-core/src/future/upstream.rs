@@ -33,8 +33,9 @@ use crate::future::interrupt_node::{InterruptNode, Interrupts};
 use crate::future::life::Life;
 use crate::future::link::LinkNode;
 use crate::future::node::{Ends, NodeRef};
+use crate::future::pinned::Pinned;
 use crate::future::state::Visit;
-use crate::future::{Killed, Pinned, walk};
+use crate::future::{Killed, walk};
 use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.

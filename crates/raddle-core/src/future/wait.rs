@@ -4,11 +4,11 @@ use raddle_sync::time::Instant;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use crate::depth;
 use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State};
 use crate::future::then::attach;
-use crate::future::walk;
 use crate::latch::Latch;
 
 /// A waiting thread, as a node that is told: on the thread's own stack.
@@ -89,7 +89,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// Blocks for good.
 pub(super) fn forever() -> ! {
-    walk::flush();
+    depth::flush();
     let latch = Latch::new(host::parker());
     loop {
         host::wait(&latch, None);
@@ -98,7 +98,7 @@ pub(super) fn forever() -> ! {
 
 /// Blocks for so long.
 pub(super) fn idle(time: Duration) {
-    walk::flush();
+    depth::flush();
     host::wait(&Latch::new(host::parker()), Instant::now().checked_add(time));
 }
 
@@ -118,7 +118,6 @@ pub(super) mod host {
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
     use crate::timer;
-    pub(crate) use raddle_sync::stack::known as stack_left;
 
     /// As who this thread waits: it runs nothing inside of a panic, where tasks would find themselves panicking, nor while all
     /// timers wait for it; `anyway`: that has been so for a while, and late timers are better than none.
@@ -223,11 +222,6 @@ pub(super) mod host {
     pub(in crate::future) fn touch_ends(_: u32) {}
 
     pub(in crate::future) fn resolved(_: NodeRef) {}
-
-    /// Models have stacks of their own.
-    pub(crate) fn stack_left() -> Option<usize> {
-        Some(usize::MAX)
-    }
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {

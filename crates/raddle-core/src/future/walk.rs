@@ -2,16 +2,10 @@
 //! other without bound.
 //!
 //! A *walk* goes from a completed node to its continuation, runs that, which completes it, and so on, in a
-//! loop. A continuation that itself completes a promise starts a walk inside the walk; when nested walks have taken
-//! [`DEEPEST`] bytes of stack, or it is nearly full, further ones are *put off*, and run when the outermost
-//! is over. So the stack is bounded whatever the graph. What was put off runs depth first,
+//! loop. A continuation that itself completes a promise starts a walk inside the walk; when that is too deep (see `depth`), it is
+//! put off. So the stack is bounded whatever the graph. What was put off runs depth first,
 //! as if it were nested: what it puts off in its turn comes before what follows it. Drops come first of all. Calls of
 //! closures that return futures on satisfied ones count as well: that makes `flat_map` recursion on constants a loop.
-//!
-//! What a thread has put off somebody may wait for: the thread itself, or whom it waits for. So it does not keep it while
-//! it waits, and as it may be anything, it does not run it on top of its own stack either: it hands all of it over to
-//! another thread ([`flush`]). A job that runs on top of a wait is not part of what waits beneath: it has a depth of its
-//! own ([`fresh`]).
 //!
 //! A node that is *forsaken*, as it has become a future that is never done, leads on downstream in the same way: what is
 //! attached there drops its closure, and forsakes its own.
@@ -20,19 +14,16 @@
 //!
 //! - **T1** A node that is upstream of others is freed when the walk that passed it is over, after those
 //!   downstream of it: see F3 in `state` and `upstream`.
-//! - **T2** A thread where no walk is running has put nothing off, and where `fresh` begins nothing is put off beneath.
-//! - **T3** A thread that blocks for a future, a fork, a scope, or a lock or condition of raddle's, or in `blocking`, has put nothing
-//!   off: neither what it put off since it began with what it is running, nor what is to follow that. Whatever is put off can run on
-//!   any thread, once: nodes, and what they hold, are `Send`.
 //! - **T4** What is put off is run in its order, by one thread at a time; but for what a thread puts off as it ends, which goes
-//!   to others at once.
+//!   to others at once. It can run on any thread (T3 of `depth`): nodes, and what they hold, are `Send`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use raddle_sync::sync::Arc as SeamArc;
 
+use crate::depth::{self, fresh, leave, nested};
 use crate::future::failure::Failure;
 use crate::future::garbage::{Garbage, Rubbish};
 use crate::future::interrupt::Interrupt;
@@ -189,30 +180,14 @@ impl Deferred {
     }
 }
 
-/// How much stack nested walks take, with the closures that they call. (Models have little.)
-const DEEPEST: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 8 << 10 } else { 256 << 10 };
-/// The same where nobody knows how much there is: on a coroutine's, or where the system does not tell.
-const BLIND: usize = 16 << 10;
-/// How much of it they take without a look at how much there is.
-const SHALLOW: usize = 4 << 10;
 /// A thread keeps room for about so many that are put off.
 const MANY: usize = 1024;
-/// How much stack is to be left.
-const STACK_LEFT: usize = 64 << 10;
 
-// In a floor, which is a multiple of 4:
-/// Something has been put off.
-const QUEUED: usize = 1;
-/// The stack has been looked at: it does not get lower.
-const LOOKED: usize = 2;
-
-raddle_sync::thread_local! {
-    /// The lowest place on the stack where a walk may begin, if one is running.
-    static FLOOR: Cell<usize> = const { Cell::new(0) };
-}
 raddle_sync::thread_local! {
     static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new() }) };
 }
+
+const SEE_TO_IT: depth::Later = depth::Later { drain, hand_over };
 
 /// What a thread has put off.
 struct Later {
@@ -240,84 +215,6 @@ impl Later {
     }
 }
 
-/// A level of nesting. To be given to [`leave`], which a panic does not pass.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
-    Outermost,
-    Nested,
-}
-
-/// About where the stack pointer is.
-#[inline(always)]
-fn here() -> usize {
-    let here = 0_u8;
-    // Under Miri no place on the stack is below another.
-    if cfg!(miri) { DEEPEST } else { (&raw const here).addr() }
-}
-
-/// Goes one level deeper; none if this is the limit.
-#[inline(always)]
-pub(crate) fn enter() -> Option<Level> {
-    let (here, floor) = (here(), FLOOR.with(Cell::get));
-    if floor & !QUEUED == 0 {
-        return Some(enter_anyway(here, floor));
-    }
-    // Neither below the floor, nor on another stack.
-    let fits = here.wrapping_sub(floor) < DEEPEST || may_dig(here, floor);
-    fits.then_some(Level::Nested)
-}
-
-#[inline(always)]
-fn enter_anyway(here: usize, floor: usize) -> Level {
-    if floor & !QUEUED != 0 {
-        return Level::Nested;
-    }
-    set_floor(here.saturating_sub(SHALLOW), floor & QUEUED);
-    Level::Outermost
-}
-
-#[inline(always)]
-fn set_floor(place: usize, flags: usize) {
-    FLOOR.with(|f| f.set((place & !(QUEUED | LOOKED)).max(4) | flags));
-}
-
-/// Puts the floor as low as it may be, once; whether `here` is above that now.
-#[cold]
-fn may_dig(here: usize, floor: usize) -> bool {
-    // On another stack it would be the end of that.
-    if floor & LOOKED != 0 || floor.wrapping_sub(here) >= DEEPEST {
-        return false;
-    }
-    let below = |depth: usize| floor.saturating_sub(depth - SHALLOW);
-    let lowest = match host::stack_left() {
-        Some(left) => below(DEEPEST).max(here.saturating_sub(left).saturating_add(STACK_LEFT)),
-        None => below(BLIND),
-    };
-    set_floor(lowest, floor & QUEUED | LOOKED);
-    here.wrapping_sub(FLOOR.with(Cell::get)) < DEEPEST
-}
-
-/// Leaves a level.
-#[inline(always)]
-pub(crate) fn leave(level: Level) {
-    if level == Level::Outermost {
-        let floor = FLOOR.with(|f| f.replace(0));
-        if floor & QUEUED != 0 {
-            drain();
-        }
-    }
-}
-
-/// Calls `f` one level deeper, or `deep` if this is the limit. Neither unwinds.
-#[inline(always)]
-fn nested<S, R>(state: S, f: impl FnOnce(S) -> R, deep: impl FnOnce(S) -> R) -> R {
-    let Some(level) = enter() else { return deep(state) };
-    let result = f(state);
-    leave(level);
-    result
-}
-
 /// Runs what was put off, and what that puts off.
 #[cold]
 fn drain() {
@@ -328,29 +225,15 @@ fn drain() {
             (later.todo.pop(), !later.todo.is_empty())
         });
         let Some(deferred) = next else { break };
-        set_floor(here().saturating_sub(SHALLOW), if more { QUEUED } else { 0 });
+        depth::turn_to_next(more);
         deferred.run();
     }
     LATER.with(|later| later.borrow_mut().shrink());
-    FLOOR.with(|f| f.set(0));
+    depth::nothing_left();
 }
 
-/// Before the thread waits: hands over what it has put off, as somebody may wait for just that (T3).
-#[inline]
-pub(crate) fn flush() {
-    if has_put_off() {
-        hand_over();
-    }
-}
-
-#[inline]
-pub(crate) fn has_put_off() -> bool {
-    FLOOR.with(Cell::get) & QUEUED != 0
-}
-
-#[cold]
+/// Has another thread run what was put off.
 fn hand_over() {
-    FLOOR.with(|f| f.set(f.get() & !QUEUED));
     let todo = LATER.with(|later| {
         let later = &mut *later.borrow_mut();
         later.merge();
@@ -376,28 +259,8 @@ impl Load {
         }
         fresh(|| {
             LATER.with(|later| later.borrow_mut().todo = self.0);
-            FLOOR.with(|f| f.set(QUEUED));
+            depth::has_more(SEE_TO_IT);
         });
-    }
-}
-
-/// Calls `f`, which does not unwind, as if nothing ran beneath: what it completes is nested in nothing, and what that puts
-/// off is done when this returns. For whatever a waiting thread runs on top of its stack.
-pub(crate) fn fresh<R>(f: impl FnOnce() -> R) -> R {
-    // Who waits has flushed; otherwise it has now (T2).
-    flush();
-    let floor = FLOOR.with(|f| f.replace(0));
-    let result = f();
-    settle();
-    FLOOR.with(|f| f.set(floor));
-    result
-}
-
-/// Between two jobs that run as `f` of [`fresh`] one after the other: does what the first has put off.
-#[inline]
-pub(crate) fn settle() {
-    if FLOOR.with(Cell::get) != 0 {
-        drain();
     }
 }
 
@@ -416,8 +279,8 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
         return indices.iter().for_each(|index| told(index).run());
     };
     // They are put off, by what is a level deeper (T2).
-    let level = enter_anyway(here(), FLOOR.with(Cell::get));
-    FLOOR.with(|f| f.set(f.get() | QUEUED));
+    let level = depth::enter_further();
+    depth::has_more(SEE_TO_IT);
     let next = || {
         LATER.with(|later| {
             let todo = &mut later.borrow_mut().todo;
@@ -434,7 +297,7 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
 fn defer(deferred: Deferred) {
     let mut deferred = Some(deferred);
     if LATER.try_with(|later| later.borrow_mut().new.extend(deferred.take())).is_ok() {
-        FLOOR.with(|f| f.set(f.get() | QUEUED));
+        depth::has_more(SEE_TO_IT);
     }
     // The thread is about to end, and nothing outside would run it.
     if let Some(deferred) = deferred {

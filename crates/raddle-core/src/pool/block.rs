@@ -12,7 +12,7 @@ use raddle_sync::parker::{self, Hooks};
 use raddle_sync::watch::{self, LockHooks};
 use raddle_trace::EventKind;
 
-use crate::future::walk;
+use crate::depth;
 use crate::places::Resumed;
 use crate::pool::Pool;
 use crate::pool::recorder::{self, NOTHING};
@@ -45,8 +45,8 @@ fn before_lock() {
         }
         None => Pool::global_if_built().is_some_and(|pool| pool.registry().is_forked()),
     };
-    if walk::has_put_off() && !alone() {
-        walk::flush();
+    if depth::has_put_off() && !alone() {
+        depth::flush();
     }
 }
 
@@ -158,7 +158,7 @@ impl WorkerMemory {
 #[doc(alias = "block_in_place")]
 #[doc(alias = "ManagedBlocker")]
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
-    walk::flush();
+    depth::flush();
     block();
     let _away = Away::new();
     f()

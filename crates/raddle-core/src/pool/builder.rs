@@ -14,7 +14,7 @@ use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
 use crate::pool::registry::{Config, Registry};
 use crate::pool::relief::MOST_RESERVE;
-use crate::spawn::{Hooks, Outcome, TaskId};
+use crate::spawn::hooks::{Hooks, Outcome, TaskId};
 
 /// Why a pool could not be built. Nothing is left behind.
 #[derive(Debug)]

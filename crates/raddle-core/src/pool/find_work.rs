@@ -9,8 +9,8 @@ use raddle_sync::fence::light;
 use raddle_sync::{hint, strand};
 use raddle_trace::EventKind;
 
+use crate::depth;
 use crate::fork_stack::{Slot, Steal, Thief};
-use crate::future::walk;
 use crate::job::ForkHeader;
 use crate::latch;
 use crate::local::{self, Entered};
@@ -367,7 +367,7 @@ impl WorkerMemory {
         let no_unwinding = AbortOnUnwind;
         let _current = at.enter();
         self.heed_followers(at);
-        walk::fresh(|| match work {
+        depth::fresh(|| match work {
             Work::Fork { job, victim, index } => {
                 self.run_fork(job, victim, index, at, true);
             }
@@ -383,7 +383,7 @@ impl WorkerMemory {
         let _current = at.enter();
         self.owned.purse.turn_to(tag);
         let oldest = self.takes_oldest();
-        walk::fresh(|| {
+        depth::fresh(|| {
             let mut task = first;
             loop {
                 self.heed_followers(at);
@@ -394,7 +394,7 @@ impl WorkerMemory {
                 }
                 let Some(next) = self.next_own(tag, oldest) else { break };
                 task = next;
-                walk::settle();
+                depth::settle();
                 strand.renew();
             }
         });

@@ -69,11 +69,8 @@ pub use self::stats::PoolStats;
 use self::wait::Goal;
 pub use self::worker::Worker;
 pub(crate) use self::worker_memory::WorkerMemory;
-use crate::future::Future;
 use crate::latch::Latch;
 use crate::queue::{NOBODY, Tag, Task};
-use crate::scope::Scope;
-use crate::spawn;
 
 /// A pool of threads for fork/join and for spawned futures.
 ///
@@ -234,27 +231,6 @@ impl Pool {
         self.run_at(place, |worker| worker.join_at(place, |_| a(), |_| b()))
     }
 
-    /// As [`scope`](crate::scope()), in this pool.
-    #[track_caller]
-    pub fn scope<'scope, F, R>(&self, f: F) -> R
-    where
-        F: FnOnce(&Scope<'scope>) -> R + Send,
-        R: Send,
-    {
-        let place = Location::caller();
-        self.run_at(place, |_| crate::scope::scope_at(place, f))
-    }
-
-    /// Runs `f` on this pool and returns the future of its result: see [`spawn`](crate::spawn()).
-    #[track_caller]
-    pub fn spawn<F, T>(&self, f: F) -> Future<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        spawn::spawn_in(&self.registry, Location::caller(), f)
-    }
-
     /// Kills the futures of this pool that are not done, each as by [`Future::kill`](crate::Future::kill), and says how many
     /// that were.
     ///
@@ -347,7 +323,7 @@ fn run_what_is_left(registry: &Registry) -> Option<bool> {
         let mut strand = strand::enter_foreign();
         let left = || registry.memories.iter().find_map(|memory| memory.ring.steal_with_tag());
         while let Some((task, tag)) = registry.injector.take_one().or_else(left) {
-            crate::future::walk::fresh(|| memory.run(Work::Task(task, tag)));
+            crate::depth::fresh(|| memory.run(Work::Task(task, tag)));
             strand.renew();
             some = true;
         }
@@ -449,7 +425,7 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
     if let Some(memory) = Worker::here().filter(|memory| latch.wakes(memory.parker())) {
         return memory.await_latch(latch, goal);
     }
-    crate::future::walk::flush();
+    crate::depth::flush();
     match goal {
         Goal::Future(_, Some(deadline)) => latch.wait_until(deadline),
         _ => {

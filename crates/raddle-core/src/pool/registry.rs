@@ -34,7 +34,7 @@ use crate::pool::seat::SeatHooks;
 use crate::pool::stats::Stats;
 use crate::pool::worker_memory::{Hold, WorkerMemories, WorkerMemory};
 use crate::queue::{Injector, Tag, Task};
-use crate::spawn::Hooks;
+use crate::spawn::hooks::Hooks;
 
 /// What a builder decided.
 pub(crate) struct Config {

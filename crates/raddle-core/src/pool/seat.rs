@@ -25,7 +25,7 @@ use crate::pool::recorder::Settings;
 use crate::pool::registry::{Config, Registry};
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
-use crate::spawn::Hooks;
+use crate::spawn::hooks::Hooks;
 
 pub(crate) const MOST_SEATS: usize = MOST_THREADS;
 

@@ -35,8 +35,8 @@ use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::{stack, strand, thread};
 use raddle_trace::{EventKind, Subject};
 
+use crate::depth;
 use crate::fork_stack::{Slot, Thief};
-use crate::future::walk;
 use crate::latch::{self, Latch};
 use crate::pool::builder::Waits;
 use crate::pool::find_work::{Found, Work};
@@ -138,7 +138,7 @@ impl WorkerMemory {
             return;
         }
         // What this thread has put off may be what it waits for.
-        walk::flush();
+        depth::flush();
         // What it takes on may take long, or wait for a timer.
         timer::about_to_block();
         let _waiting = Waiting::begin(self, goal);
@@ -316,7 +316,7 @@ impl WorkerMemory {
 
     /// Runs what `find` finds, on top of this thread's stack. False: nothing.
     pub(crate) fn take_on(&self, find: impl FnOnce(&Worker) -> Option<Work>) -> bool {
-        walk::flush();
+        depth::flush();
         let Some(at) = Worker::current() else { return false };
         let Some(work) = find(at) else { return false };
         self.hidden(|| self.run_on_top(work, at));

@@ -9,8 +9,10 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 use raddle_trace::EventKind;
 
+use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::node::{self, Body, Ends, Head, NodeRef, VTable};
+use crate::future::pinned::{PinVTable, Pinned};
 use crate::future::state::{Outcome as Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
@@ -113,7 +115,19 @@ struct Task<F, T> {
     context: ManuallyDrop<Context>,
 }
 
-pub(crate) fn spawn_in<F, T>(registry: &Registry, place: Place, f: F) -> Future<T>
+impl Pool {
+    /// Runs `f` on this pool and returns the future of its result: see [`spawn`](crate::spawn()).
+    #[track_caller]
+    pub fn spawn<F, T>(&self, f: F) -> Future<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_in(self.registry(), Location::caller(), f)
+    }
+}
+
+fn spawn_in<F, T>(registry: &Registry, place: Place, f: F) -> Future<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -490,7 +504,7 @@ where
         // Another strand of work than the one that waits.
         if memory.ring.pop_if(header) {
             let _strand = strand::enter_foreign();
-            walk::fresh(|| memory.run_task(header, worker));
+            depth::fresh(|| memory.run_task(header, worker));
             return Assist::Ran;
         }
         if !this.claim.start_waiting() {
@@ -509,50 +523,11 @@ where
         // Its entry in a queue is void now, and not recorded when it is come by.
         let key = recorder::task_key(header);
         memory.lane.note(EventKind::Exec, 0, key);
-        walk::fresh(run);
+        depth::fresh(run);
         memory.lane.note(EventKind::Executed, 0, key);
         if unqueued {
             memory.settle();
         }
         Assist::Ran
-    }
-}
-
-/// A task that somebody has found upstream: it stays until this is dropped.
-pub(crate) struct Pinned {
-    node: NonNull<Head>,
-    vtable: &'static PinVTable,
-}
-
-struct PinVTable {
-    interrupt: unsafe fn(NonNull<Head>, &Interrupt),
-    kill: unsafe fn(NonNull<Head>) -> Killed,
-    assist: unsafe fn(NonNull<Head>, Waiter) -> Assist,
-    unpin: unsafe fn(NonNull<Head>),
-}
-
-impl Pinned {
-    /// The task does not start, and its future fails with the interrupt; one that runs may ask for it.
-    pub(crate) fn interrupt(&self, interrupt: &Interrupt) {
-        // SAFETY: pinned.
-        unsafe { (self.vtable.interrupt)(self.node, interrupt) };
-    }
-
-    pub(crate) fn kill(&self) -> Killed {
-        // SAFETY: pinned.
-        unsafe { (self.vtable.kill)(self.node) }
-    }
-
-    /// Runs it, if it has not been started.
-    pub(crate) fn assist(&self, waiter: Waiter) -> Assist {
-        // SAFETY: pinned.
-        unsafe { (self.vtable.assist)(self.node, waiter) }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        // SAFETY: pinned, once.
-        unsafe { (self.vtable.unpin)(self.node) };
     }
 }
