@@ -1,17 +1,25 @@
 //! `spawn`: a task that may outlive its spawner, and the future of its result.
 
+#[cfg(not(raddle_loom))]
+mod asked;
 pub(crate) mod claim;
 #[cfg(not(raddle_loom))]
 mod hooks;
+#[cfg(not(raddle_loom))]
+mod pinned;
 pub(crate) mod running;
 #[cfg(not(raddle_loom))]
 mod task;
 
 #[cfg(not(raddle_loom))]
+pub use self::asked::{interrupt_process, interrupted, killed};
+#[cfg(not(raddle_loom))]
 pub(crate) use self::hooks::Hooks;
 #[cfg(not(raddle_loom))]
 pub use self::hooks::{Outcome, TaskId};
 #[cfg(not(raddle_loom))]
-pub(crate) use self::task::{Pinned, spawn_in, task_of};
+pub(crate) use self::pinned::Pinned;
 #[cfg(not(raddle_loom))]
-pub use self::task::{interrupt_process, interrupted, killed, spawn};
+pub use self::task::spawn;
+#[cfg(not(raddle_loom))]
+pub(crate) use self::task::{spawn_in, task_of};
