@@ -58,10 +58,16 @@
 //! The division into places and threads is that of Go's scheduler (its P and M); compensation for threads that
 //! wait is the JDK's `ManagedBlocker`.
 
+mod bits;
+mod counts;
+
 use std::cell::Cell;
 
 use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use raddle_sync::padded::CachePadded;
+
+pub(crate) use self::bits::Bits;
+pub(crate) use self::counts::Counts;
 
 /// So many hosts are asked whether others wait for them.
 const MOST_LOOKS: usize = 64;
@@ -69,56 +75,6 @@ const ONE_SEARCHING: u64 = 1;
 /// The napper's number, plus one, lies here.
 const NAPPER: u32 = 16;
 const ONE_IDLE: u64 = 1 << 32;
-
-/// A look at both counts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counts(u64);
-
-impl Counts {
-    /// Searchers that are awake.
-    pub(crate) fn searching(self) -> usize {
-        self.0 as u16 as usize
-    }
-
-    /// The searcher that naps (S5).
-    pub(crate) fn napper(self) -> Option<usize> {
-        ((self.0 >> NAPPER) as u16 as usize).checked_sub(1)
-    }
-
-    fn naps(self) -> bool {
-        self.napper().is_some()
-    }
-
-    /// Places that nobody works in.
-    pub(crate) fn free(self) -> usize {
-        self.idle().max(0) as usize + self.searching() + usize::from(self.naps())
-    }
-
-    /// Free places; below zero: so many threads more than places work.
-    pub(crate) fn idle(self) -> i64 {
-        self.0 as i64 >> 32
-    }
-
-    /// New work needs a wake: nobody is there to find it (S1).
-    pub(crate) fn need_wake(self) -> bool {
-        !self.naps() && self.need_wake_now()
-    }
-
-    /// As `need_wake`, of work that is not to wait for the end of a nap (S5).
-    pub(crate) fn need_wake_now(self) -> bool {
-        self.searching() == 0 && (self.idle() > 0 || self.naps())
-    }
-
-    /// Somebody would take work if there were some.
-    pub(crate) fn interested(self) -> bool {
-        self.searching() > 0 || self.idle() > 0 || self.naps()
-    }
-
-    /// More threads work than there are places.
-    pub(crate) fn in_debt(self) -> bool {
-        self.idle() < 0
-    }
-}
 
 /// What whoever has changed the counts is to do about work that nobody is there to find (S1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -501,93 +457,5 @@ impl Places {
         } else {
             Resumed::Surplus
         }
-    }
-}
-
-/// A set of workers.
-#[derive(Debug)]
-pub(crate) struct Bits(Box<[CachePadded<AtomicU64>]>);
-
-impl Bits {
-    pub(crate) fn new(workers: usize) -> Bits {
-        let words = workers.div_ceil(64);
-        Bits((0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect())
-    }
-
-    fn bit(&self, worker: usize) -> (&AtomicU64, u64) {
-        (&self.0[worker / 64], 1 << (worker % 64))
-    }
-
-    pub(crate) fn set(&self, worker: usize) {
-        let (word, bit) = self.bit(worker);
-        // ORD: Release pairs with the Acquire in `take`; SeqCst for S4.
-        word.fetch_or(bit, Ordering::SeqCst);
-    }
-
-    /// Takes this worker out (S2). False: somebody else has.
-    #[must_use]
-    pub(crate) fn take(&self, worker: usize) -> bool {
-        let (word, bit) = self.bit(worker);
-        // ORD: Acquire pairs with the Release in `set`.
-        word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
-    }
-
-    /// Takes the worker of the lowest index out (S2).
-    pub(crate) fn take_lowest(&self) -> Option<usize> {
-        for (index, word) in self.0.iter().enumerate() {
-            loop {
-                // ORD: a hint; `take` decides.
-                let bits = word.load(Ordering::Relaxed);
-                if bits == 0 {
-                    break;
-                }
-                let worker = index * 64 + bits.trailing_zeros() as usize;
-                if self.take(worker) {
-                    return Some(worker);
-                }
-            }
-        }
-        None
-    }
-
-    /// Takes a worker out (S2): the next one below `from` that is there, then from the highest on; one that does not fit only
-    /// if there is no other.
-    pub(crate) fn take_below(&self, from: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let workers = self.0.len() * 64;
-        let from = from.min(workers);
-        let mut unfit = None;
-        // The word looked at last, and its index.
-        let mut last = (usize::MAX, 0);
-        let fit = (0..from).rev().chain((from..workers).rev()).find(|&worker| {
-            let (word, bit) = self.bit(worker);
-            if last.0 != worker / 64 {
-                // ORD: a hint; `take` decides.
-                last = (worker / 64, word.load(Ordering::Relaxed));
-            }
-            if last.1 & bit == 0 {
-                return false;
-            }
-            if !fits(worker) {
-                unfit.get_or_insert(worker);
-                return false;
-            }
-            self.take(worker)
-        });
-        fit.or_else(|| unfit.filter(|&worker| self.take(worker)))
-    }
-
-    pub(crate) fn has(&self, worker: usize) -> bool {
-        let (word, bit) = self.bit(worker);
-        // ORD: Acquire pairs with whoever took the bit.
-        word.load(Ordering::Acquire) & bit != 0
-    }
-
-    fn any(&self) -> bool {
-        // ORD: SeqCst: S4.
-        self.0.iter().any(|word| word.load(Ordering::SeqCst) != 0)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 }

@@ -58,12 +58,17 @@
 //! - **F4** An interrupt node is freed by the producer, or with the node that it belongs to.
 //! - **F5** Who attaches to a node that is `NEVER`, or finds its waiter to be, has nobody upstream.
 
+mod found;
+
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::spin::Backoff;
 
+pub(crate) use self::found::{
+    Abandoned, Attach, Carries, Completed, Forsaken, Kill, Outcome, Refused,
+};
 use crate::future::life::Life;
 
 pub(super) const EMPTY: usize = 0;
@@ -84,105 +89,6 @@ pub(super) const OK: usize = DONE;
 pub(super) const ERR: usize = DONE | 8;
 pub(super) const GONE: usize = DONE | 16;
 pub(super) const UNWANTED: usize = DROPPED | 8;
-
-/// How a future ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Ok,
-    Err,
-    Killed,
-}
-
-impl Outcome {
-    #[inline]
-    fn word(self) -> usize {
-        match self {
-            Outcome::Ok => OK,
-            Outcome::Err => ERR,
-            Outcome::Killed => GONE,
-        }
-    }
-}
-
-/// What a word carries that says `EMPTY`, by the kind of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carries {
-    /// A promise's: its interrupt node, if it has one.
-    Interrupts,
-    /// Another's: the cell of its future, if it is not that itself.
-    Cell,
-}
-
-/// How somebody is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attach {
-    /// In the place of the consumer, for good.
-    Continuation,
-    /// Until detached: the consumer stays.
-    Waiter,
-    /// As a waiter, who hears also that it will never be done.
-    Part,
-}
-
-/// What the producer found on completing.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Completed<C> {
-    /// Nobody is attached; the consumer will come, and frees.
-    Alone,
-    /// The consumer has left its place to this continuation, which takes the result.
-    Next(NonNull<C>),
-    /// Tell this one.
-    Tell(NonNull<C>),
-    /// The consumer has gone: drop what is in the slot and free.
-    Dropped,
-    /// The consumer has killed the future: drop what is in the slot, then `leave_killed`.
-    Killed,
-}
-
-/// What the producer found on leaving for good.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Forsaken<C> {
-    /// The consumer frees.
-    Left,
-    /// Who hears of it: a continuation, whose future will never be done either, or a part of a combination.
-    Next(NonNull<C>),
-    /// The consumer has gone: free.
-    Dropped,
-}
-
-/// Why nobody was attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    Done(Outcome),
-    /// It will never be done. Waiters are not told so.
-    Never,
-    /// Somebody waits, and only one is told.
-    Taken,
-}
-
-/// What a consumer that leaves finds.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Abandoned {
-    /// The producer will free.
-    Left,
-    /// Drop what is in the slot, if the outcome says there is something, and free.
-    Done(Outcome),
-    /// Free: the slot is empty.
-    Never,
-}
-
-/// What a consumer that kills finds.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Kill<C> {
-    /// It was done.
-    TooLate,
-    /// It is killed; tell the waiter, if there is one.
-    Done(Option<NonNull<C>>),
-}
 
 /// A word that its visitor took away; to be put back.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! `spawn`: a task that may outlive its spawner, and the future of its result.
 
+#[cfg(not(raddle_loom))]
+mod asked;
 pub(crate) mod claim;
 #[cfg(not(raddle_loom))]
 pub(crate) mod hooks;
@@ -8,8 +10,10 @@ pub(crate) mod running;
 mod task;
 
 #[cfg(not(raddle_loom))]
+pub use self::asked::{interrupt_process, interrupted, killed};
+#[cfg(not(raddle_loom))]
 pub use self::hooks::{Outcome, TaskId};
 #[cfg(not(raddle_loom))]
-pub(crate) use self::task::task_of;
+pub use self::task::spawn;
 #[cfg(not(raddle_loom))]
-pub use self::task::{interrupt_process, interrupted, killed, spawn};
+pub(crate) use self::task::task_of;

@@ -8,6 +8,11 @@
 //! strand holds what is at the address.
 //! **H2** What is held and not written down is among the others.
 
+mod holds;
+
+pub(super) use self::holds::Holds;
+pub use self::holds::Release;
+use self::holds::count_down;
 use super::foreign::Saved;
 use super::{AT_THREAD_END, Dispenser, StrandId, abandon};
 use crate::atomic::{AtomicU32, Ordering};
@@ -46,57 +51,6 @@ pub fn highest() -> u32 {
 }
 
 const TOO_OFTEN: &str = "a lock taken too often by its owner";
-
-/// What a strand holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Holds {
-    /// Things held fast, by address, or 0.
-    pub(super) fast: [usize; 2],
-    /// Their levels beyond the first; 0 where nothing is held.
-    pub(super) again: [usize; 2],
-    pub(super) others: u32,
-}
-
-impl Holds {
-    /// How many, levels included.
-    pub(super) fn count(&self) -> u32 {
-        let fast =
-            self.fast.iter().filter(|&&thing| thing != 0).count() + self.again[0] + self.again[1];
-        self.others.wrapping_add(fast as u32)
-    }
-
-    /// Whether that is something. Of the others there may be less than none: who unlocks what somebody else has locked
-    /// takes that off itself.
-    pub(super) fn any(&self) -> bool {
-        self.fast != [0; 2] || self.others as i32 > 0
-    }
-
-    /// Lets one level go, by somebody else than the strand.
-    pub(super) fn release(&mut self, thing: usize) -> Release {
-        match self.fast.iter().position(|&fast| fast == thing) {
-            Some(at) if self.again[at] != 0 => {
-                self.again[at] -= 1;
-                Release::Level
-            }
-            Some(at) => {
-                self.fast[at] = 0;
-                Release::Last
-            }
-            None => Release::Unknown,
-        }
-    }
-}
-
-/// What [`Local::let_go`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// One level of several: it is still held.
-    Level,
-    /// The last level: it is not written down any more.
-    Last,
-    /// It is not written down as held fast.
-    Unknown,
-}
 
 /// What this thread runs as: plain cells, read on every lock and unlock.
 ///
@@ -480,17 +434,6 @@ impl Local {
 #[inline(never)]
 fn too_many() -> ! {
     crate::abort(format_args!("a strand holds two billion locks"));
-}
-
-/// Takes one level off `thing`.
-fn count_down(holds: &mut Holds, thing: usize) -> Release {
-    match holds.release(thing) {
-        Release::Unknown => {
-            holds.others = holds.others.wrapping_sub(1); // H2
-            Release::Last
-        }
-        found => found,
-    }
 }
 
 /// The id that a name is, if it is one.
