@@ -48,7 +48,7 @@ struct Shared {
     generation: u32,
 }
 
-/// So many threads at most.
+/// So many threads at most, if what may block can be done elsewhere.
 const MOST_THREADS: usize = 256;
 
 thread_local! {

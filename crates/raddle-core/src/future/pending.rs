@@ -232,7 +232,7 @@ impl<T> Pending<T> {
                 return Assist::Go;
             }
             // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node(), look_again.into_iter().chain(deadline).min()) };
+            unsafe { wait::block(self.node(), deadline, look_again) };
             let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if self.outcome().is_some() || late() {
                 return Assist::Go;

@@ -57,12 +57,13 @@ impl Drop for Touch {
     }
 }
 
-/// Blocks until the node is done, or the time has come, or for a little while if somebody else waits for it.
+/// Blocks until the node is done, or the time has come, or that to look again, or for a little while if somebody else waits for
+/// it.
 ///
 /// # Safety
 ///
 /// The caller is the consumer of the node.
-pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
+pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>, look_again: Option<Instant>) {
     let waiting = Waiting {
         head: Head { state: State::new(), vtable: Waiting::VTABLE },
         latch: Latch::new(host::parker()),
@@ -77,7 +78,9 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>) {
     }
     // SAFETY: the consumer keeps the node alive.
     let state = unsafe { node.state() };
-    if !host::wait(&waiting.latch, deadline) && state.detach(interrupt_node::behind).is_none() {
+    if !host::wait(&waiting.latch, deadline, look_again)
+        && state.detach(interrupt_node::behind).is_none()
+    {
         // Being told this very moment: not to leave before.
         waiting.latch.wait();
     }
@@ -92,14 +95,14 @@ pub(super) fn forever() -> ! {
     depth::flush();
     let latch = Latch::new(host::parker());
     loop {
-        host::wait(&latch, None);
+        host::wait(&latch, None, None);
     }
 }
 
 /// Blocks for so long.
 pub(super) fn idle(time: Duration) {
     depth::flush();
-    host::wait(&Latch::new(host::parker()), Instant::now().checked_add(time));
+    host::wait(&Latch::new(host::parker()), Instant::now().checked_add(time), None);
 }
 
 /// How a thread waits: a worker helps meanwhile.
@@ -229,7 +232,7 @@ pub(super) mod host {
     }
 
     /// Under a model a time limit is over at once.
-    pub(crate) fn wait(latch: &Latch, deadline: Option<Instant>) -> bool {
+    pub(crate) fn wait(latch: &Latch, deadline: Option<Instant>, _: Option<Instant>) -> bool {
         if deadline.is_none() {
             latch.wait();
         }

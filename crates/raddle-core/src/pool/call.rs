@@ -33,11 +33,11 @@ impl Registry {
         };
         let task = NonNull::from(&mut call).cast::<TaskHeader>();
         self.note_here(EventKind::Submit, 0, task_key(task));
-        // By a thread that has left, and kept the pool that it was of.
-        let _late = self.is_ending().then(|| self.keep_open());
         // ORD: a hint for later guests: before the call is queued.
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.inject(task, NOBODY);
+        // By a thread that has left, and kept the pool that it was of.
+        let _late = self.is_ending().then(|| self.keep_open());
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
         wait_for(latch, Goal::Future(latch, None));

@@ -147,7 +147,7 @@ impl WorkerMemory {
         let own = match goal {
             Goal::Fork { slot, .. } => self.leapfrog(slot),
             Goal::Scope(_, tag, floor) if !ordered => self.task_of(tag, floor),
-            Goal::Scope(..) | Goal::Future(..) => None,
+            Goal::Scope(..) | Goal::Future(..) | Goal::Look(..) => None,
         };
         own.map(Found::Own).or_else(|| {
             let work = self.is_host(goal).then(|| self.find_as_host(at));
@@ -319,13 +319,13 @@ impl WorkerMemory {
             let asked = Instant::now();
             while asked.elapsed() < POLL {
                 let work = self.steal_fork(victim, floor, &still);
-                if work.is_some() || !fork.has_work_above(floor) {
+                if work.is_some() || !fork.has_work_above(floor) || !still() {
                     return work;
                 }
                 hint::spin_loop();
             }
         }
-        if fork.escalate() { self.steal_fork(victim, floor, &still) } else { None }
+        if still() && fork.escalate() { self.steal_fork(victim, floor, &still) } else { None }
     }
 
     fn random(&self) -> u64 {

@@ -46,6 +46,7 @@ pub(crate) mod wait;
 mod worker;
 mod worker_memory;
 
+use raddle_sync::time::Instant;
 use raddle_sync::{strand, thread};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
@@ -310,7 +311,7 @@ fn finish(registry: &Registry) {
 }
 
 /// What no thread was there to run: the system may have refused the last one, or an exit hook has spawned it. Whether there was something;
-/// none: there is no memory for that.
+/// none: there is no memory for that, and no thread's that has left.
 fn run_what_is_left(registry: &Registry) -> Option<bool> {
     let (memory, vacant) = memory_to_finish(registry)?;
     let mut some = false;
@@ -333,6 +334,8 @@ fn run_what_is_left(registry: &Registry) -> Option<bool> {
     drop(late);
     if let Some(index) = vacant {
         registry.places.leave(&registry.crew(Waker::Idle), index);
+        // Sent while this was its thread.
+        registry.await_thread_for_mail(index);
     }
     Some(some)
 }
@@ -345,6 +348,7 @@ fn memory_to_finish(registry: &Registry) -> Option<(&WorkerMemory, Option<usize>
     }
     let mut left = registry.memories.iter().filter(|memory| !registry.is_guest(memory.index));
     let memory = left.find(|memory| registry.places.vacant.take(memory.index))?;
+    memory.elsewhere.adopt();
     Some((memory, Some(memory.index)))
 }
 
@@ -427,16 +431,30 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
     }
     crate::depth::flush();
     match goal {
-        Goal::Future(_, Some(deadline)) => latch.wait_until(deadline),
+        Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => latch.wait_until(deadline),
         _ => {
+            // All timers wait for this thread: each time it blocks the system is asked for another.
+            while crate::timer::is_held_up() {
+                if latch.wait_until(Instant::now() + relief::STILL) {
+                    return true;
+                }
+            }
             latch.wait();
             true
         }
     }
 }
 
-/// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come,
-/// and it is not.
-pub(crate) fn wait_for_future(latch: &Latch, deadline: Option<raddle_sync::time::Instant>) -> bool {
-    wait_for(latch, Goal::Future(latch, deadline))
+/// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come, or that to look again, and it is
+/// not.
+pub(crate) fn wait_for_future(
+    latch: &Latch,
+    deadline: Option<Instant>,
+    look_again: Option<Instant>,
+) -> bool {
+    let goal = match look_again {
+        Some(time) if deadline.is_none() => Goal::Look(latch, time),
+        _ => Goal::Future(latch, deadline),
+    };
+    wait_for(latch, goal)
 }

@@ -98,7 +98,7 @@ pub(crate) struct Registry {
     pub(super) terminating: AtomicBool,
     /// There is nothing left to do.
     pub(super) ended: AtomicBool,
-    /// So many exit hooks are running, and tasks after the end.
+    /// So many run that may wait for others though the pool has ended: see `keep_open`.
     pub(super) exiting: AtomicUsize,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,

@@ -9,7 +9,6 @@ use raddle_sync::{hint, stack, strand, thread};
 use raddle_trace::EventKind;
 
 use crate::places::Look;
-use crate::pool::find_work::Work;
 use crate::pool::policy::{GRACE, LAST_ROOM, MOST_ROOM, NAP, TRIES};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
@@ -187,6 +186,8 @@ impl WorkerMemory {
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
         let mut just_claimed = true;
+        // What is run when the pool has ended, which it may any moment when it is ending, may wait for others as a hook may.
+        let mut late = None;
         while !self.is_over() {
             let in_debt = registry.places.counts().in_debt();
             let claimed = std::mem::replace(&mut just_claimed, false);
@@ -196,11 +197,15 @@ impl WorkerMemory {
                     self.hand_on();
                 }
                 self.owned.fruitless.set(false);
-                searching = self.run_in_time(work);
+                if late.is_none() && registry.is_ending() {
+                    late = Some(registry.keep_open());
+                }
+                searching = self.run(work);
                 strand.renew();
                 since = None;
                 continue;
             }
+            late = None;
             if !in_debt {
                 if since.is_none() {
                     self.lane.note(EventKind::Search, 0, NOTHING);
@@ -230,19 +235,13 @@ impl WorkerMemory {
         }
         // Of a hook's.
         while let Some(mail) = self.open_mail() {
-            self.run_in_time(mail);
+            late.get_or_insert_with(|| registry.keep_open());
+            self.run(mail);
             strand.renew();
         }
+        drop(late);
         // What is in hand of a scope would hold up a thread's hook.
         self.owned.purse.turn_to(NOBODY);
-    }
-
-    /// As `run`; what is run when the pool has ended, which it may be any moment when it is ending, may wait for others as a hook
-    /// may.
-    fn run_in_time(&self, work: Work) -> bool {
-        let registry = self.registry();
-        let _late = registry.is_ending().then(|| registry.keep_open());
-        self.run(work)
     }
 
     fn patience(&self) -> Duration {

@@ -30,6 +30,7 @@
 //!   so nobody leapfrogs into what has nothing to do with that fork.
 
 use raddle_sync::time::Instant;
+use std::time::Duration;
 
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::{stack, strand, thread};
@@ -51,6 +52,9 @@ use crate::timer;
 /// There such a wait sees nothing end for so many times as long, before it takes on something.
 const LAST_PATIENCE: u32 = 10;
 
+/// A thread that waits for a scope and holds a lock looks so often whether others have become unable to come.
+const LONG_STILL: Duration = Duration::from_secs(1);
+
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal<'a> {
@@ -62,6 +66,8 @@ pub(crate) enum Goal<'a> {
     Scope(&'a Latch, Tag, usize),
     /// A future is done, or the time has come.
     Future(&'a Latch, Option<Instant>),
+    /// A future is done, or the waiter looks again whether it could run what it waits for. Meanwhile it waits as without a limit.
+    Look(&'a Latch, Instant),
 }
 
 impl Goal<'_> {
@@ -72,6 +78,7 @@ impl Goal<'_> {
             Goal::Future(latch, deadline) => {
                 latch.is_set() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
             }
+            Goal::Look(latch, time) => latch.is_set() || Instant::now() >= time,
         }
     }
 
@@ -79,7 +86,9 @@ impl Goal<'_> {
     fn prepare_sleep(self) -> bool {
         match self {
             Goal::Fork { slot, .. } => latch::prepare_sleep(&slot.done),
-            Goal::Scope(latch, ..) | Goal::Future(latch, _) => latch.prepare_sleep(),
+            Goal::Scope(latch, ..) | Goal::Future(latch, _) | Goal::Look(latch, _) => {
+                latch.prepare_sleep()
+            }
         }
     }
 
@@ -96,7 +105,7 @@ impl<'a> Waiting<'a> {
     fn begin(memory: &'a WorkerMemory, goal: Goal<'_>) -> Waiting<'a> {
         let key = match goal {
             Goal::Fork { slot, .. } => fork_key(memory, slot),
-            Goal::Scope(..) | Goal::Future(..) => NOTHING,
+            Goal::Scope(..) | Goal::Future(..) | Goal::Look(..) => NOTHING,
         };
         if !memory.lane.is_on() || goal.is_reached() {
             return Waiting(None);
@@ -205,10 +214,11 @@ impl WorkerMemory {
     }
 
     /// What it waits for that is queued for anybody: moved there, or spawned from outside. A look that may take long, so only
-    /// before it sleeps.
+    /// before it sleeps, and only if nobody else may come for it.
     fn find_queued(&self, goal: Goal<'_>) -> Option<Found> {
         let Goal::Scope(_, tag, _) = goal else { return None };
-        let task = self.has_room().then(|| self.registry().injector.take_tagged(tag))??;
+        let looks = self.has_room() && self.is_on_its_own();
+        let task = looks.then(|| self.registry().injector.take_tagged(tag))??;
         Some(Found::Own(Work::Task(task, tag)))
     }
 
@@ -235,7 +245,7 @@ impl WorkerMemory {
         self.owned.apart.set(true);
         self.lane.note(EventKind::Park, 0, NOTHING);
         match goal {
-            Goal::Future(_, Some(deadline)) => {
+            Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => {
                 let left = deadline.saturating_duration_since(Instant::now());
                 self.parker().park_timeout(left);
             }
@@ -246,9 +256,10 @@ impl WorkerMemory {
                     self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
                 self.owned.stuck.set(!woken && progress == self.registry().progress());
             }
-            // Who queues a task of the scope from outside wakes others, and there may be none.
-            Goal::Scope(..) if !may_host && self.is_on_its_own() => {
-                self.parker().park_timeout(STILL);
+            // Who queues a task of the scope from outside wakes others, and by then there may be none.
+            Goal::Scope(..) if helps && !may_host => {
+                let rest = if self.is_on_its_own() { STILL } else { LONG_STILL };
+                self.parker().park_timeout(rest);
             }
             // Each time the system is asked for another thread.
             _ if timer::is_held_up() => {

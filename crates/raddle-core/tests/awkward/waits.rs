@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::{
-    Failure, FailureKind, Future, Pool, Promise, ScopeLocal, interrupted, killed, spawn, window,
+    Failure, FailureKind, Future, Pool, Promise, ScopeLocal, broadcast, interrupted, killed, spawn,
+    window,
 };
 
 use crate::{LONG, busy, in_time};
@@ -167,5 +168,29 @@ fn a_continuation_of_a_timer_waits_no_longer_than_it_wants() {
         };
         let least = (0..50).map(|_| ask()).min().unwrap();
         assert!(least < Duration::from_millis(5), "it takes {least:?} at least");
+    });
+}
+
+/// A thread that waits inside of a panic is there for its mail, and for what nobody else can run.
+#[test]
+fn a_wait_inside_of_a_panic_keeps_nobody_waiting() {
+    in_time(|| {
+        let pool = Pool::new(2).unwrap();
+        let (tell, told) = mpsc::channel();
+        drop(pool.spawn(move || {
+            let _waits = Waits(Some(spawn(|| broadcast(|thread| thread.index()))), tell);
+            panic!("meant");
+        }));
+        assert_eq!(told.recv().unwrap().unwrap(), [0, 1]);
+
+        let alone = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        let (tell, told) = mpsc::channel();
+        drop(alone.spawn(move || {
+            let (promise, future) = Promise::new();
+            drop(spawn(move || promise.set(1)));
+            let _waits = Waits(Some(future), tell);
+            panic!("meant");
+        }));
+        assert_eq!(told.recv().unwrap().unwrap(), 1);
     });
 }
