@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use raddle_core::{Future, Pool, Promise, Shared, Worker, join, scope, spawn};
 
@@ -108,14 +109,16 @@ fn many_tasks_that_wait_for_what_the_last_one_sets() {
     }
 }
 
+/// So many leaves, by forks.
+fn tree(leaves: usize, leaf: &(dyn Fn() + Sync)) {
+    if leaves == 1 {
+        return leaf();
+    }
+    join(|| tree(leaves / 2, leaf), || tree(leaves - leaves / 2, leaf));
+}
+
 #[test]
 fn a_join_tree_whose_leaves_wait_for_one_future() {
-    fn tree(leaves: usize, leaf: &(dyn Fn() + Sync)) {
-        if leaves == 1 {
-            return leaf();
-        }
-        join(|| tree(leaves / 2, leaf), || tree(leaves - leaves / 2, leaf));
-    }
     for threads in [1, 2] {
         let pool = Pool::builder().threads(threads).stack_size(2 << 20).build().unwrap();
         let leaves = sized(1_000_000);
@@ -139,6 +142,48 @@ fn a_join_tree_whose_leaves_wait_for_one_future() {
         });
         setter.join().unwrap();
         assert_eq!(started.load(Ordering::SeqCst), leaves);
+    }
+}
+
+/// When nobody has taken on a leaf for so long, all threads there may be wait, with all that their stacks have room for.
+const STILL: Duration = Duration::from_secs(1);
+
+/// Nobody sets it before nothing moves any more. By then stacks are full, and there are the threads of last resort.
+#[test]
+fn a_join_tree_whose_leaves_wait_for_a_future_that_is_set_late() {
+    for threads in [1, 2] {
+        let pool =
+            Arc::new(Pool::builder().threads(threads).stack_size(320 << 10).build().unwrap());
+        let leaves = 10_000;
+        let started = Arc::new(AtomicUsize::new(0));
+        let (promise, future) = Promise::<usize>::new();
+        let shared = future.shared();
+        let (count, looks_at) = (Arc::clone(&started), Arc::clone(&pool));
+        let setter = std::thread::spawn(move || {
+            let (mut seen, mut since, mut most) = (0, Instant::now(), 0);
+            while since.elapsed() < STILL {
+                std::thread::sleep(Duration::from_millis(5));
+                most = most.max(looks_at.live_threads());
+                let now = count.load(Ordering::SeqCst);
+                if now != seen {
+                    (seen, since) = (now, Instant::now());
+                }
+            }
+            promise.set(1);
+            (seen, most)
+        });
+        let count = Arc::clone(&started);
+        ends(&pool, move || {
+            tree(leaves, &|| {
+                let filler = std::hint::black_box([1_u8; 8 << 10]);
+                count.fetch_add(1, Ordering::SeqCst);
+                shared.clone().wait().unwrap();
+                std::hint::black_box(&filler);
+            });
+        });
+        let (seen, most) = setter.join().unwrap();
+        assert_eq!(started.load(Ordering::SeqCst), leaves);
+        assert!(most <= threads + 4 * 256, "{most} threads, {seen} leaves when nothing moved");
     }
 }
 
