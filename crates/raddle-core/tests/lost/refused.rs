@@ -92,6 +92,65 @@ fn nothing_hangs_where_stderr_cannot_be_written() {
     });
 }
 
+/// Forks, tasks and waits for them go on with the thread there is, and ask the system at ever longer intervals.
+#[test]
+fn who_is_refused_threads_asks_less_and_less() {
+    if !in_process_of_its_own("who_is_refused_threads_asks_less_and_less", Stdio::inherit()) {
+        return;
+    }
+    ends("forks and tasks where threads are refused", || {
+        let pool = &nobody(Pool::builder().threads(8).stack_size(STACK));
+        // So that there is memory for a guest.
+        pool.run(|_| ());
+        assert_eq!((pool.stats().refused, pool.live_threads()), (0, 0));
+        let work = |time: Duration| {
+            let since = Instant::now();
+            let mut turns = 0;
+            pool.run(|worker| {
+                while since.elapsed() < time {
+                    (0..100).for_each(|_| assert_eq!(worker.join(|_| 1, |_| 2), (1, 2)));
+                    (0..100).for_each(|_| spawn(|| ()).wait().unwrap());
+                    turns += 1;
+                }
+            });
+            (since.elapsed(), turns)
+        };
+        limit_memory(Some(STACK as u64 / 2));
+        let (took, turns) = work(5 * MOMENT);
+        // After 1 ms, 2 ms more, 4 ms more ..
+        let refused = pool.stats().refused;
+        let most = u64::from(took.as_millis().ilog2()) + 2;
+        assert!((2..=most).contains(&refused), "refused {refused} times in {took:?}");
+        // 200 forks and tasks each: an attempt at a thread takes as long as some hundred.
+        assert!(turns > 50, "{turns} turns in {took:?}");
+
+        // What only another thread would do, who waits does.
+        let hosted = pool.stats().hosted;
+        pool.run(|_| {
+            let (promise, future) = Promise::new();
+            drop(spawn(move || promise.set(1)));
+            assert_eq!(future.wait().unwrap(), 1);
+        });
+        assert!(pool.stats().hosted > hosted, "{:?}", pool.stats());
+
+        // In time it is asked again, and after that the pauses are short.
+        limit_memory(None);
+        let refused = pool.stats().refused;
+        while pool.live_threads() == 0 {
+            let _ = work(SOON);
+        }
+        while pool.live_threads() > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(pool.stats().refused, refused);
+        limit_memory(Some(STACK as u64 / 2));
+        let (took, _) = work(MOMENT);
+        let again = pool.stats().refused - refused;
+        assert!(again >= 2, "refused {again} times in {took:?}");
+        limit_memory(None);
+    });
+}
+
 /// What a guest runs at the end, as there was no thread, has one started: that is waited for.
 #[test]
 fn the_end_of_a_pool_waits_for_a_thread_that_it_started() {
