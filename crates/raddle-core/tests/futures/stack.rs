@@ -484,22 +484,24 @@ fn links_do_not_look_through_the_whole_row() {
 /// Waits inside continuations of waits: what was put off is run by who waits.
 #[test]
 fn a_wait_within_deep_completions_runs_what_was_put_off() {
-    on_small_stack(|| {
-        // 40 deep: the walk of `inner` is put off when it is set.
-        let waits = scaled(40);
-        let (first, mut future) = Promise::<usize>::new();
-        for _ in 0..waits {
-            let (promise, next) = Promise::new();
-            let (inner, other) = Promise::<usize>::new();
-            drop(future.map(move |n| {
-                let other = other.map(|n| n + 1);
-                inner.set(n);
-                promise.set(other.wait().unwrap());
-            }));
-            future = next;
-        }
-        first.set(0);
-        assert_eq!(future.wait().unwrap(), waits);
+    in_time("waits within completions", || {
+        on_small_stack(|| {
+            // Past where the stack has room for more: there the walk of `inner` is put off when it is set.
+            let waits = scaled(5_000);
+            let (first, mut future) = Promise::<usize>::new();
+            for _ in 0..waits {
+                let (promise, next) = Promise::new();
+                let (inner, other) = Promise::<usize>::new();
+                drop(future.map(move |n| {
+                    let other = other.map(|n| n + 1);
+                    inner.set(n);
+                    promise.set(other.wait().unwrap());
+                }));
+                future = next;
+            }
+            first.set(0);
+            assert_eq!(future.wait().unwrap(), waits);
+        })
     });
 }
 
@@ -517,25 +519,28 @@ fn a_wait_does_not_run_what_waits_for_the_waiting_one() {
         (first, future)
     }
 
-    on_small_stack(|| {
-        for depth in 0..40 {
-            let ((one, mine), (other, yours)) = (Promise::new(), Promise::new());
-            let waits = mine.map(|()| {
-                let (first, end) = relay(40);
+    in_time("a wait above others", || {
+        on_small_stack(|| {
+            // From where nothing is put off to where everything is.
+            for depth in (0..40).chain((40..2_000).step_by(20)) {
+                let ((one, mine), (other, yours)) = (Promise::new(), Promise::new());
+                let waits = mine.map(|()| {
+                    let (first, end) = relay(2_000);
+                    first.set(());
+                    end.wait().unwrap();
+                    1
+                });
+                let waits_for_that = yours.map(move |()| waits.wait().unwrap() + 1);
+                let (first, end) = relay(depth);
+                let both = end.map(move |()| {
+                    one.set(());
+                    other.set(());
+                });
                 first.set(());
-                end.wait().unwrap();
-                1
-            });
-            let waits_for_that = yours.map(move |()| waits.wait().unwrap() + 1);
-            let (first, end) = relay(depth);
-            let both = end.map(move |()| {
-                one.set(());
-                other.set(());
-            });
-            first.set(());
-            both.wait().unwrap();
-            assert_eq!(waits_for_that.wait().unwrap(), 2);
-        }
+                both.wait().unwrap();
+                assert_eq!(waits_for_that.wait().unwrap(), 2);
+            }
+        })
     });
 }
 

@@ -28,16 +28,46 @@ fn row(length: usize, then: fn()) {
     future.wait().unwrap();
 }
 
-/// `last` in the continuation of the last of so many promises, each set by the continuation of the one before.
-fn deep(depth: usize, last: impl FnOnce() + Send + 'static) {
-    let (first, mut future) = Promise::<()>::new();
-    for _ in 1..depth {
-        let (promise, next) = Promise::new();
-        drop(future.map(move |()| promise.set(())));
-        future = next;
+/// So far down that what is completed there is put off.
+const FAR: usize = 75;
+
+/// From where that is not so to where it is.
+fn depths() -> impl Iterator<Item = usize> {
+    (0..50).step_by(10).chain(50..=FAR)
+}
+
+/// Calls `last` so many frames of 4 KiB down in a continuation's stack.
+fn far_down(frames: usize, last: impl FnOnce() + Send + 'static) {
+    #[inline(never)]
+    fn dig(frames: usize, last: Box<dyn FnOnce()>) {
+        let frame = black_box([0_u8; 4 << 10]);
+        if frames == 0 {
+            last()
+        } else {
+            dig(frames - 1, last)
+        }
+        black_box(&frame);
     }
-    drop(future.map(move |()| last()));
+    let (first, future) = Promise::<()>::new();
+    drop(future.map(move |()| dig(frames, Box::new(last))));
     first.set(());
+}
+
+/// Otherwise the tests below show nothing.
+#[test]
+fn what_is_completed_far_down_is_put_off() {
+    for (frames, at_once) in [(0, true), (FAR, false)] {
+        let (send, receive) = mpsc::channel();
+        far_down(frames, move || {
+            let done = Arc::new(AtomicBool::new(false));
+            let sets = Arc::clone(&done);
+            let (promise, future) = Promise::<()>::new();
+            drop(future.map(move |()| sets.store(true, Ordering::SeqCst)));
+            promise.set(());
+            send.send(done.load(Ordering::SeqCst)).unwrap();
+        });
+        assert_eq!(receive.recv().unwrap(), at_once, "{frames}");
+    }
 }
 
 /// The rest of the row is not run on top of each wait.
@@ -56,12 +86,12 @@ fn continuations_that_set_the_next_promise_and_wait() {
 /// What follows the task that the wait runs is nested in nothing.
 #[test]
 fn a_wait_at_any_depth_of_completions() {
-    for depth in 1..40 {
+    for depth in depths() {
         in_time("a wait at depth", move || {
             let pool = Pool::new(1).unwrap();
             let (sender, result) = mpsc::channel();
             drop(pool.spawn(move || {
-                deep(depth, move || {
+                far_down(depth, move || {
                     sender.send(spawn(|| 1).map(|n| n + 1).wait().unwrap()).unwrap();
                 });
             }));
@@ -73,13 +103,13 @@ fn a_wait_at_any_depth_of_completions() {
 /// Two threads, of which the one waits for a fork or scope, the other for what the first has put off.
 #[test]
 fn a_wait_for_a_fork_at_any_depth_of_completions() {
-    for depth in [1, 31, 32, 33] {
+    for depth in depths() {
         for forks in [true, false] {
             in_time("a fork at depth", move || {
                 let pool = Pool::new(2).unwrap();
                 let (sender, over) = mpsc::channel();
                 drop(pool.spawn(move || {
-                    deep(depth, move || {
+                    far_down(depth, move || {
                         let (promise, future) = Promise::<u32>::new();
                         let future = future.map(|n| n + 1);
                         promise.set(1);
@@ -119,7 +149,7 @@ fn what_is_put_off_does_not_wait_for_who_put_it_off() {
         let (sender, order) = mpsc::channel();
         let (other, end) = mpsc::channel();
         let waiting = thread::spawn(move || {
-            deep(32, move || {
+            far_down(FAR, move || {
                 for n in 0..10 {
                     let (promise, future) = Promise::new();
                     let sender = sender.clone();
@@ -138,23 +168,6 @@ fn what_is_put_off_does_not_wait_for_who_put_it_off() {
     });
 }
 
-/// Calls `last` so far down in a continuation's stack that what it completes is put off.
-fn far_down(last: impl FnOnce() + Send + 'static) {
-    #[inline(never)]
-    fn dig(frames: usize, last: Box<dyn FnOnce()>) {
-        let frame = black_box([0_u8; 4 << 10]);
-        if frames == 0 {
-            last()
-        } else {
-            dig(frames - 1, last)
-        }
-        black_box(&frame);
-    }
-    let (first, future) = Promise::<()>::new();
-    drop(future.map(move |()| dig(75, Box::new(last))));
-    first.set(());
-}
-
 /// What is put off may wait for what the thread does after its own wait.
 #[test]
 fn what_is_put_off_may_wait_for_who_put_it_off() {
@@ -162,7 +175,7 @@ fn what_is_put_off_may_wait_for_who_put_it_off() {
         let (go, gone) = Promise::<()>::new();
         let (sender, end) = mpsc::channel();
         let waiting = thread::spawn(move || {
-            far_down(move || {
+            far_down(FAR, move || {
                 let ((first, put_off), (later, awaited)) = (Promise::new(), Promise::<u32>::new());
                 drop(put_off.map(move |()| {
                     go.set(());
