@@ -33,7 +33,8 @@ impl fmt::Display for Outcome {
 /// What `ci` runs.
 pub(crate) const CI: &[Step] = &[
     Step { name: "test", what: "unit, integration and documentation tests", run: test },
-    Step { name: "programs", what: "20,000 programs at random that must end", run: programs },
+    Step { name: "release", what: "programs that once hung, in release", run: release_tests },
+    Step { name: "programs", what: "30,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
     Step {
@@ -108,8 +109,23 @@ fn test() -> Outcome {
     outcome(cargo().args(["test", "--workspace"]))
 }
 
+/// At full size, and where the optimiser may move what only debug builds keep in order.
+fn release_tests() -> Outcome {
+    let tests = ["defects", "endings", "waits", "lost", "awkward"];
+    let mut command = cargo();
+    command.args(["test", "--release", "-p", "raddle-core"]);
+    outcome(command.args(tests.iter().flat_map(|test| ["--test", test])))
+}
+
+/// With threads for the largest of them, and with as many as pools have by default.
 fn programs() -> Outcome {
-    outcome(random_programs().args(["--seeds", "0..20000"]))
+    let plenty = outcome(random_programs().args(["--seeds", "0..20000"]));
+    let usual = outcome(random_programs().args(["--seeds", "20000..30000", "--spare", "256"]));
+    if [plenty, usual].iter().all(|outcome| *outcome == Outcome::Passed) {
+        Outcome::Passed
+    } else {
+        Outcome::Failed
+    }
 }
 
 fn soak() -> Outcome {

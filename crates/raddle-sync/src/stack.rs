@@ -142,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "nobody knows there where a stack is")]
     fn a_stack_that_is_not_the_thread_s_has_room() {
         let thread = std::thread::spawn(|| {
             let own = remaining();

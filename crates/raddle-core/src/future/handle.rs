@@ -247,7 +247,7 @@ impl<T> Future<T> {
         match &self.0 {
             Repr::Never(never) => {
                 while !never.is_killed() {
-                    wait::idle(wait::LOOK);
+                    wait::rest();
                 }
             }
             _ => {

@@ -73,7 +73,7 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>, look_again:
     // SAFETY: contract.
     match unsafe { attach(node, me, Attach::Waiter) } {
         Ok(()) => {}
-        Err(Refused::Taken) => return idle(LOOK),
+        Err(Refused::Taken) => return rest(),
         Err(Refused::Done(_) | Refused::Never) => return,
     }
     // SAFETY: the consumer keeps the node alive.
@@ -88,7 +88,7 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>, look_again:
 }
 
 /// How long whoever cannot be told waits before it looks again.
-pub(super) const LOOK: Duration = Duration::from_millis(1);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Blocks for good.
 pub(super) fn forever() -> ! {
@@ -97,6 +97,12 @@ pub(super) fn forever() -> ! {
     loop {
         host::wait(&latch, None, None);
     }
+}
+
+/// Waits a little, as without a limit.
+pub(super) fn rest() {
+    depth::flush();
+    host::wait(&Latch::new(host::parker()), None, Instant::now().checked_add(LOOK));
 }
 
 /// Blocks for so long.
@@ -232,10 +238,15 @@ pub(super) mod host {
     }
 
     /// Under a model a time limit is over at once.
-    pub(crate) fn wait(latch: &Latch, deadline: Option<Instant>, _: Option<Instant>) -> bool {
-        if deadline.is_none() {
+    pub(crate) fn wait(
+        latch: &Latch,
+        deadline: Option<Instant>,
+        look_again: Option<Instant>,
+    ) -> bool {
+        let waits = deadline.or(look_again).is_none();
+        if waits {
             latch.wait();
         }
-        deadline.is_none()
+        waits
     }
 }

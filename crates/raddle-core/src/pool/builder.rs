@@ -249,8 +249,8 @@ impl PoolBuilder {
     /// [`keep_alive`](PoolBuilder::keep_alive). No more threads work at a time for it, except that one whose wait is over
     /// goes on at once. At the cap, once no task has ended for 10 ms, and where the system refuses threads, threads that
     /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
-    /// line about it, once. If none can (all wait for locks, say), the pool gets up to three times as many threads (1,024 at most) after
-    /// all, so that the program goes on; not if this is 0.
+    /// line about it, once. If none can (all wait for locks, say) for three seconds, the pool gets up to three times as many
+    /// threads (1,024 at most) after all, so that the program goes on; not if this is 0.
     ///
     /// ```
     /// use raddle::{Pool, Promise};

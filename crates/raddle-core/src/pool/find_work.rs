@@ -529,8 +529,8 @@ impl WorkerMemory {
         self.settled.store(settled, Ordering::Release);
     }
 
-    /// A task was run out of turn, whose entry still lies in some queue: perhaps in the ring, which is cleared when there
-    /// are many.
+    /// A task was run out of turn, or killed, whose entry still lies in some queue: perhaps in the ring, which is cleared when
+    /// there are many.
     pub(crate) fn leave_husk(&self, at: &Worker) {
         let husks = self.owned.husks.get() + 1;
         self.owned.husks.set(husks);

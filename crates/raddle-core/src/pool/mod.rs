@@ -302,9 +302,9 @@ fn finish(registry: &Registry) {
         match run_what_is_left(registry) {
             // It may have had a thread started.
             Some(true) => {}
-            // A thread that has just been started has it.
-            Some(false) if !registry.ended() => thread::sleep(Duration::from_millis(1)),
-            Some(false) if !registry.handles.lock().is_empty() => {}
+            // A thread that has just been started has it, or is about to be.
+            _ if !registry.ended() => thread::sleep(Duration::from_millis(1)),
+            _ if !registry.handles.lock().is_empty() => {}
             _ => break,
         }
     }
@@ -431,18 +431,31 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
     }
     crate::depth::flush();
     match goal {
-        Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => latch.wait_until(deadline),
+        Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => {
+            asks_for_a_timer(latch, Some(deadline)) || latch.wait_until(deadline)
+        }
         _ => {
-            // All timers wait for this thread: each time it blocks the system is asked for another.
-            while crate::timer::is_held_up() {
-                if latch.wait_until(Instant::now() + relief::STILL) {
-                    return true;
-                }
+            if !asks_for_a_timer(latch, None) {
+                latch.wait();
             }
-            latch.wait();
             true
         }
     }
+}
+
+/// Blocks while all timers wait for this thread: each time it does, the system is asked for another. True: the latch is set.
+fn asks_for_a_timer(latch: &Latch, deadline: Option<Instant>) -> bool {
+    while crate::timer::is_held_up() {
+        let now = Instant::now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            break;
+        }
+        let soon = now + relief::STILL;
+        if latch.wait_until(deadline.map_or(soon, |deadline| deadline.min(soon))) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come, or that to look again, and it is

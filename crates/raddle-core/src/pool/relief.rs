@@ -3,13 +3,13 @@
 //! Where as many threads wait as there may be, one of them takes on what is queued. What it takes on may wait for what
 //! lies beneath, so this is the last resort: only once no task has ended for a while. Then the pool may ask a host, next
 //! time two more, and so on. And not all who wait can be hosts: not whoever waits for a lock, or runs low on
-//! stack. If there is none, the pool gets threads beyond those it should have: rather that than a program that
-//! hangs. Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer.
+//! stack. If there is none, and that stays so for long ([`VERY_STILL`]), the pool gets threads beyond those it should have: rather
+//! that than a program that hangs. Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer.
 //! If that has got no thread either, and the pool's own have left, what is queued stays so until then.
 
 use std::time::Duration;
 
-use raddle_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
@@ -18,6 +18,9 @@ use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
 pub(crate) const STILL: Duration = Duration::from_millis(10);
+/// For so long no task ends, and no host is found, before there are more threads than there should be. What all wait for may
+/// come from outside.
+const VERY_STILL: Duration = Duration::from_secs(3);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
 const RESERVE: usize = 3;
 pub(crate) const MOST_RESERVE: usize = 1024;
@@ -33,6 +36,8 @@ pub(crate) struct Relief {
     step: AtomicUsize,
     /// How many threads there may be beyond the spare ones.
     granted: AtomicUsize,
+    /// Since when there has been no host, by the pool's clock; 0: not so.
+    hostless: AtomicU64,
 }
 
 impl Relief {
@@ -105,6 +110,7 @@ impl Registry {
         if self.settled() != settled {
             // It goes on by itself.
             self.relief.step.store(0, Ordering::Relaxed);
+            self.relief.hostless.store(0, Ordering::Relaxed);
             self.relief.credit.store(0, Ordering::SeqCst);
         } else if full && self.places.has_stranded() {
             self.grant();
@@ -119,6 +125,15 @@ impl Registry {
             let step = (2 * self.relief.step.load(Ordering::Relaxed)).max(1);
             self.relief.step.store(step, Ordering::Relaxed);
             self.relief.credit.fetch_add(step, Ordering::Relaxed);
+            self.relief.hostless.store(0, Ordering::Relaxed);
+            return;
+        }
+        let now = self.now().max(1);
+        let since = self.relief.hostless.load(Ordering::Relaxed);
+        if since == 0 {
+            self.relief.hostless.store(now, Ordering::Relaxed);
+        }
+        if since == 0 || now - since < VERY_STILL.as_nanos() as u64 {
             return;
         }
         let first = self.first_spare() + self.config.spares;

@@ -82,6 +82,14 @@ impl Goal<'_> {
         }
     }
 
+    /// As `is_reached`, without what is only a time to look again.
+    fn is_over(self) -> bool {
+        match self {
+            Goal::Look(latch, _) => latch.is_set(),
+            _ => self.is_reached(),
+        }
+    }
+
     /// Tells the goal's setter that this worker sleeps. False: no need to.
     fn prepare_sleep(self) -> bool {
         match self {
@@ -245,10 +253,6 @@ impl WorkerMemory {
         self.owned.apart.set(true);
         self.lane.note(EventKind::Park, 0, NOTHING);
         match goal {
-            Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                self.parker().park_timeout(left);
-            }
             _ if cramped => {
                 let last = stack::remaining() <= LAST_ROOM;
                 let progress = self.registry().progress();
@@ -256,12 +260,18 @@ impl WorkerMemory {
                     self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
                 self.owned.stuck.set(!woken && progress == self.registry().progress());
             }
+            Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                // If all timers wait for this thread, each time the system is asked for another.
+                let most = if timer::is_held_up() { STILL } else { left };
+                self.parker().park_timeout(left.min(most));
+            }
             // Who queues a task of the scope from outside wakes others, and by then there may be none.
             Goal::Scope(..) if helps && !may_host => {
                 let rest = if self.is_on_its_own() { STILL } else { LONG_STILL };
                 self.parker().park_timeout(rest);
             }
-            // Each time the system is asked for another thread.
+            // As above.
             _ if timer::is_held_up() => {
                 self.parker().park_timeout(STILL);
             }
@@ -308,7 +318,7 @@ impl WorkerMemory {
     }
 
     fn must_overreach(&self, goal: Goal<'_>) -> bool {
-        self.owned.stuck.take() && self.is_cramped(goal) && !goal.is_reached()
+        self.owned.stuck.take() && self.is_cramped(goal) && !goal.is_over()
     }
 
     /// Whether a wait takes on anything of itself.

@@ -26,7 +26,8 @@ raddle_sync::thread_local! {
 /// A `&Worker` comes from [`Pool::run`](crate::Pool::run) and is handed down by
 /// [`Worker::join`]. It is a place in the worker's stack of forks, so each closure must
 /// use the one it is given. The type is neither `Send` nor `Sync`; a join on one that was smuggled in from
-/// further out all the same works or panics.
+/// further out all the same works or panics, unless the thief of the join further out waits for the very code that smuggles: then
+/// so does that join.
 ///
 /// ```
 /// use raddle::{Pool, Worker};

@@ -50,6 +50,13 @@ where
     }
 }
 
+/// A task of this pool that has not started never will, and may lie in the ring of this very thread.
+fn leave_husk(home: PoolRef) {
+    if let Some(worker) = Worker::current().filter(|worker| home.is_of(worker.registry())) {
+        worker.memory().leave_husk(worker);
+    }
+}
+
 /// The task; `head` first, so that a pointer to one is a pointer to the other.
 #[repr(C)]
 struct Task<F, T> {
@@ -345,8 +352,12 @@ where
             KillOutcome::Running => Killed::WhileRunning,
             KillOutcome::TooLate => return Killed::TooLate,
         };
+        let home = this.home;
         // SAFETY: K2.
         unsafe { Self::resolve_killed(node) };
+        if killed == Killed::BeforeStart {
+            leave_husk(home);
+        }
         killed
     }
 
@@ -400,6 +411,7 @@ where
             // Pinned, so this is not the last to leave.
             let _last = this.claim.runner_leaves();
         }
+        leave_husk(this.home);
     }
 
     unsafe fn assist(node: NonNull<Head>, waiter: Waiter) -> Assist {

@@ -194,3 +194,37 @@ fn a_wait_inside_of_a_panic_keeps_nobody_waiting() {
         assert_eq!(told.recv().unwrap().unwrap(), 1);
     });
 }
+
+/// All but one of those who wait for a future that they keep look at it now and then: also they are there for their mail, and for
+/// what nobody else can run.
+#[test]
+fn who_looks_now_and_then_keeps_nobody_waiting() {
+    in_time(|| {
+        for spares in [0, 256] {
+            let pool = Pool::builder().threads(1).max_spare_threads(spares).build().unwrap();
+            let (promise, future) = Promise::new();
+            let future = Arc::new(future);
+            let first = Arc::clone(&future);
+            let first = thread::spawn(move || first.wait_ref());
+            // For it to be the first; should that take it longer, this shows less, and passes.
+            thread::sleep(Duration::from_millis(20));
+            let (started, starts) = mpsc::channel();
+            let second = Arc::clone(&future);
+            let waits = pool.spawn(move || {
+                if spares == 0 {
+                    drop(spawn(move || promise.set(())));
+                } else {
+                    started.send(promise).unwrap();
+                }
+                second.wait_ref();
+            });
+            if spares > 0 {
+                let promise = starts.recv().unwrap();
+                assert_eq!(pool.broadcast(|thread| thread.index()), [0]);
+                promise.set(());
+            }
+            first.join().unwrap();
+            waits.wait().unwrap();
+        }
+    });
+}

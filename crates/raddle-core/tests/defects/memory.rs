@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use raddle_core::{Future, Pool, spawn};
+use raddle_core::{Future, Killed, Pool, spawn};
 
 use super::*;
 
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Spawns some and waits for the oldest first: what the waiting thread has run then lies among what is queued.
-const TURNS: [(&str, fn()); 3] = [
+const TURNS: [(&str, fn()); 5] = [
     ("two", || {
         let (a, b) = (spawn(|| 1), spawn(|| 2));
         assert_eq!(a.wait().unwrap() + b.wait().unwrap(), 3);
@@ -49,6 +49,12 @@ const TURNS: [(&str, fn()); 3] = [
     ("of one a map", || {
         let (a, b) = (spawn(|| 1).map(|n| n), spawn(|| 2));
         assert_eq!(a.wait().unwrap() + b.wait().unwrap(), 3);
+    }),
+    ("one that is killed", || assert_eq!(spawn(|| 1).kill(), Killed::BeforeStart)),
+    ("one that is interrupted", || {
+        let one = spawn(|| 1);
+        one.interrupt("not wanted");
+        assert!(one.wait().is_err());
     }),
 ];
 
