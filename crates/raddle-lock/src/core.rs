@@ -255,9 +255,10 @@ impl Core {
 
     /// The fast path: thin, taken by this strand and written down, and nobody has flagged it.
     ///
-    /// A record that is out of date misleads it: of a lock that was forgotten, where another strand of this thread has ended
-    /// with the lock that lies there now, and this one drops that guard. Then nobody who sleeps for that lock is woken. To
-    /// look at the word first would find it, and costs a fifth to a half of an uncontended pair.
+    /// It does not look at the word, which would cost a fifth to a half of an uncontended pair. So a record that is out of
+    /// date, of a lock that was forgotten, must not be found by one who lets go of the lock that lies there now. Where
+    /// this strand took that, the record is of it; where another of this thread did, which has ended since, there is no
+    /// record of this one's left (H3 in `strand/local.rs`).
     #[inline(always)]
     fn release_now<const RE: bool>(&self) -> bool {
         strand::with_local(|local| {
