@@ -152,12 +152,7 @@ impl Core {
         if RE && seen == me && local.again(self.address()) {
             return true;
         }
-        if word::is_fat(seen) && self.take_fat(seen, me) {
-            // SAFETY: just taken.
-            unsafe { local.hold_slow(self.address()) };
-            return true;
-        }
-        false
+        word::is_fat(seen) && self.take_fat(seen, me, local)
     }
 
     /// Waits for the lock, as long as it may; false if it did not get it.

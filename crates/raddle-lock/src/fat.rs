@@ -12,6 +12,7 @@ use crate::table;
 use crate::word::{self, FREE, GENERATIONS};
 use raddle_sync::atomic::Ordering;
 use raddle_sync::fence;
+use raddle_sync::strand::Local;
 use raddle_sync::time::Instant;
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -21,9 +22,19 @@ const LAZINESS: Duration = Duration::from_micros(60);
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 
 impl Core {
-    /// One attempt to take a fat lock that nobody has.
+    /// One attempt to take a fat lock that nobody has. Written down as held, if it succeeds.
     #[inline(never)] // The fast path of a thin lock is shorter without it.
-    pub(crate) fn take_fat(&self, seen: u32, me: u32) -> bool {
+    pub(crate) fn take_fat(&self, seen: u32, me: u32, local: &Local) -> bool {
+        let taken = self.try_take_fat(seen, me);
+        if taken {
+            // SAFETY: just taken.
+            unsafe { local.hold_slow(self.address()) };
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn try_take_fat(&self, seen: u32, me: u32) -> bool {
         let entry = table::entry(seen & word::INDEX);
         let free = seen & GENERATIONS;
         if entry.state.load(Ordering::Relaxed) != free {
