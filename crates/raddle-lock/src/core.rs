@@ -35,6 +35,11 @@ impl Patience {
             Patience::Try | Patience::Back => None,
         }
     }
+
+    /// Whether it has ended by the clock.
+    pub(crate) fn is_over(self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= Instant::now())
+    }
 }
 
 /// What came of an attempt to take a lock.
@@ -186,6 +191,10 @@ impl Core {
                     if !spin.spin() {
                         if let Some(gain) = self.sleep_thin(owner, me, patience) {
                             break gain;
+                        }
+                        // It has changed hands meanwhile, and may do so for ever.
+                        if patience.is_over() {
+                            return false;
                         }
                     }
                 }
@@ -471,5 +480,44 @@ impl Core {
                 Some(owner).filter(|&owner| owner != 0)
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use raddle_sync::watch::{LockHooks, set_lock_hooks};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The lock that changes hands each time this thread is about to sleep, and how often it has.
+        static CHANGING: Cell<(*const Core, u32)> = const { Cell::new((std::ptr::null(), 0)) };
+    }
+
+    /// Then it is free.
+    const TIMES: u32 = 200;
+
+    fn change_hands() {
+        let (core, times) = CHANGING.get();
+        if !core.is_null() {
+            CHANGING.set((core, times + 1));
+            // Names that nobody else has in this program.
+            let next = if times < TIMES { 30_000 + times } else { FREE };
+            // SAFETY: set by the test below, which has not returned.
+            unsafe { &*core }.word.store(next, Ordering::Relaxed);
+        }
+    }
+
+    /// Whoever found another owner each time that it was about to sleep did not look at the clock, and waited on.
+    #[test]
+    fn a_lock_that_changes_hands_for_ever_is_given_up_in_time() {
+        set_lock_hooks(LockHooks { before: change_hands, waits: |_, _| (), awake: |_, _| () });
+        let core = Core::new();
+        core.word.store(29_999, Ordering::Relaxed);
+        CHANGING.set((&core, 0));
+        let taken = core.acquire_slow(false, Patience::Until(Some(Instant::now())));
+        let (_, times) = CHANGING.replace((std::ptr::null(), 0));
+        core.word.store(FREE, Ordering::Relaxed);
+        assert!(!taken && times < TIMES, "waited until it was free");
     }
 }
