@@ -65,7 +65,7 @@
 //!
 //! # What `lock_api` adds
 //!
-//! Guards that keep an `Arc` instead of a reference (its feature `arc_lock`) and a re-entrant mutex of one's own come with the
+//! Guards that keep an `Arc` instead of a reference (with the feature `arc_lock`) and a re-entrant mutex of one's own come with the
 //! crate `lock_api`, over `RawThinLock` and `RawRwLock`. With the feature `serde` [`Mutex`], [`ReentrantLock`] and [`RwLock`] are serialized as their values.
 //!
 //! # Forks

@@ -3,7 +3,7 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
-use raddle_lock::{Condvar, Mutex, MutexGuard, RawThinLock, ReentrantLock};
+use raddle_lock::{Condvar, Mutex, MutexGuard, RawRwLock, RawThinLock, ReentrantLock};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -125,6 +125,28 @@ macro_rules! mutexes {
 mutexes! {
     native: Mutex, MutexGuard;
     through_lock_api: ApiMutex, lock_api::MutexGuard;
+}
+
+/// With the feature `arc_lock`.
+#[test]
+fn a_guard_may_keep_its_lock_alive() {
+    let mutex = Arc::new(ApiMutex::new(1));
+    let lock = Arc::new(lock_api::RwLock::<RawRwLock, _>::new(1));
+    let (mut guard, reader) = (mutex.lock_arc(), lock.read_arc());
+    let (last, locks) = (Arc::downgrade(&mutex), (Arc::clone(&mutex), Arc::clone(&lock)));
+    assert!(lock.try_write_arc().is_none());
+    drop((mutex, lock));
+    thread::spawn(move || {
+        assert!(locks.0.try_lock_arc().is_none());
+        assert_eq!(*locks.1.read_arc(), 1);
+    })
+    .join()
+    .unwrap();
+    *guard += *reader;
+    drop(reader);
+    assert_eq!(*guard, 2);
+    drop(guard);
+    assert!(last.upgrade().is_none(), "the guard was the last that kept it");
 }
 
 #[test]
