@@ -16,7 +16,7 @@
 //! | a value that is read often and written seldom | [`RwLock`] | 4 + the value |
 //! | a value that is made when it is first asked for | [`OnceLock`], [`LazyLock`] | 4 + the value |
 //! | an object of a language: monitor and identity hash | [`ObjectHeader`] | 4 |
-//! | code that is written for the traits of `lock_api` | `RawThinLock`, `RawRwLock` | 4 |
+//! | code that is written for the traits of `lock_api` | `RawThinLock`, `RawFairThinLock`, `RawRwLock` | 4 |
 //!
 //! None of them needs a pool, none allocates as long as nobody fights for it or waits on it (but for headers that have a hash,
 //! and the third nest of locks that a strand holds at once: [below](#how-a-lock-changes)), and all know their owner, but for
@@ -66,7 +66,8 @@
 //! # What `lock_api` adds
 //!
 //! Guards that keep an `Arc` instead of a reference (with the feature `arc_lock`) and a re-entrant mutex of one's own come with the
-//! crate `lock_api`, over `RawThinLock` and `RawRwLock`. With the feature `serde` [`Mutex`], [`ReentrantLock`] and [`RwLock`] are serialized as their values.
+//! crate `lock_api`, over `RawThinLock` and `RawRwLock`. A mutex over `RawFairThinLock` goes to whoever has waited longest at
+//! each unlock. With the feature `serde` [`Mutex`], [`ReentrantLock`] and [`RwLock`] are serialized as their values.
 //!
 //! # Forks
 //!
@@ -119,11 +120,13 @@ mod word;
 pub use condvar::Condvar;
 pub use deadlock::{Deadlock, DeadlockHook, Wait, set_deadlock_hook};
 pub use header::{HeaderGuard, ObjectHeader};
-/// The traits of `RawThinLock` and `RawRwLock`, and the locks over them.
+/// The traits of `RawThinLock` and its kin, and the locks over them.
 pub use lock_api;
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
 pub use once::{LazyLock, OnceLock};
 pub use raddle_sync::strand::{AbandonHook, Abandoned, set_abandon_hook};
+#[cfg(not(raddle_loom))]
+pub use raw::RawFairThinLock;
 pub use raw::RawThinLock;
 pub use reentrant::{ReentrantLock, ReentrantLockGuard};
 #[cfg(not(raddle_loom))]

@@ -3,9 +3,13 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
-use raddle_lock::{Condvar, Mutex, MutexGuard, RawRwLock, RawThinLock, ReentrantLock};
-use std::cell::RefCell;
+use raddle_lock::{
+    Condvar, Mutex, MutexGuard, RawFairThinLock, RawRwLock, RawThinLock, ReentrantLock,
+};
+use raddle_sync::strand;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -13,6 +17,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 type ApiMutex<T> = lock_api::Mutex<RawThinLock, T>;
+type FairMutex<T> = lock_api::Mutex<RawFairThinLock, T>;
+type ApiReentrant<T> = lock_api::ReentrantMutex<RawThinLock, StrandName, T>;
+
+/// Has a re-entrant mutex of `lock_api` belong to strands, as ours does.
+struct StrandName;
+
+// SAFETY: no two strands have the same name at a time.
+unsafe impl lock_api::GetThreadId for StrandName {
+    const INIT: StrandName = StrandName;
+
+    fn nonzero_thread_id(&self) -> NonZeroUsize {
+        NonZeroUsize::new(strand::token() as usize).unwrap()
+    }
+}
 
 const ROUNDS: u32 = if cfg!(miri) { 20 } else { 1_000 };
 
@@ -125,6 +143,7 @@ macro_rules! mutexes {
 mutexes! {
     native: Mutex, MutexGuard;
     through_lock_api: ApiMutex, lock_api::MutexGuard;
+    fair: FairMutex, lock_api::MutexGuard;
 }
 
 /// With the feature `arc_lock`.
@@ -149,18 +168,53 @@ fn a_guard_may_keep_its_lock_alive() {
     assert!(last.upgrade().is_none(), "the guard was the last that kept it");
 }
 
-#[test]
-fn a_nest_shares_its_value_and_keeps_others_out() {
-    let lock = ReentrantLock::new(RefCell::new(1));
-    {
-        let outer = lock.lock();
-        let inner = lock.try_lock().expect("the same strand");
-        *inner.borrow_mut() += 1;
-        assert_eq!(*outer.borrow(), 2);
-        assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_none()).join().unwrap()));
-    }
-    assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_some()).join().unwrap()));
-    assert_eq!(format!("{lock:?}"), "ReentrantLock { data: RefCell { value: 2 } }");
+/// The tests of a re-entrant lock, of one kind or another.
+macro_rules! nests {
+    ($($module:ident: $lock:ident, $name:literal;)*) => { $( mod $module {
+        use super::*;
+
+        #[test]
+        fn a_nest_shares_its_value_and_keeps_others_out() {
+            let lock = $lock::new(RefCell::new(1));
+            {
+                let outer = lock.lock();
+                let inner = lock.try_lock().expect("the same strand");
+                *inner.borrow_mut() += 1;
+                assert_eq!(*outer.borrow(), 2);
+                assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_none()).join().unwrap()));
+                drop(outer);
+                let _above = strand::enter_foreign();
+                assert!(lock.try_lock().is_none(), "this thread, but another strand");
+            }
+            assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_some()).join().unwrap()));
+            assert_eq!(format!("{lock:?}"), concat!($name, " { data: RefCell { value: 2 } }"));
+        }
+
+        #[test]
+        fn many_threads_count_in_nests() {
+            let (lock, threads) = ($lock::new(Cell::new(0)), if cfg!(miri) { 2 } else { 6 });
+            thread::scope(|s| {
+                for n in 0..threads {
+                    let lock = &lock;
+                    s.spawn(move || {
+                        for round in 0..ROUNDS {
+                            let guards: Vec<_> = (0..=(n + round) % 4).map(|_| lock.lock()).collect();
+                            guards[0].set(guards[0].get() + 1);
+                            // The outermost first.
+                            guards.into_iter().for_each(drop);
+                        }
+                    });
+                }
+            });
+            assert_eq!(lock.lock().get(), threads * ROUNDS);
+            assert!(!lock.is_locked());
+        }
+    } )* };
+}
+
+nests! {
+    native_nests: ReentrantLock, "ReentrantLock";
+    nests_through_lock_api: ApiReentrant, "ReentrantMutex";
 }
 
 #[test]

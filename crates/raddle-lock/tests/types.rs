@@ -4,7 +4,8 @@
 
 use raddle_lock::{
     Condvar, HeaderGuard, LazyLock, LockStats, MappedMutexGuard, Mutex, MutexGuard, ObjectHeader,
-    OnceLock, RawRwLock, RawThinLock, ReentrantLock, ReentrantLockGuard, RwLock, WaitResult,
+    OnceLock, RawFairThinLock, RawRwLock, RawThinLock, ReentrantLock, ReentrantLockGuard, RwLock,
+    WaitResult,
 };
 use std::cell::Cell;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -13,6 +14,7 @@ use std::rc::Rc;
 const _: () = {
     assert!(size_of::<RawThinLock>() == 4);
     assert!(align_of::<RawThinLock>() == 4);
+    assert!(size_of::<RawFairThinLock>() == 4);
     assert!(size_of::<Mutex<()>>() == 4);
     assert!(size_of::<ObjectHeader>() == 4);
     assert!(align_of::<ObjectHeader>() == 4);
@@ -49,6 +51,7 @@ macro_rules! is_not {
 // `Cell` is Send and not Sync, `Rc` is neither.
 is! {
     RawThinLock: Send, RawThinLock: Sync,
+    RawFairThinLock: Send, RawFairThinLock: Sync,
     Mutex<u32>: Send, Mutex<u32>: Sync,
     Mutex<Cell<u32>>: Send, Mutex<Cell<u32>>: Sync,
     Mutex<dyn Send>: Sync,
@@ -71,6 +74,7 @@ is! {
     Condvar: UnwindSafe, Condvar: RefUnwindSafe,
     ObjectHeader: UnwindSafe, ObjectHeader: RefUnwindSafe,
     RawThinLock: UnwindSafe, RawThinLock: RefUnwindSafe,
+    RawFairThinLock: UnwindSafe, RawFairThinLock: RefUnwindSafe,
     RawRwLock: UnwindSafe, RawRwLock: RefUnwindSafe,
 }
 is_not! {
