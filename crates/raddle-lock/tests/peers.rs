@@ -272,6 +272,81 @@ fn waits_end_in_time_and_say_so() {
 }
 
 #[test]
+fn a_condition_is_asked_as_often_as_need_be() {
+    let (mutex, condition) = (Mutex::new(0), Condvar::new());
+    let asked = Cell::new(0);
+    // Says no at this call.
+    let until = |call| {
+        asked.set(0);
+        let asked = &asked;
+        move |_: &mut i32| {
+            asked.set(asked.get() + 1);
+            asked.get() < call
+        }
+    };
+    let mut guard = mutex.lock();
+    // Not once it is false: nobody notifies.
+    condition.wait_while(&mut guard, until(1));
+    assert_eq!(asked.get(), 1);
+    assert!(condition.wait_while_for(&mut guard, until(1), Duration::ZERO).notified());
+    assert_eq!(asked.get(), 1);
+    // Once more when the time is over: what it has become meanwhile counts.
+    let limit = Duration::from_millis(1);
+    assert!(condition.wait_while_for(&mut guard, until(2), limit).notified());
+    assert_eq!(asked.get(), 2);
+    assert!(condition.wait_while_for(&mut guard, until(3), limit).timed_out());
+    assert_eq!(asked.get(), 2);
+    // After each notification.
+    const TIMES: i32 = if cfg!(miri) { 3 } else { 50 };
+    thread::scope(|s| {
+        s.spawn(|| {
+            for _ in 0..TIMES {
+                while !condition.notify_one() {
+                    thread::yield_now();
+                }
+            }
+        });
+        condition.wait_while(&mut guard, until(TIMES + 1));
+    });
+    assert_eq!(asked.get(), TIMES + 1);
+    assert_eq!(format!("{condition:?} {:?}", Condvar::default()), "Condvar Condvar");
+}
+
+/// Who is notified by the holder of the mutex waits for the mutex from then on, however long that takes: its limit is over
+/// for nothing.
+#[test]
+fn a_notification_counts_although_the_mutex_comes_too_late() {
+    const LIMIT: Duration = Duration::from_millis(20);
+    let (mutex, condition) = (Mutex::new(0), Condvar::new());
+    // Its time may be over before it is notified.
+    let in_time = (0..1_000).any(|_| {
+        *mutex.lock() = 0;
+        thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                let mut guard = mutex.lock();
+                *guard = 1;
+                let result = condition.wait_for(&mut guard, LIMIT);
+                (result.notified(), *guard)
+            });
+            let mut guard = mutex.lock();
+            while *guard == 0 {
+                MutexGuard::unlocked(&mut guard, thread::yield_now);
+            }
+            let notified = condition.notify_all();
+            *guard = 2;
+            let begun = Instant::now();
+            while begun.elapsed() <= LIMIT {
+                thread::yield_now();
+            }
+            drop(guard);
+            assert_eq!(waiter.join().unwrap(), (notified == 1, 2));
+            notified == 1
+        })
+    });
+    assert!(in_time);
+}
+
+#[test]
 fn one_condition_serves_several_mutexes() {
     let (a, b, condition) = (Mutex::new(false), Mutex::new(false), Condvar::new());
     let gone = AtomicUsize::new(0);
@@ -297,9 +372,10 @@ struct Queue {
     filled: Condvar,
     emptied: Condvar,
     over: AtomicBool,
-    /// Notify all, not one; wait with a limit.
+    /// Notify all, not one; wait with a limit; notify only when the queue was empty, or full, before.
     all: bool,
     limited: bool,
+    seldom: bool,
 }
 
 impl Queue {
@@ -311,13 +387,93 @@ impl Queue {
         }
     }
 
-    fn notify(&self, condition: &Condvar) {
+    fn notify(&self, condition: &Condvar, was_at_its_end: bool) {
+        if self.seldom && !was_at_its_end {
+            return;
+        }
         if self.all {
             condition.notify_all();
         } else {
             condition.notify_one();
         }
     }
+}
+
+/// How many messages go through each queue; and one that is optimised takes its time.
+const MESSAGES: u32 = if cfg!(miri) {
+    20
+} else if cfg!(debug_assertions) {
+    1_000
+} else {
+    10_000
+};
+
+fn pass_everything_on(
+    (producers, consumers, slots): (u32, u32, usize),
+    (all, limited, seldom): (bool, bool, bool),
+    messages: u32,
+) {
+    let queue = Queue {
+        items: Mutex::default(),
+        filled: Condvar::new(),
+        emptied: Condvar::new(),
+        over: AtomicBool::new(false),
+        all,
+        limited,
+        seldom,
+    };
+    let each = messages / producers;
+    let mut got = thread::scope(|s| {
+        let takes: Vec<_> = (0..consumers)
+            .map(|_| {
+                s.spawn(|| {
+                    let mut got = Vec::new();
+                    loop {
+                        let mut items = queue.items.lock();
+                        while items.is_empty() && !queue.over.load(SeqCst) {
+                            queue.wait(&queue.filled, &mut items);
+                        }
+                        let was_full = items.len() == slots;
+                        let Some(item) = items.pop_front() else { break };
+                        drop(items);
+                        got.push(item);
+                        queue.notify(&queue.emptied, was_full);
+                    }
+                    got
+                })
+            })
+            .collect();
+        let puts: Vec<_> = (0..producers)
+            .map(|n| {
+                let queue = &queue;
+                s.spawn(move || {
+                    for item in n * each..(n + 1) * each {
+                        let mut items = queue.items.lock();
+                        while items.len() >= slots {
+                            queue.wait(&queue.emptied, &mut items);
+                        }
+                        let was_empty = items.is_empty();
+                        items.push_back(item);
+                        drop(items);
+                        queue.notify(&queue.filled, was_empty);
+                    }
+                })
+            })
+            .collect();
+        puts.into_iter().for_each(|put| put.join().unwrap());
+        let items = queue.items.lock();
+        queue.over.store(true, SeqCst);
+        drop(items);
+        queue.filled.notify_all();
+        let got: Vec<Vec<u32>> = takes.into_iter().map(|take| take.join().unwrap()).collect();
+        if producers == 1 {
+            // Each consumer has its items in the order in which they were put in.
+            assert!(got.iter().all(|items| items.is_sorted()));
+        }
+        got.concat()
+    });
+    got.sort_unstable();
+    assert!(got.into_iter().eq(0..each * producers));
 }
 
 #[test]
@@ -334,60 +490,18 @@ fn queues_pass_everything_on() {
         (10, 10, 1),
         (10, 10, 100),
     ];
-    for (producers, consumers, slots) in shapes {
-        for (all, limited) in [(false, false), (true, false), (true, true)] {
-            if cfg!(miri) && producers + consumers > 2 {
-                continue;
+    for shape in shapes {
+        // Seldom: of all, for of those that wait for the same more than one may go on.
+        let ways =
+            [(false, false, false), (true, false, false), (true, true, false), (true, false, true)];
+        for way in ways {
+            if !cfg!(miri) || shape.0 + shape.1 == 2 {
+                pass_everything_on(shape, way, MESSAGES);
             }
-            let queue = Queue {
-                items: Mutex::default(),
-                filled: Condvar::new(),
-                emptied: Condvar::new(),
-                over: AtomicBool::new(false),
-                all,
-                limited,
-            };
-            let each = ROUNDS / producers;
-            let got = AtomicUsize::new(0);
-            thread::scope(|s| {
-                for _ in 0..consumers {
-                    s.spawn(|| {
-                        loop {
-                            let mut items = queue.items.lock();
-                            while items.is_empty() && !queue.over.load(SeqCst) {
-                                queue.wait(&queue.filled, &mut items);
-                            }
-                            if items.pop_front().is_none() {
-                                break;
-                            }
-                            drop(items);
-                            got.fetch_add(1, SeqCst);
-                            queue.notify(&queue.emptied);
-                        }
-                    });
-                }
-                let puts: Vec<_> = (0..producers)
-                    .map(|_| {
-                        s.spawn(|| {
-                            for item in 0..each {
-                                let mut items = queue.items.lock();
-                                while items.len() >= slots {
-                                    queue.wait(&queue.emptied, &mut items);
-                                }
-                                items.push_back(item);
-                                drop(items);
-                                queue.notify(&queue.filled);
-                            }
-                        })
-                    })
-                    .collect();
-                puts.into_iter().for_each(|put| put.join().unwrap());
-                let items = queue.items.lock();
-                queue.over.store(true, SeqCst);
-                drop(items);
-                queue.filled.notify_all();
-            });
-            assert_eq!(got.into_inner(), (each * producers) as usize);
         }
+    }
+    if !cfg!(debug_assertions) {
+        pass_everything_on((1, 1, 100), (false, false, false), 100_000);
+        pass_everything_on((10, 10, 100), (true, false, true), 100_000);
     }
 }
