@@ -486,12 +486,13 @@ impl Core {
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;
-    use raddle_sync::watch::{LockHooks, set_lock_hooks};
+    use crate::watched::before_each_sleep;
     use std::cell::Cell;
+    use std::ptr;
 
     thread_local! {
         /// The lock that changes hands each time this thread is about to sleep, and how often it has.
-        static CHANGING: Cell<(*const Core, u32)> = const { Cell::new((std::ptr::null(), 0)) };
+        static CHANGING: Cell<(*const Core, u32)> = const { Cell::new((ptr::null(), 0)) };
     }
 
     /// Then it is free.
@@ -499,25 +500,23 @@ mod tests {
 
     fn change_hands() {
         let (core, times) = CHANGING.get();
-        if !core.is_null() {
-            CHANGING.set((core, times + 1));
-            // Names that nobody else has in this program.
-            let next = if times < TIMES { 30_000 + times } else { FREE };
-            // SAFETY: set by the test below, which has not returned.
-            unsafe { &*core }.word.store(next, Ordering::Relaxed);
-        }
+        CHANGING.set((core, times + 1));
+        // Names that nobody else has in this program.
+        let next = if times < TIMES { 30_000 + times } else { FREE };
+        // SAFETY: set by the test below, which has not returned.
+        unsafe { &*core }.word.store(next, Ordering::Relaxed);
     }
 
     /// Whoever found another owner each time that it was about to sleep did not look at the clock, and waited on.
     #[test]
     fn a_lock_that_changes_hands_for_ever_is_given_up_in_time() {
-        set_lock_hooks(LockHooks { before: change_hands, waits: |_, _| (), awake: |_, _| () });
         let core = Core::new();
         core.word.store(29_999, Ordering::Relaxed);
         CHANGING.set((&core, 0));
-        let taken = core.acquire_slow(false, Patience::Until(Some(Instant::now())));
-        let (_, times) = CHANGING.replace((std::ptr::null(), 0));
+        let patience = Patience::Until(Some(Instant::now()));
+        let taken = before_each_sleep(change_hands, || core.acquire_slow(false, patience));
         core.word.store(FREE, Ordering::Relaxed);
+        let (_, times) = CHANGING.get();
         assert!(!taken && times < TIMES, "waited until it was free");
     }
 }

@@ -444,6 +444,76 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;
+    use crate::entry::STARVED;
+    use crate::watched::sleeps;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread::{self, Scope};
+
+    /// One that sleeps for a lock, next to those that do so already; has it until it is told, and then says what it found
+    /// right after it had let go of it: whether it was still locked.
+    fn sleeper<'scope>(
+        core: &'scope Core,
+        s: &'scope Scope<'scope, '_>,
+    ) -> (Sender<()>, Receiver<bool>) {
+        let ((go_on, may), (say, said)) = (channel::<()>(), channel());
+        let before = sleeps(core);
+        s.spawn(move || {
+            core.acquire::<false>();
+            let _told = may.recv();
+            core.release::<false>();
+            let _unasked = say.send(core.is_locked());
+        });
+        while sleeps(core) == before {
+            thread::yield_now();
+        }
+        (go_on, said)
+    }
+
+    /// Once one has waited for so long the lock is handed over in order, and not to whoever runs.
+    #[test]
+    fn a_lock_that_starves_is_handed_over() {
+        for starves in [false, true] {
+            let core = Core::new();
+            core.acquire::<false>();
+            thread::scope(|s| {
+                let (first, said) = sleeper(&core, s);
+                let (second, _) = sleeper(&core, s);
+                let begun = clock();
+                while starves && clock() - begun <= STARVED {
+                    thread::yield_now();
+                }
+                core.release_fair::<false>();
+                // The first has it, by a hand-off: its time is told when it comes awake.
+                let entry = table::entry(core.word.load(Ordering::Acquire) & word::INDEX);
+                while entry.owner.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+                first.send(()).unwrap();
+                let still_locked = said.recv().unwrap();
+                if starves {
+                    assert!(still_locked, "it was to be handed on");
+                }
+                second.send(()).unwrap();
+            });
+            assert!(!core.is_locked());
+        }
+    }
+
+    #[test]
+    fn a_lock_starves_while_those_that_get_it_have_waited_long() {
+        let entry = Entry::new(0);
+        while clock() <= 2 * STARVED {
+            thread::yield_now();
+        }
+        let turn = |waited: u64| {
+            entry.turn(clock() - waited);
+            entry.starving.load(Ordering::Relaxed)
+        };
+        assert_eq!(turn(STARVED + 1), 1);
+        assert_eq!(turn(2 * STARVED), 1);
+        // Less than that, as far as this thread has not been put off meanwhile.
+        assert!((0..1_000).any(|_| turn(0) == 0));
+    }
 
     #[test]
     fn a_flag_that_came_too_late_is_taken_back_once() {

@@ -115,6 +115,8 @@ mod spin;
 mod stats;
 mod table;
 mod wait_result;
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod watched;
 mod word;
 
 pub use condvar::Condvar;
