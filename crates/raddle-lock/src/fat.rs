@@ -445,58 +445,53 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
 mod tests {
     use super::*;
     use crate::entry::STARVED;
-    use crate::watched::sleeps;
-    use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::thread::{self, Scope};
+    use crate::watched::{queued, sleeps};
+    use std::sync::mpsc::channel;
+    use std::thread;
 
-    /// One that sleeps for a lock, next to those that do so already; has it until it is told, and then says what it found
-    /// right after it had let go of it: whether it was still locked.
-    fn sleeper<'scope>(
-        core: &'scope Core,
-        s: &'scope Scope<'scope, '_>,
-    ) -> (Sender<()>, Receiver<bool>) {
-        let ((go_on, may), (say, said)) = (channel::<()>(), channel());
-        let before = sleeps(core);
-        s.spawn(move || {
-            core.acquire::<false>();
-            let _told = may.recv();
-            core.release::<false>();
-            let _unasked = say.send(core.is_locked());
-        });
-        while sleeps(core) == before {
-            thread::yield_now();
-        }
-        (go_on, said)
-    }
-
-    /// Once one has waited for so long the lock is handed over in order, and not to whoever runs.
+    /// Once one has waited for so long the lock is handed over, and not left to whoever runs.
     #[test]
     fn a_lock_that_starves_is_handed_over() {
-        for starves in [false, true] {
+        for (starves, signal) in [(0, WAKE), (1, HAND_OFF)] {
             let core = Core::new();
             core.acquire::<false>();
-            thread::scope(|s| {
-                let (first, said) = sleeper(&core, s);
-                let (second, _) = sleeper(&core, s);
-                let begun = clock();
-                while starves && clock() - begun <= STARVED {
-                    thread::yield_now();
-                }
-                core.release_fair::<false>();
-                // The first has it, by a hand-off: its time is told when it comes awake.
-                let entry = table::entry(core.word.load(Ordering::Acquire) & word::INDEX);
-                while entry.owner.load(Ordering::Relaxed) == 0 {
-                    thread::yield_now();
-                }
-                first.send(()).unwrap();
-                let still_locked = said.recv().unwrap();
-                if starves {
-                    assert!(still_locked, "it was to be handed on");
-                }
-                second.send(()).unwrap();
-            });
+            let release = |entry: &Entry| {
+                entry.starving.store(starves, Ordering::Relaxed);
+                core.release::<false>();
+            };
+            assert_eq!(queued(&core, release), signal);
             assert!(!core.is_locked());
         }
+    }
+
+    #[test]
+    fn a_lock_that_was_waited_for_long_starves() {
+        let core = Core::new();
+        core.acquire::<false>();
+        let before = sleeps(&core);
+        thread::scope(|s| {
+            let ((have, has), (go_on, may)) = (channel(), channel::<()>());
+            let core = &core;
+            s.spawn(move || {
+                core.acquire::<false>();
+                have.send(()).unwrap();
+                let _told = may.into_iter().next();
+                core.release::<false>();
+            });
+            while sleeps(core) == before {
+                thread::yield_now();
+            }
+            let begun = clock();
+            while clock() - begun <= STARVED {
+                thread::yield_now();
+            }
+            core.release::<false>();
+            has.recv().unwrap();
+            let entry = table::entry(core.word.load(Ordering::Acquire) & word::INDEX);
+            let starving = entry.starving.load(Ordering::Relaxed);
+            go_on.send(()).unwrap();
+            assert_eq!(starving, 1);
+        });
     }
 
     #[test]

@@ -203,30 +203,22 @@ mod api {
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
-    use std::thread;
+    use crate::queue::{HAND_OFF, WAKE};
+    use crate::watched::queued;
 
     #[test]
     fn a_fair_lock_goes_to_the_one_that_waits() {
-        let mutex = lock_api::Mutex::<RawFairThinLock, _>::new(0);
-        let guard = mutex.lock();
-        thread::scope(|s| {
-            let (go_on, may) = mpsc::channel();
-            let mutex = &mutex;
-            s.spawn(move || {
-                let mut guard = mutex.lock();
-                let _told = may.recv();
-                *guard += 1;
-            });
-            // SAFETY: only looks.
-            while !unsafe { mutex.raw() }.lock.core.is_wanted() {
-                thread::yield_now();
-            }
-            drop(guard);
-            let taken = mutex.try_lock().is_some();
-            go_on.send(()).unwrap();
-            assert!(!taken, "it was to be the other's");
-        });
-        assert_eq!(*mutex.lock(), 1);
+        let (plain, fair) = (
+            lock_api::Mutex::<RawThinLock, _>::new(()),
+            lock_api::Mutex::<RawFairThinLock, _>::new(()),
+        );
+        // SAFETY: only looks.
+        let plain_raw = unsafe { plain.raw() };
+        // SAFETY: as above.
+        let fair_raw = unsafe { fair.raw() };
+        let guards = (plain.lock(), fair.lock());
+        assert_eq!(queued(&plain_raw.core, |_| drop(guards.0)), WAKE);
+        assert_eq!(queued(&fair_raw.lock.core, |_| drop(guards.1)), HAND_OFF);
+        assert!(!plain.is_locked() && !fair.is_locked());
     }
 }

@@ -1,6 +1,10 @@
 //! What the tests in this library see of sleeps for locks, by the hooks that a process has once.
 
-use crate::core::Core;
+use crate::core::{Core, Patience};
+use crate::entry::{Entry, QUEUED};
+use crate::queue::Node;
+use raddle_sync::atomic::Ordering;
+use raddle_sync::strand;
 use raddle_sync::watch::{LockHooks, set_lock_hooks};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -35,4 +39,19 @@ pub(crate) fn sleeps(core: &Core) -> usize {
     watch();
     let slept = SLEPT.lock().unwrap_or_else(PoisonError::into_inner);
     slept.iter().filter(|&&lock| lock == core.address()).count()
+}
+
+/// Queues the running strand for a lock that it holds, and has it let go of; how it is told so. Then takes the lock, and lets
+/// go of it.
+pub(crate) fn queued(core: &Core, release: impl FnOnce(&Entry)) -> u32 {
+    let (entry, node) = (core.inflate_held(), Node::new());
+    entry.inner.lock().lock.push_back(&node);
+    entry.update(Ordering::Relaxed, |state| state | QUEUED);
+    release(entry);
+    let signal = node.signalled();
+    core.wait_turn(entry, &node, strand::token(), Patience::Back);
+    // SAFETY: just taken.
+    strand::with_local(|local| unsafe { local.hold_slow(core.address()) });
+    core.release::<false>();
+    signal
 }
