@@ -1,6 +1,8 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, book, compare, light, miri, page, peers, ray, rayon, release, rooms, sanitize};
+use crate::{
+    arm, book, compare, light, locks, miri, page, peers, ray, rayon, release, rooms, sanitize,
+};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,6 +35,7 @@ impl fmt::Display for Outcome {
 /// What `ci` runs.
 pub(crate) const CI: &[Step] = &[
     Step { name: "test", what: "unit, integration and documentation tests", run: test },
+    Step { name: "features", what: "locks with their features, and fences", run: locks::features },
     Step { name: "programs", what: "20,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
@@ -59,6 +62,7 @@ pub(crate) const CI: &[Step] = &[
 pub(crate) const EXTRA: &[Step] = &[
     Step { name: "asan", what: "tests under AddressSanitizer (nightly)", run: sanitize::asan },
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
+    Step { name: "locks", what: "locks and their limits under stress", run: locks::locks },
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
     Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long, in seconds: more with `RADDLE_LOCK_SECONDS=600`.
+/// How long each number of threads has: more with `RADDLE_LOCK_SECONDS=60`.
 fn seconds() -> f64 {
     let asked = std::env::var("RADDLE_LOCK_SECONDS").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or(if cfg!(miri) { 0.01 } else { 1.5 })
+    asked.unwrap_or(if cfg!(miri) { 0.0025 } else { 0.375 })
 }
 
 /// The unlock takes a waiter out of the queue and signals it; the waiter's time may be over in between. It then returned,
@@ -50,7 +50,7 @@ fn timed_locks_give_up_or_are_woken_but_not_both() {
                 })
             })
             .collect();
-        thread::sleep(Duration::from_secs_f64(seconds() / 4.0));
+        thread::sleep(Duration::from_secs_f64(seconds()));
         stop.store(true, Relaxed);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         assert_eq!(*mutex.lock(), got.load(Relaxed));
@@ -222,7 +222,7 @@ fn who_only_tries_does_not_wait_for_a_lower_priority() {
             if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) } != 0 {
                 return Duration::ZERO;
             }
-            let end = Instant::now() + Duration::from_secs_f64(seconds());
+            let end = Instant::now() + Duration::from_secs_f64(4.0 * seconds());
             let mut worst = Duration::ZERO;
             while Instant::now() < end {
                 thread::sleep(Duration::from_micros(30));
@@ -276,7 +276,7 @@ fn a_lock_in_a_signal_handler_leaves_the_release_beneath_as_it_was() {
             }
             count
         });
-        let end = Instant::now() + Duration::from_secs_f64(seconds());
+        let end = Instant::now() + Duration::from_secs_f64(4.0 * seconds());
         let mut count = 0;
         while Instant::now() < end {
             let mut guard = mutex.lock();
