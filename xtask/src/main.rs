@@ -7,6 +7,7 @@ mod arm;
 mod book;
 mod compare;
 mod light;
+mod locks;
 mod miri;
 mod page;
 mod peers;

@@ -9,6 +9,17 @@ const ASAN_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Library and integration tests under AddressSanitizer, and with it its leak checker.
 pub(crate) fn asan() -> Outcome {
+    let mut command = match asan_test() {
+        Ok(command) => command,
+        Err(missing) => return missing,
+    };
+    command.args(["--lib", "--tests"]);
+    command.args(CONCURRENT.iter().flat_map(|package| ["-p", package]));
+    outcome(&mut command)
+}
+
+/// A `cargo test` under AddressSanitizer, to which packages and tests are to be added; or what it needs.
+pub(crate) fn asan_test() -> Result<Command, Outcome> {
     // By name and not by `$CARGO`, because only rustup's proxy understands `+nightly`.
     let nightly = || {
         let mut command = Command::new("cargo");
@@ -16,16 +27,17 @@ pub(crate) fn asan() -> Outcome {
         command
     };
     if !works(nightly().arg("--version")) {
-        return Outcome::ToolMissing("the nightly toolchain (rustup toolchain install nightly)");
+        let what = "the nightly toolchain (rustup toolchain install nightly)";
+        return Err(Outcome::ToolMissing(what));
     }
     let mut command = nightly();
-    command.args(["test", "--target", ASAN_TARGET, "--lib", "--tests"]);
-    command.args(CONCURRENT.iter().flat_map(|package| ["-p", package]));
+    command.args(["test", "--target", ASAN_TARGET]);
     command.arg("--target-dir").arg(target_dir("asan"));
     command.env("RADDLE_STRESS", stress("0.05"));
     let suppressions = root().join("xtask/lsan.supp");
     command.env("LSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
-    outcome(command.env("RUSTFLAGS", "-Zsanitizer=address --cfg raddle_plain_memory"))
+    command.env("RUSTFLAGS", "-Zsanitizer=address --cfg raddle_plain_memory");
+    Ok(command)
 }
 
 /// Library and integration tests under valgrind's memory checker.

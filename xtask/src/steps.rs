@@ -1,6 +1,8 @@
 //! The steps, and how a step runs cargo.
 
-use crate::{arm, book, compare, light, miri, page, peers, ray, rayon, release, rooms, sanitize};
+use crate::{
+    arm, book, compare, light, locks, miri, page, peers, ray, rayon, release, rooms, sanitize,
+};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,6 +35,7 @@ impl fmt::Display for Outcome {
 /// What `ci` runs.
 pub(crate) const CI: &[Step] = &[
     Step { name: "test", what: "unit, integration and documentation tests", run: test },
+    Step { name: "features", what: "locks with their features, and fences", run: locks::features },
     Step { name: "release", what: "programs that once hung, in release", run: release_tests },
     Step { name: "programs", what: "30,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
@@ -53,6 +56,7 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "shuttle", what: "larger models, at random", run: shuttle },
     RAYON_QUICK,
     Step { name: "page", what: "pages of traces in a headless browser", run: page::page },
+    MIRI_QUICK,
     Step { name: "bench", what: "every benchmark runs, briefly", run: bench },
 ];
 
@@ -60,6 +64,7 @@ pub(crate) const CI: &[Step] = &[
 pub(crate) const EXTRA: &[Step] = &[
     Step { name: "asan", what: "tests under AddressSanitizer (nightly)", run: sanitize::asan },
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
+    Step { name: "locks", what: "locks and their limits under stress", run: locks::locks },
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
     Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },

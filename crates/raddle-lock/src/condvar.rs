@@ -272,3 +272,54 @@ impl fmt::Debug for Condvar {
         f.write_str("Condvar")
     }
 }
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::Mutex as Lock;
+    use raddle_sync::strand;
+    use std::{ptr, thread};
+
+    /// C3: of those that are notified without their mutex one comes awake, and the others sleep on.
+    #[test]
+    fn all_that_are_notified_come_awake_one_by_one() {
+        const WAITERS: usize = if cfg!(miri) { 3 } else { 10 };
+        let (mutex, condition) = (Lock::new(0), Condvar::new());
+        thread::scope(|s| {
+            for _ in 0..WAITERS {
+                s.spawn(|| {
+                    let mut guard = mutex.lock();
+                    condition.wait(&mut guard);
+                    *guard += 1;
+                });
+            }
+            while condition.waiting.load(Ordering::Relaxed) < WAITERS as u32 {
+                thread::yield_now();
+            }
+            let mut guard = mutex.lock();
+            let waiters = |bucket: &[Waiter]| {
+                let ours = bucket.iter().filter(|waiter| ptr::eq(waiter.condition, &condition));
+                ours.map(|waiter| waiter.node).collect::<Vec<_>>()
+            };
+            let nodes = waiters(&condition.bucket());
+            {
+                // Another one than holds the mutex.
+                let _other = strand::enter_foreign();
+                assert_eq!(condition.notify_all(), WAITERS);
+            }
+            let awake = |&&node: &&*const Node| {
+                // SAFETY: none comes back from its wait before the mutex is free.
+                let node = unsafe { &*node };
+                node.signalled() != WAITING
+            };
+            assert_eq!(nodes.iter().filter(awake).count(), 1);
+            // The first wants the mutex, and would by now have woken the others, if it were so.
+            while !MutexGuard::core(&guard).is_wanted() {
+                thread::yield_now();
+            }
+            assert_eq!(nodes.iter().filter(awake).count(), 1);
+            *guard += 1;
+        });
+        assert_eq!(mutex.into_inner(), WAITERS + 1);
+    }
+}

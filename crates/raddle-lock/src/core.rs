@@ -35,6 +35,11 @@ impl Patience {
             Patience::Try | Patience::Back => None,
         }
     }
+
+    /// Whether it has ended by the clock.
+    pub(crate) fn is_over(self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= Instant::now())
+    }
 }
 
 /// What came of an attempt to take a lock.
@@ -152,12 +157,7 @@ impl Core {
         if RE && seen == me && local.again(self.address()) {
             return true;
         }
-        if word::is_fat(seen) && self.take_fat(seen, me) {
-            // SAFETY: just taken.
-            unsafe { local.hold_slow(self.address()) };
-            return true;
-        }
-        false
+        word::is_fat(seen) && self.take_fat(seen, me, local)
     }
 
     /// Waits for the lock, as long as it may; false if it did not get it.
@@ -191,6 +191,10 @@ impl Core {
                     if !spin.spin() {
                         if let Some(gain) = self.sleep_thin(owner, me, patience) {
                             break gain;
+                        }
+                        // It has changed hands meanwhile, and may do so for ever.
+                        if patience.is_over() {
+                            return false;
                         }
                     }
                 }
@@ -255,9 +259,10 @@ impl Core {
 
     /// The fast path: thin, taken by this strand and written down, and nobody has flagged it.
     ///
-    /// A record that is out of date misleads it: of a lock that was forgotten, where another strand of this thread has ended
-    /// with the lock that lies there now, and this one drops that guard. Then nobody who sleeps for that lock is woken. To
-    /// look at the word first would find it, and costs a fifth to a half of an uncontended pair.
+    /// It does not look at the word, which would cost a fifth to a half of an uncontended pair. So a record that is out of
+    /// date, of a lock that was forgotten, must not be found by one who lets go of the lock that lies there now. Where
+    /// this strand took that, the record is of it; where another of this thread did, which has ended since, there is no
+    /// record of this one's left (H3 in `strand/local.rs`).
     #[inline(always)]
     fn release_now<const RE: bool>(&self) -> bool {
         strand::with_local(|local| {
@@ -475,5 +480,43 @@ impl Core {
                 Some(owner).filter(|&owner| owner != 0)
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::watched::before_each_sleep;
+    use std::cell::Cell;
+    use std::ptr;
+
+    thread_local! {
+        /// The lock that changes hands each time this thread is about to sleep, and how often it has.
+        static CHANGING: Cell<(*const Core, u32)> = const { Cell::new((ptr::null(), 0)) };
+    }
+
+    /// Then it is free.
+    const TIMES: u32 = 200;
+
+    fn change_hands() {
+        let (core, times) = CHANGING.get();
+        CHANGING.set((core, times + 1));
+        // Names that nobody else has in this program.
+        let next = if times < TIMES { 30_000 + times } else { FREE };
+        // SAFETY: set by the test below, which has not returned.
+        unsafe { &*core }.word.store(next, Ordering::Relaxed);
+    }
+
+    /// Whoever found another owner each time that it was about to sleep did not look at the clock, and waited on.
+    #[test]
+    fn a_lock_that_changes_hands_for_ever_is_given_up_in_time() {
+        let core = Core::new();
+        core.word.store(29_999, Ordering::Relaxed);
+        CHANGING.set((&core, 0));
+        let patience = Patience::Until(Some(Instant::now()));
+        let taken = before_each_sleep(change_hands, || core.acquire_slow(false, patience));
+        core.word.store(FREE, Ordering::Relaxed);
+        let (_, times) = CHANGING.get();
+        assert!(!taken && times < TIMES, "waited until it was free");
     }
 }

@@ -71,7 +71,7 @@ const HALF_GLANCE: u64 = GLANCE / 2;
 const MOST: u32 = 4096;
 
 /// Nanoseconds after which one that waits has starved.
-const STARVED: u64 = 1_000_000;
+pub(crate) const STARVED: u64 = 1_000_000;
 
 /// Nanoseconds since some moment; not in models.
 pub(crate) fn clock() -> u64 {

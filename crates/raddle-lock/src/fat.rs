@@ -12,6 +12,7 @@ use crate::table;
 use crate::word::{self, FREE, GENERATIONS};
 use raddle_sync::atomic::Ordering;
 use raddle_sync::fence;
+use raddle_sync::strand::Local;
 use raddle_sync::time::Instant;
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -21,9 +22,19 @@ const LAZINESS: Duration = Duration::from_micros(60);
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 
 impl Core {
-    /// One attempt to take a fat lock that nobody has.
+    /// One attempt to take a fat lock that nobody has. Written down as held, if it succeeds.
     #[inline(never)] // The fast path of a thin lock is shorter without it.
-    pub(crate) fn take_fat(&self, seen: u32, me: u32) -> bool {
+    pub(crate) fn take_fat(&self, seen: u32, me: u32, local: &Local) -> bool {
+        let taken = self.try_take_fat(seen, me);
+        if taken {
+            // SAFETY: just taken.
+            unsafe { local.hold_slow(self.address()) };
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn try_take_fat(&self, seen: u32, me: u32) -> bool {
         let entry = table::entry(seen & word::INDEX);
         let free = seen & GENERATIONS;
         if entry.state.load(Ordering::Relaxed) != free {
@@ -433,6 +444,71 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;
+    use crate::entry::STARVED;
+    use crate::watched::{queued, sleeps};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    /// Once one has waited for so long the lock is handed over, and not left to whoever runs.
+    #[test]
+    fn a_lock_that_starves_is_handed_over() {
+        for (starves, signal) in [(0, WAKE), (1, HAND_OFF)] {
+            let core = Core::new();
+            core.acquire::<false>();
+            let release = |entry: &Entry| {
+                entry.starving.store(starves, Ordering::Relaxed);
+                core.release::<false>();
+            };
+            assert_eq!(queued(&core, release), signal);
+            assert!(!core.is_locked());
+        }
+    }
+
+    #[test]
+    fn a_lock_that_was_waited_for_long_starves() {
+        let core = Core::new();
+        core.acquire::<false>();
+        let before = sleeps(&core);
+        thread::scope(|s| {
+            let ((have, has), (go_on, may)) = (channel(), channel::<()>());
+            let core = &core;
+            s.spawn(move || {
+                core.acquire::<false>();
+                have.send(()).unwrap();
+                let _told = may.into_iter().next();
+                core.release::<false>();
+            });
+            while sleeps(core) == before {
+                thread::yield_now();
+            }
+            let begun = clock();
+            while clock() - begun <= STARVED {
+                thread::yield_now();
+            }
+            core.release::<false>();
+            has.recv().unwrap();
+            let entry = table::entry(core.word.load(Ordering::Acquire) & word::INDEX);
+            let starving = entry.starving.load(Ordering::Relaxed);
+            go_on.send(()).unwrap();
+            assert_eq!(starving, 1);
+        });
+    }
+
+    #[test]
+    fn a_lock_starves_while_those_that_get_it_have_waited_long() {
+        let entry = Entry::new(0);
+        while clock() <= 2 * STARVED {
+            thread::yield_now();
+        }
+        let turn = |waited: u64| {
+            entry.turn(clock() - waited);
+            entry.starving.load(Ordering::Relaxed)
+        };
+        assert_eq!(turn(STARVED + 1), 1);
+        assert_eq!(turn(2 * STARVED), 1);
+        // Less than that, as far as this thread has not been put off meanwhile.
+        assert!((0..1_000).any(|_| turn(0) == 0));
+    }
 
     #[test]
     fn a_flag_that_came_too_late_is_taken_back_once() {

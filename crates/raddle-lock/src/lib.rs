@@ -16,9 +16,11 @@
 //! | a value that is read often and written seldom | [`RwLock`] | 4 + the value |
 //! | a value that is made when it is first asked for | [`OnceLock`], [`LazyLock`] | 4 + the value |
 //! | an object of a language: monitor and identity hash | [`ObjectHeader`] | 4 |
-//! | code that is written for the traits of `lock_api` | `RawThinLock`, `RawRwLock` | 4 |
+//! | code that is written for the traits of `lock_api` | `RawThinLock`, `RawFairThinLock`, `RawRwLock` | 4 |
 //!
-//! None of them needs a pool, none allocates until it is fought for, and all know their owner:
+//! None of them needs a pool, none allocates as long as nobody fights for it or waits on it (but for headers that have a hash,
+//! and the third nest of locks that a strand holds at once: [below](#how-a-lock-changes)), and all know their owner, but for
+//! readers that are counted and writers without an id:
 //!
 //! - **The owner is a strand, not a thread** ([`raddle_sync::strand`]). Foreign work that runs on a
 //!   thread while the work beneath it waits is another strand, and waits for its turn like any other.
@@ -30,12 +32,13 @@
 //!
 //! # What it costs
 //!
-//! One atomic read-modify-write for each uncontended pair of a lock and its unlock; others need two. Taking
+//! One atomic read-modify-write for each uncontended pair of a lock and its unlock; others that can sleep need two. Taking
 //! a lock is a compare-exchange. Its release is a plain store, because of a light fence: whoever wants to
 //! sleep for the lock pays for both sides with a barrier on all processors (some 17 us), for the first to
 //! sleep on a lock only. A process in which that happens often goes over to releasing by two
 //! read-modify-writes, and back when it is over. Without the barrier (macOS, `RADDLE_FENCE=portable`) it
-//! always does.
+//! always does. Of the locks that a strand holds at the same time this goes for the newest and for one other; the rest are let
+//! go of by a detour of some nanoseconds.
 //!
 //! A lock that is fought for spins for some 3 us, unless somebody sleeps already, and sleeps then.
 //! Whoever runs may take it ahead of those who sleep, but about ten thousand times a second the one that has
@@ -50,7 +53,7 @@
 //! | hash | free, with an identity hash | anybody, by compare-exchange | fat |
 //! | index of an entry | *fat*: held, fought for or waited on | the holder of the entry's lock | free, hashed |
 //!
-//! Entries live in a table of segments that never move. A lock is fat while somebody sleeps for it or waits on
+//! Entries live in a table of segments that never move; it allocates one, of 1,024 entries, when it has none left to lend. A lock is fat while somebody sleeps for it or waits on
 //! it, while its owner has taken it more than once and two others as well, while it is held and has a hash, and while it is held
 //! by a strand without an id, all 65,535 being taken. The unlock that finds no reason left makes it thin again.
 //! The bits are in `word.rs`, the protocol of thin locks in `slot.rs`, that of fat ones in `entry.rs`.
@@ -62,9 +65,9 @@
 //!
 //! # What `lock_api` adds
 //!
-//! Guards that keep an `Arc` instead of a reference (`arc_lock`, `owning_ref`), a mutex whose unlocks are all fair
-//! (`FairMutex`), and a re-entrant mutex of one's own come with the crate `lock_api`, over `RawThinLock` and
-//! `RawRwLock`. With the feature `serde` [`Mutex`], [`ReentrantLock`] and [`RwLock`] are serialized as their values.
+//! Guards that keep an `Arc` instead of a reference (with the feature `arc_lock`) and a re-entrant mutex of one's own come with the
+//! crate `lock_api`, over `RawThinLock` and `RawRwLock`. A mutex over `RawFairThinLock` goes to whoever has waited longest at
+//! each unlock. With the feature `serde` [`Mutex`], [`ReentrantLock`] and [`RwLock`] are serialized as their values.
 //!
 //! # Forks
 //!
@@ -112,16 +115,20 @@ mod spin;
 mod stats;
 mod table;
 mod wait_result;
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod watched;
 mod word;
 
 pub use condvar::Condvar;
 pub use deadlock::{Deadlock, DeadlockHook, Wait, set_deadlock_hook};
 pub use header::{HeaderGuard, ObjectHeader};
-/// The traits of `RawThinLock` and `RawRwLock`, and the locks over them.
+/// The traits of `RawThinLock` and its kin, and the locks over them.
 pub use lock_api;
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
 pub use once::{LazyLock, OnceLock};
 pub use raddle_sync::strand::{AbandonHook, Abandoned, set_abandon_hook};
+#[cfg(not(raddle_loom))]
+pub use raw::RawFairThinLock;
 pub use raw::RawThinLock;
 pub use reentrant::{ReentrantLock, ReentrantLockGuard};
 #[cfg(not(raddle_loom))]

@@ -111,7 +111,8 @@ impl Makers {
 ///
 /// What makes the value may fork, and wait. A thread of raddle's that waits takes on only what it waits for, so no
 /// unrelated work comes to lie on top of the initialiser and asks for its value; others that ask wait, and give their
-/// place in the pool away.
+/// place in the pool away. But in a pool whose threads take on anything while they wait (`Waits::Host`) unrelated work may
+/// come there: if it asks for the value it panics, as below. The initialiser is none the worse for that.
 ///
 /// Where waiting could not end there is a panic instead: if the initialiser asks for its own value, if two ask for each
 /// other's, and if a task that runs on top of an initialiser asks for its value. Not seen is one that another thread has

@@ -47,10 +47,39 @@ impl fmt::Debug for RawThinLock {
     }
 }
 
+/// As [`RawThinLock`], but each unlock hands the lock to whoever has waited longest, as `unlock_fair` does.
+///
+/// Nobody gets it ahead of those who wait, and so each hand-over costs a sleep and a wake. While nobody waits it costs no more.
+///
+/// ```
+/// type FairMutex<T> = lock_api::Mutex<raddle_lock::RawFairThinLock, T>;
+/// static TOTAL: FairMutex<u32> = FairMutex::new(0);
+/// *TOTAL.lock() += 1;
+/// assert_eq!(*TOTAL.lock(), 1);
+/// assert_eq!(size_of::<raddle_lock::RawFairThinLock>(), 4);
+/// ```
+///
+/// # Panics
+///
+/// As for [`RawThinLock`]; `unlock` as well, if nobody holds the lock.
+#[cfg(not(raddle_loom))]
+#[derive(Debug, Default)]
+pub struct RawFairThinLock {
+    lock: RawThinLock,
+}
+
+#[cfg(not(raddle_loom))]
+impl RawFairThinLock {
+    /// A free lock.
+    pub const fn new() -> RawFairThinLock {
+        RawFairThinLock { lock: RawThinLock::new() }
+    }
+}
+
 // Loom's words cannot be built in a `const`, which `INIT` must be.
 #[cfg(not(raddle_loom))]
 mod api {
-    use super::RawThinLock;
+    use super::{RawFairThinLock, RawThinLock};
     use lock_api::{GuardNoSend, RawMutex, RawMutexFair, RawMutexTimed};
     use raddle_sync::time::Instant;
     use std::time::Duration;
@@ -113,5 +142,83 @@ mod api {
         fn try_lock_until(&self, deadline: Instant) -> bool {
             self.core.acquire_until::<false>(Some(deadline))
         }
+    }
+
+    // SAFETY: as above.
+    unsafe impl RawMutex for RawFairThinLock {
+        const INIT: RawFairThinLock = RawFairThinLock::new();
+
+        type GuardMarker = GuardNoSend;
+
+        #[inline]
+        fn lock(&self) {
+            self.lock.lock();
+        }
+
+        #[inline]
+        fn try_lock(&self) -> bool {
+            self.lock.try_lock()
+        }
+
+        #[inline]
+        unsafe fn unlock(&self) {
+            // SAFETY: contract.
+            unsafe { self.lock.unlock_fair() };
+        }
+
+        #[inline]
+        fn is_locked(&self) -> bool {
+            self.lock.is_locked()
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl RawMutexFair for RawFairThinLock {
+        unsafe fn unlock_fair(&self) {
+            // SAFETY: contract.
+            unsafe { self.lock.unlock_fair() };
+        }
+
+        unsafe fn bump(&self) {
+            // SAFETY: contract.
+            unsafe { self.lock.bump() };
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl RawMutexTimed for RawFairThinLock {
+        type Duration = Duration;
+        type Instant = Instant;
+
+        fn try_lock_for(&self, limit: Duration) -> bool {
+            self.lock.try_lock_for(limit)
+        }
+
+        fn try_lock_until(&self, deadline: Instant) -> bool {
+            self.lock.try_lock_until(deadline)
+        }
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::queue::{HAND_OFF, WAKE};
+    use crate::watched::queued;
+
+    #[test]
+    fn a_fair_lock_goes_to_the_one_that_waits() {
+        let (plain, fair) = (
+            lock_api::Mutex::<RawThinLock, _>::new(()),
+            lock_api::Mutex::<RawFairThinLock, _>::new(()),
+        );
+        // SAFETY: only looks.
+        let plain_raw = unsafe { plain.raw() };
+        // SAFETY: as above.
+        let fair_raw = unsafe { fair.raw() };
+        let guards = (plain.lock(), fair.lock());
+        assert_eq!(queued(&plain_raw.core, |_| drop(guards.0)), WAKE);
+        assert_eq!(queued(&fair_raw.lock.core, |_| drop(guards.1)), HAND_OFF);
+        assert!(!plain.is_locked() && !fair.is_locked());
     }
 }

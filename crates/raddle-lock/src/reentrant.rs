@@ -86,7 +86,8 @@ impl<T: ?Sized> ReentrantLock<T> {
         self.guard()
     }
 
-    /// Takes the lock if it is free or this strand's. Never waits.
+    /// Takes the lock if it is free or this strand's. Does not wait for whoever holds it: one that is about to be let go of
+    /// counts as held.
     #[inline]
     pub fn try_lock(&self) -> Option<ReentrantLockGuard<'_, T>> {
         self.core.try_acquire::<true>().then(|| self.guard())

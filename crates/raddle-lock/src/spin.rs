@@ -32,12 +32,15 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Waits a little, if it is `unchanged`; false, at once, if there is no time for that.
+    /// Waits a little, if it is `unchanged`; false, at once, if there is no time for that, or none left.
     pub(crate) fn pass(&mut self, unchanged: bool, patience: Patience) -> bool {
         if !unchanged {
             self.backoff.reset();
             self.tries += 1;
-            return !matches!(patience, Patience::Try) || self.tries < TRIES;
+            return match patience {
+                Patience::Try => self.tries < TRIES,
+                Patience::Until(_) | Patience::Back => !patience.is_over(),
+            };
         }
         let left = match patience {
             Patience::Try => return false,
@@ -86,5 +89,25 @@ impl Spin {
         }
         self.looks += 1;
         true
+    }
+}
+
+#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+mod tests {
+    use super::*;
+
+    /// One that found the lock changed each time waited on.
+    #[test]
+    fn what_changes_for_ever_is_not_waited_for_longer_than_there_is_time() {
+        let now = Instant::now();
+        let mut moment = Moment::default();
+        for unchanged in [false, true, false] {
+            assert!(!moment.pass(unchanged, Patience::Until(Some(now))));
+            assert!(moment.pass(unchanged, Patience::Until(Some(now + 1_000_000 * NAP))));
+            assert!(moment.pass(unchanged, Patience::Until(None)));
+            assert!(moment.pass(unchanged, Patience::Back));
+        }
+        let tries = (0..).take_while(|_| Moment::pass(&mut moment, false, Patience::Try)).count();
+        assert!(tries < TRIES as usize, "{tries}");
     }
 }

@@ -17,7 +17,7 @@ pub struct LockStats {
     /// Locks handed directly to whoever had waited longest, by an unlock that was due to be fair or
     /// asked to be.
     pub hand_offs: u64,
-    /// Process-wide memory barriers issued to sleep on a thin lock.
+    /// Process-wide memory barriers issued to sleep on a thin lock, or to write where reads were published.
     pub barriers: u64,
     /// Times that unlocking was switched between the cheap way and the one without barriers.
     pub switches: u64,

@@ -3,9 +3,13 @@
 
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
-use raddle_lock::{Condvar, Mutex, MutexGuard, RawThinLock, ReentrantLock};
-use std::cell::RefCell;
+use raddle_lock::{
+    Condvar, Mutex, MutexGuard, RawFairThinLock, RawRwLock, RawThinLock, ReentrantLock,
+};
+use raddle_sync::strand;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -13,6 +17,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 type ApiMutex<T> = lock_api::Mutex<RawThinLock, T>;
+type FairMutex<T> = lock_api::Mutex<RawFairThinLock, T>;
+type ApiReentrant<T> = lock_api::ReentrantMutex<RawThinLock, StrandName, T>;
+
+/// Has a re-entrant mutex of `lock_api` belong to strands, as ours does.
+struct StrandName;
+
+// SAFETY: no two strands have the same name at a time.
+unsafe impl lock_api::GetThreadId for StrandName {
+    const INIT: StrandName = StrandName;
+
+    fn nonzero_thread_id(&self) -> NonZeroUsize {
+        NonZeroUsize::new(strand::token() as usize).unwrap()
+    }
+}
 
 const ROUNDS: u32 = if cfg!(miri) { 20 } else { 1_000 };
 
@@ -125,20 +143,78 @@ macro_rules! mutexes {
 mutexes! {
     native: Mutex, MutexGuard;
     through_lock_api: ApiMutex, lock_api::MutexGuard;
+    fair: FairMutex, lock_api::MutexGuard;
 }
 
+/// With the feature `arc_lock`.
 #[test]
-fn a_nest_shares_its_value_and_keeps_others_out() {
-    let lock = ReentrantLock::new(RefCell::new(1));
-    {
-        let outer = lock.lock();
-        let inner = lock.try_lock().expect("the same strand");
-        *inner.borrow_mut() += 1;
-        assert_eq!(*outer.borrow(), 2);
-        assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_none()).join().unwrap()));
-    }
-    assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_some()).join().unwrap()));
-    assert_eq!(format!("{lock:?}"), "ReentrantLock { data: RefCell { value: 2 } }");
+fn a_guard_may_keep_its_lock_alive() {
+    let mutex = Arc::new(ApiMutex::new(1));
+    let lock = Arc::new(lock_api::RwLock::<RawRwLock, _>::new(1));
+    let (mut guard, reader) = (mutex.lock_arc(), lock.read_arc());
+    let (last, locks) = (Arc::downgrade(&mutex), (Arc::clone(&mutex), Arc::clone(&lock)));
+    assert!(lock.try_write_arc().is_none());
+    drop((mutex, lock));
+    thread::spawn(move || {
+        assert!(locks.0.try_lock_arc().is_none());
+        assert_eq!(*locks.1.read_arc(), 1);
+    })
+    .join()
+    .unwrap();
+    *guard += *reader;
+    drop(reader);
+    assert_eq!(*guard, 2);
+    drop(guard);
+    assert!(last.upgrade().is_none(), "the guard was the last that kept it");
+}
+
+/// The tests of a re-entrant lock, of one kind or another.
+macro_rules! nests {
+    ($($module:ident: $lock:ident, $name:literal;)*) => { $( mod $module {
+        use super::*;
+
+        #[test]
+        fn a_nest_shares_its_value_and_keeps_others_out() {
+            let lock = $lock::new(RefCell::new(1));
+            {
+                let outer = lock.lock();
+                let inner = lock.try_lock().expect("the same strand");
+                *inner.borrow_mut() += 1;
+                assert_eq!(*outer.borrow(), 2);
+                assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_none()).join().unwrap()));
+                drop(outer);
+                let _above = strand::enter_foreign();
+                assert!(lock.try_lock().is_none(), "this thread, but another strand");
+            }
+            assert!(thread::scope(|s| s.spawn(|| lock.try_lock().is_some()).join().unwrap()));
+            assert_eq!(format!("{lock:?}"), concat!($name, " { data: RefCell { value: 2 } }"));
+        }
+
+        #[test]
+        fn many_threads_count_in_nests() {
+            let (lock, threads) = ($lock::new(Cell::new(0)), if cfg!(miri) { 2 } else { 6 });
+            thread::scope(|s| {
+                for n in 0..threads {
+                    let lock = &lock;
+                    s.spawn(move || {
+                        for round in 0..ROUNDS {
+                            let guards: Vec<_> = (0..=(n + round) % 4).map(|_| lock.lock()).collect();
+                            guards[0].set(guards[0].get() + 1);
+                            // The outermost first.
+                            guards.into_iter().for_each(drop);
+                        }
+                    });
+                }
+            });
+            assert_eq!(lock.lock().get(), threads * ROUNDS);
+            assert!(!lock.is_locked());
+        }
+    } )* };
+}
+
+nests! {
+    native_nests: ReentrantLock, "ReentrantLock";
+    nests_through_lock_api: ApiReentrant, "ReentrantMutex";
 }
 
 #[test]
@@ -196,6 +272,81 @@ fn waits_end_in_time_and_say_so() {
 }
 
 #[test]
+fn a_condition_is_asked_as_often_as_need_be() {
+    let (mutex, condition) = (Mutex::new(0), Condvar::new());
+    let asked = Cell::new(0);
+    // Says no at this call.
+    let until = |call| {
+        asked.set(0);
+        let asked = &asked;
+        move |_: &mut i32| {
+            asked.set(asked.get() + 1);
+            asked.get() < call
+        }
+    };
+    let mut guard = mutex.lock();
+    // Not once it is false: nobody notifies.
+    condition.wait_while(&mut guard, until(1));
+    assert_eq!(asked.get(), 1);
+    assert!(condition.wait_while_for(&mut guard, until(1), Duration::ZERO).notified());
+    assert_eq!(asked.get(), 1);
+    // Once more when the time is over: what it has become meanwhile counts.
+    let limit = Duration::from_millis(1);
+    assert!(condition.wait_while_for(&mut guard, until(2), limit).notified());
+    assert_eq!(asked.get(), 2);
+    assert!(condition.wait_while_for(&mut guard, until(3), limit).timed_out());
+    assert_eq!(asked.get(), 2);
+    // After each notification.
+    const TIMES: i32 = if cfg!(miri) { 3 } else { 50 };
+    thread::scope(|s| {
+        s.spawn(|| {
+            for _ in 0..TIMES {
+                while !condition.notify_one() {
+                    thread::yield_now();
+                }
+            }
+        });
+        condition.wait_while(&mut guard, until(TIMES + 1));
+    });
+    assert_eq!(asked.get(), TIMES + 1);
+    assert_eq!(format!("{condition:?} {:?}", Condvar::default()), "Condvar Condvar");
+}
+
+/// Who is notified by the holder of the mutex waits for the mutex from then on, however long that takes: its limit is over
+/// for nothing.
+#[test]
+fn a_notification_counts_although_the_mutex_comes_too_late() {
+    const LIMIT: Duration = Duration::from_millis(20);
+    let (mutex, condition) = (Mutex::new(0), Condvar::new());
+    // Its time may be over before it is notified.
+    let in_time = (0..1_000).any(|_| {
+        *mutex.lock() = 0;
+        thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                let mut guard = mutex.lock();
+                *guard = 1;
+                let result = condition.wait_for(&mut guard, LIMIT);
+                (result.notified(), *guard)
+            });
+            let mut guard = mutex.lock();
+            while *guard == 0 {
+                MutexGuard::unlocked(&mut guard, thread::yield_now);
+            }
+            let notified = condition.notify_all();
+            *guard = 2;
+            let begun = Instant::now();
+            while begun.elapsed() <= LIMIT {
+                thread::yield_now();
+            }
+            drop(guard);
+            assert_eq!(waiter.join().unwrap(), (notified == 1, 2));
+            notified == 1
+        })
+    });
+    assert!(in_time);
+}
+
+#[test]
 fn one_condition_serves_several_mutexes() {
     let (a, b, condition) = (Mutex::new(false), Mutex::new(false), Condvar::new());
     let gone = AtomicUsize::new(0);
@@ -221,9 +372,10 @@ struct Queue {
     filled: Condvar,
     emptied: Condvar,
     over: AtomicBool,
-    /// Notify all, not one; wait with a limit.
+    /// Notify all, not one; wait with a limit; notify only when the queue was empty, or full, before.
     all: bool,
     limited: bool,
+    seldom: bool,
 }
 
 impl Queue {
@@ -235,13 +387,93 @@ impl Queue {
         }
     }
 
-    fn notify(&self, condition: &Condvar) {
+    fn notify(&self, condition: &Condvar, was_at_its_end: bool) {
+        if self.seldom && !was_at_its_end {
+            return;
+        }
         if self.all {
             condition.notify_all();
         } else {
             condition.notify_one();
         }
     }
+}
+
+/// How many messages go through each queue; and one that is optimised takes its time.
+const MESSAGES: u32 = if cfg!(miri) {
+    20
+} else if cfg!(debug_assertions) {
+    1_000
+} else {
+    10_000
+};
+
+fn pass_everything_on(
+    (producers, consumers, slots): (u32, u32, usize),
+    (all, limited, seldom): (bool, bool, bool),
+    messages: u32,
+) {
+    let queue = Queue {
+        items: Mutex::default(),
+        filled: Condvar::new(),
+        emptied: Condvar::new(),
+        over: AtomicBool::new(false),
+        all,
+        limited,
+        seldom,
+    };
+    let each = messages / producers;
+    let mut got = thread::scope(|s| {
+        let takes: Vec<_> = (0..consumers)
+            .map(|_| {
+                s.spawn(|| {
+                    let mut got = Vec::new();
+                    loop {
+                        let mut items = queue.items.lock();
+                        while items.is_empty() && !queue.over.load(SeqCst) {
+                            queue.wait(&queue.filled, &mut items);
+                        }
+                        let was_full = items.len() == slots;
+                        let Some(item) = items.pop_front() else { break };
+                        drop(items);
+                        got.push(item);
+                        queue.notify(&queue.emptied, was_full);
+                    }
+                    got
+                })
+            })
+            .collect();
+        let puts: Vec<_> = (0..producers)
+            .map(|n| {
+                let queue = &queue;
+                s.spawn(move || {
+                    for item in n * each..(n + 1) * each {
+                        let mut items = queue.items.lock();
+                        while items.len() >= slots {
+                            queue.wait(&queue.emptied, &mut items);
+                        }
+                        let was_empty = items.is_empty();
+                        items.push_back(item);
+                        drop(items);
+                        queue.notify(&queue.filled, was_empty);
+                    }
+                })
+            })
+            .collect();
+        puts.into_iter().for_each(|put| put.join().unwrap());
+        let items = queue.items.lock();
+        queue.over.store(true, SeqCst);
+        drop(items);
+        queue.filled.notify_all();
+        let got: Vec<Vec<u32>> = takes.into_iter().map(|take| take.join().unwrap()).collect();
+        if producers == 1 {
+            // Each consumer has its items in the order in which they were put in.
+            assert!(got.iter().all(|items| items.is_sorted()));
+        }
+        got.concat()
+    });
+    got.sort_unstable();
+    assert!(got.into_iter().eq(0..each * producers));
 }
 
 #[test]
@@ -258,60 +490,18 @@ fn queues_pass_everything_on() {
         (10, 10, 1),
         (10, 10, 100),
     ];
-    for (producers, consumers, slots) in shapes {
-        for (all, limited) in [(false, false), (true, false), (true, true)] {
-            if cfg!(miri) && producers + consumers > 2 {
-                continue;
+    for shape in shapes {
+        // Seldom: of all, for of those that wait for the same more than one may go on.
+        let ways =
+            [(false, false, false), (true, false, false), (true, true, false), (true, false, true)];
+        for way in ways {
+            if !cfg!(miri) || shape.0 + shape.1 == 2 {
+                pass_everything_on(shape, way, MESSAGES);
             }
-            let queue = Queue {
-                items: Mutex::default(),
-                filled: Condvar::new(),
-                emptied: Condvar::new(),
-                over: AtomicBool::new(false),
-                all,
-                limited,
-            };
-            let each = ROUNDS / producers;
-            let got = AtomicUsize::new(0);
-            thread::scope(|s| {
-                for _ in 0..consumers {
-                    s.spawn(|| {
-                        loop {
-                            let mut items = queue.items.lock();
-                            while items.is_empty() && !queue.over.load(SeqCst) {
-                                queue.wait(&queue.filled, &mut items);
-                            }
-                            if items.pop_front().is_none() {
-                                break;
-                            }
-                            drop(items);
-                            got.fetch_add(1, SeqCst);
-                            queue.notify(&queue.emptied);
-                        }
-                    });
-                }
-                let puts: Vec<_> = (0..producers)
-                    .map(|_| {
-                        s.spawn(|| {
-                            for item in 0..each {
-                                let mut items = queue.items.lock();
-                                while items.len() >= slots {
-                                    queue.wait(&queue.emptied, &mut items);
-                                }
-                                items.push_back(item);
-                                drop(items);
-                                queue.notify(&queue.filled);
-                            }
-                        })
-                    })
-                    .collect();
-                puts.into_iter().for_each(|put| put.join().unwrap());
-                let items = queue.items.lock();
-                queue.over.store(true, SeqCst);
-                drop(items);
-                queue.filled.notify_all();
-            });
-            assert_eq!(got.into_inner(), (each * producers) as usize);
         }
+    }
+    if !cfg!(debug_assertions) {
+        pass_everything_on((1, 1, 100), (false, false, false), 100_000);
+        pass_everything_on((10, 10, 100), (true, false, true), 100_000);
     }
 }

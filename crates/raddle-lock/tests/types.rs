@@ -3,15 +3,18 @@
 #![cfg(not(any(raddle_loom, raddle_shuttle)))]
 
 use raddle_lock::{
-    Condvar, HeaderGuard, LockStats, MappedMutexGuard, Mutex, MutexGuard, ObjectHeader,
-    RawThinLock, ReentrantLock, ReentrantLockGuard, WaitResult,
+    Condvar, HeaderGuard, LazyLock, LockStats, MappedMutexGuard, Mutex, MutexGuard, ObjectHeader,
+    OnceLock, RawFairThinLock, RawRwLock, RawThinLock, ReentrantLock, ReentrantLockGuard, RwLock,
+    WaitResult,
 };
 use std::cell::Cell;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::rc::Rc;
 
 const _: () = {
     assert!(size_of::<RawThinLock>() == 4);
     assert!(align_of::<RawThinLock>() == 4);
+    assert!(size_of::<RawFairThinLock>() == 4);
     assert!(size_of::<Mutex<()>>() == 4);
     assert!(size_of::<ObjectHeader>() == 4);
     assert!(align_of::<ObjectHeader>() == 4);
@@ -48,6 +51,7 @@ macro_rules! is_not {
 // `Cell` is Send and not Sync, `Rc` is neither.
 is! {
     RawThinLock: Send, RawThinLock: Sync,
+    RawFairThinLock: Send, RawFairThinLock: Sync,
     Mutex<u32>: Send, Mutex<u32>: Sync,
     Mutex<Cell<u32>>: Send, Mutex<Cell<u32>>: Sync,
     Mutex<dyn Send>: Sync,
@@ -59,6 +63,24 @@ is! {
     ReentrantLockGuard<'static, u32>: Sync,
     HeaderGuard<'static>: Sync,
     WaitResult: Send, LockStats: Send,
+}
+// Nothing is poisoned: what a lock guards may be looked at after a panic. What gives shared access only says by its value.
+is! {
+    Mutex<Cell<u32>>: UnwindSafe, Mutex<Cell<u32>>: RefUnwindSafe,
+    RwLock<Cell<u32>>: UnwindSafe, RwLock<Cell<u32>>: RefUnwindSafe,
+    ReentrantLock<u32>: UnwindSafe, ReentrantLock<u32>: RefUnwindSafe,
+    OnceLock<u32>: UnwindSafe, OnceLock<u32>: RefUnwindSafe,
+    LazyLock<u32>: UnwindSafe, LazyLock<u32>: RefUnwindSafe,
+    Condvar: UnwindSafe, Condvar: RefUnwindSafe,
+    ObjectHeader: UnwindSafe, ObjectHeader: RefUnwindSafe,
+    RawThinLock: UnwindSafe, RawThinLock: RefUnwindSafe,
+    RawFairThinLock: UnwindSafe, RawFairThinLock: RefUnwindSafe,
+    RawRwLock: UnwindSafe, RawRwLock: RefUnwindSafe,
+}
+is_not! {
+    ReentrantLock<Cell<u32>>: RefUnwindSafe,
+    OnceLock<Cell<u32>>: RefUnwindSafe,
+    LazyLock<Cell<u32>>: RefUnwindSafe,
 }
 is_not! {
     Mutex<Rc<u32>>: Send, Mutex<Rc<u32>>: Sync,

@@ -66,6 +66,65 @@ fn a_reentrant_lock_where_another_was_forgotten_is_unlocked() {
     });
 }
 
+/// A strand forgot a lock; another one above it took the lock that lies there now, and ended with it. Its guards were then
+/// let go of by what was written down of the one that had been forgotten: the first as if it were the last.
+#[test]
+fn guards_of_a_strand_that_has_ended_are_not_taken_for_those_of_a_lock_forgotten_there() {
+    // How often it was forgotten, and how many other locks the second strand holds as well.
+    for (forgotten, more) in [(1, 0), (1, 1), (1, 2), (1, 3), (3, 0), (3, 2), (3, 3)] {
+        elsewhere(|| {
+            drop(Mutex::new(0).lock()); // It unlocks the fast way from now on.
+            let others = [(); 3].map(ReentrantLock::new);
+            let mut lock = ReentrantLock::new(Cell::new(0));
+            (0..forgotten).for_each(|_| forget(lock.lock()));
+            lock = ReentrantLock::new(Cell::new(0));
+            let middle = strand::enter_foreign();
+            strand::current();
+            let above = strand::enter_foreign();
+            // First those others, or the lock itself: it is written down, or moved, or only counted.
+            let held = others.each_ref().map(|other| other.lock());
+            let held_twice = [0, 1, 2].map(|n| (n < more).then(|| others[n].lock()));
+            let guards = [(); 3].map(|()| lock.lock());
+            let late = [0, 1, 2].map(|n| (n < more).then(|| others[n].lock()));
+            drop(above);
+            drop(middle);
+            let is_free = || elsewhere(|| lock.try_lock().is_some());
+            for guard in guards {
+                assert!(!is_free(), "{forgotten} forgotten, with {more} others");
+                drop(guard);
+            }
+            assert!(is_free(), "{forgotten} forgotten, with {more} others");
+            drop((held, held_twice, late));
+            for other in &others {
+                assert!(elsewhere(|| other.try_lock().is_some()));
+            }
+        });
+    }
+}
+
+/// The same of a fat lock, whose word was overwritten: whoever slept for it slept for ever.
+#[test]
+fn one_who_sleeps_is_woken_by_a_guard_of_a_strand_that_has_ended() {
+    elsewhere(|| {
+        drop(Mutex::new(0).lock());
+        let mut mutex = Mutex::new(0);
+        forget(mutex.lock());
+        mutex = Mutex::new(1);
+        let above = strand::enter_foreign();
+        let guard = mutex.lock();
+        drop(above);
+        thread::scope(|s| {
+            let before = raddle_lock::stats().parks;
+            let sleeper = s.spawn(|| mutex.try_lock_for(LONG).map(|value| *value));
+            while raddle_lock::stats().parks == before {
+                thread::yield_now();
+            }
+            drop(guard);
+            assert_eq!(sleeper.join().unwrap(), Some(1));
+        });
+    });
+}
+
 /// A read that is counted belongs to no strand. It was taken off the one that ended it, which then seemed to hold nothing.
 #[test]
 fn a_counted_read_is_not_taken_off_another_strand() {

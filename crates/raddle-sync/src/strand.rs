@@ -234,7 +234,11 @@ mod tests {
         let told = Arc::new(std::sync::Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
         set_abandon_hook(Some(Arc::new(move |abandoned: &Abandoned| {
-            sink.lock().unwrap().push((abandoned.id(), abandoned.holds(), abandoned.to_string()));
+            // Those of other tests have none.
+            if abandoned.id().is_some() {
+                let said = (abandoned.id(), abandoned.holds(), abandoned.to_string());
+                sink.lock().unwrap().push(said);
+            }
         })));
         let retired = thread::Builder::new()
             .name("careless".into())
@@ -295,6 +299,56 @@ mod tests {
             drop(foreign);
             assert_eq!(local.holds(), 0);
         });
+    }
+
+    /// H3: the two strands beneath have forgotten what lay at an address before.
+    #[test]
+    fn what_a_strand_ends_with_no_strand_beneath_has_a_record_of() {
+        // SAFETY: nothing is there.
+        let hold = |thing| with_local(|local| unsafe { local.hold_fast(thing) });
+        // SAFETY: nothing is there.
+        let hold_slow = |thing| with_local(|local| unsafe { local.hold_slow(thing) });
+        // SAFETY: nothing is there.
+        let forget = |thing| with_local(|local| unsafe { local.forget(thing) });
+        let nest = |thing| with_local(|local| assert!(local.again_from_others(thing)));
+        let ways: [&dyn Fn(); 5] = [
+            &|| hold(8),
+            &|| hold_slow(8),
+            &|| [16, 8, 24].into_iter().for_each(hold), // which displaces it
+            &|| {
+                [16, 8].into_iter().for_each(hold);
+                hold_slow(24);
+                nest(24); // which displaces it, too
+            },
+            &|| {
+                hold(8);
+                forget(8);
+            },
+        ];
+        for (n, take) in ways.into_iter().enumerate() {
+            let forgets = || {
+                hold(8);
+                with_local(|local| assert!(local.again(8)));
+            };
+            let check = || {
+                with_local(|local| {
+                    // SAFETY: nothing is there.
+                    let release = unsafe { local.let_go::<true>(8) };
+                    assert_eq!((release, local.holds()), (Release::Unknown, 2), "way {n}");
+                });
+            };
+            let outermost = enter_foreign();
+            forgets();
+            let middle = enter_foreign();
+            forgets();
+            let above = enter_foreign();
+            take();
+            drop(above);
+            check();
+            drop(middle);
+            check();
+            drop(outermost);
+        }
     }
 
     #[test]

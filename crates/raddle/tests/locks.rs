@@ -3,11 +3,12 @@
 
 use raddle::lock::{Condvar, LazyLock, Mutex, ObjectHeader, ReentrantLock, RwLock};
 use raddle::trace::TraceLevel;
-use raddle::{Pool, Promise, Worker, spawn};
+use raddle::{FailureKind, Pool, Promise, Waits, Worker, spawn};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 /// Waits for a fork while holding re-entrant locks, so that the thread steals meanwhile; what it steals
 /// looks whether it could get in. With locks owned by threads it could, whenever it runs on the holder's
@@ -55,6 +56,44 @@ fn stolen_work_never_reenters_what_the_waiting_task_holds() {
     assert!(on_holders_thread.load(Ordering::Relaxed) > 0, "nothing was ever stolen back");
     assert_eq!(intrusions.load(Ordering::Relaxed), 0);
     assert!(!lock.is_locked() && !header.is_locked());
+}
+
+/// In a pool whose threads take on anything while they wait, what lies on top of an initialiser and asks for its value fails;
+/// the initialiser goes on.
+#[test]
+fn a_guest_of_an_initialiser_fails_and_the_value_is_made() {
+    const LONG: Duration = Duration::from_secs(60);
+    let (promise, future) = Promise::new();
+    let lazy = Arc::new(LazyLock::new(move || future.wait().unwrap()));
+    let begun = Arc::new(AtomicBool::new(false));
+    let pool = Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+    let maker = {
+        let (lazy, begun) = (Arc::clone(&lazy), Arc::clone(&begun));
+        pool.spawn(move || {
+            begun.store(true, Ordering::Relaxed);
+            **lazy
+        })
+    };
+    while !begun.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
+    let asks = Arc::clone(&lazy);
+    let failure = pool.spawn(move || **asks).within(LONG).wait().unwrap_err();
+    assert_eq!(failure.kind(), FailureKind::Panicked, "{failure}");
+    assert!(failure.to_string().contains("asked for by what makes it"), "{failure}");
+    promise.set(7);
+    assert_eq!(maker.within(LONG).wait().unwrap(), 7);
+    assert_eq!(**lazy, 7);
+}
+
+/// The facade has the crate whose traits and locks go with the raw ones.
+#[test]
+fn lock_api_comes_along() {
+    use raddle::lock::{RawRwLock, RawThinLock, lock_api};
+    static COUNT: lock_api::Mutex<RawThinLock, u32> = lock_api::Mutex::new(0);
+    let both = lock_api::RwLock::<RawRwLock, _>::new((0, 0));
+    raddle::join(|| *COUNT.lock() += 1, || both.write().1 += 1);
+    assert_eq!((*COUNT.lock(), *both.read()), (1, (0, 1)));
 }
 
 /// A tree of forks, with a look and a little work at each leaf.

@@ -148,6 +148,7 @@ impl Local {
         if let Some(kept) = kept {
             kept.set(0);
         }
+        self.forget_those_of(&ended.holds);
         let (token, holds) = (ended.token, ended.holds.count());
         self.lost.borrow_mut().push(ended);
         abandon::report(id(token), holds);

@@ -7,6 +7,9 @@
 //! address now. So a record says nothing by itself; whoever relies on one knows by other means that the running
 //! strand holds what is at the address.
 //! **H2** What is held and not written down is among the others.
+//! **H3** No strand has a record of what a strand above it holds among its others, or has left held when it ended:
+//! such a record is older than that hold, so it is out of date, and made one of its strand's others. So a strand
+//! that lets go of what an ended one held finds no record of its own there, and looks further.
 
 mod holds;
 
@@ -169,6 +172,7 @@ impl Local {
         let empty = self.fast.iter().position(|fast| fast.get() == 0);
         empty.or_else(|| {
             let at = self.again.iter().rposition(|again| again.get() == 0)?;
+            self.forget_beneath(self.fast[at].get());
             self.hold();
             Some(at)
         })
@@ -185,7 +189,30 @@ impl Local {
             // SAFETY: out of date, as it has just been taken.
             unsafe { self.forget(thing) };
         }
+        if self.depth.get() != 0 {
+            self.forget_beneath(thing);
+        }
         self.hold();
+    }
+
+    /// What the running strand holds and does not write down, or no more, the strands beneath do not hold (H3).
+    #[cold]
+    fn forget_beneath(&self, thing: usize) {
+        // Else a signal handler asks, which interrupts the list's own thread, and lets go of what it holds before it ends.
+        if let Ok(mut beneath) = self.beneath.try_borrow_mut() {
+            beneath.iter_mut().for_each(|saved| saved.holds.forget(thing));
+        }
+    }
+
+    /// Nor what a strand still holds that has just ended above the running one (H3).
+    #[cold]
+    pub(super) fn forget_those_of(&self, ended: &Holds) {
+        for thing in ended.fast.into_iter().filter(|&thing| thing != 0) {
+            let mut holds = self.holding();
+            holds.forget(thing);
+            self.set_holding(holds);
+            self.forget_beneath(thing);
+        }
     }
 
     /// Of what the running strand holds, lets one level go. `NESTS`: it may be held more than once.
@@ -263,6 +290,7 @@ impl Local {
                 fast.set(0);
             }
         }
+        self.forget_beneath(thing);
         levels
     }
 

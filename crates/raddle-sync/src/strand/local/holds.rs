@@ -38,6 +38,17 @@ impl Holds {
             None => Release::Unknown,
         }
     }
+
+    /// Makes of what is written down one of the others, with all its levels. It is out of date.
+    pub(in super::super) fn forget(&mut self, thing: usize) {
+        for (fast, again) in self.fast.iter_mut().zip(&mut self.again) {
+            if *fast == thing {
+                let others = i64::from(self.others as i32) + *again as i64 + 1;
+                self.others = i32::try_from(others).unwrap_or(i32::MAX) as u32;
+                (*fast, *again) = (0, 0);
+            }
+        }
+    }
 }
 
 /// What [`Local::let_go`](super::Local::let_go) has found.
