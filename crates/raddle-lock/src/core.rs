@@ -262,7 +262,7 @@ impl Core {
     /// It does not look at the word, which would cost a fifth to a half of an uncontended pair. So a record that is out of
     /// date, of a lock that was forgotten, must not be found by one who lets go of the lock that lies there now. Where
     /// this strand took that, the record is of it; where another of this thread did, which has ended since, there is no
-    /// record of this one's left (H3 in `strand/local.rs`).
+    /// record of this one's left (see H3 in `strand/local.rs` of `raddle_sync`).
     #[inline(always)]
     fn release_now<const RE: bool>(&self) -> bool {
         strand::with_local(|local| {
