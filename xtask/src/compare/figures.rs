@@ -26,6 +26,19 @@ pub(crate) struct Figures {
     pub(crate) others: Vec<(String, f64)>,
     /// The rows of the same program linked in other orders.
     pub(crate) placements: Vec<Vec<Row>>,
+    pub(crate) budgets: Vec<Budget>,
+}
+
+/// What the project asks of itself, and what came of it.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    pub(crate) table: String,
+    pub(crate) what: String,
+    pub(crate) min: Option<f64>,
+    pub(crate) median: Option<f64>,
+    /// `at_most` or `at_least`, and the figure.
+    pub(crate) limit: (String, f64),
+    pub(crate) met: bool,
 }
 
 impl Figures {
@@ -45,6 +58,7 @@ impl Figures {
             rows: rows(&value)?,
             others: others.collect(),
             placements: placements.map(rows).collect::<Result<_, _>>()?,
+            budgets: tables.iter().flat_map(budgets).collect(),
         })
     }
 
@@ -100,6 +114,27 @@ impl Figures {
             each.map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or("?")));
         each.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Those of a table that have been judged.
+fn budgets(table: &Value) -> Vec<Budget> {
+    let read = |budget: &Value| {
+        let (kind, most) = budget["limit"].as_object()?.iter().next()?;
+        let met = match budget["verdict"].as_str()? {
+            "met" => true,
+            "missed" => false,
+            _ => return None,
+        };
+        Some(Budget {
+            table: table["name"].as_str()?.to_owned(),
+            what: budget["what"].as_str()?.to_owned(),
+            min: budget["min"].as_f64(),
+            median: budget["median"].as_f64(),
+            limit: (kind.clone(), most.as_f64()?),
+            met,
+        })
+    };
+    table["budgets"].as_array().into_iter().flatten().filter_map(read).collect()
 }
 
 pub(crate) fn find<'a>(rows: &'a [Row], table: &str, section: &str, name: &str) -> Option<&'a Row> {

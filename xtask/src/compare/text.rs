@@ -1,6 +1,6 @@
 //! The tables, as Markdown, between the marks that the documents have for them.
 
-use super::figures::{Figures, Row};
+use super::figures::{Budget, Figures, Row};
 use super::pairs::{self, Pair};
 
 type Make = fn(&Figures) -> Result<Vec<(&'static str, String)>, String>;
@@ -141,7 +141,25 @@ fn compare(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     losing.sort_by(|a, b| b.judged().total_cmp(&a.judged()));
     let heading = format!("{} of {} comparisons, the worst first.\n\n", losing.len(), all.len());
     parts.push(("losses", heading + &table(losing, true)));
+    parts.push(("missed", missed(&figures.budgets)));
     Ok(parts)
+}
+
+fn missed(budgets: &[Budget]) -> String {
+    let missed: Vec<_> = budgets.iter().filter(|budget| !budget.met).collect();
+    let mut table = format!(
+        "{} of the {} budgets that can be judged on this machine.\n\n\
+         | table | budget | by min | by median | asked |\n|---|---|---|---|---|\n",
+        missed.len(),
+        budgets.len()
+    );
+    for Budget { table: of, what, min, median, limit: (kind, limit), .. } in missed {
+        let kind = if kind == "at_most" { "at most" } else { "at least" };
+        let figure = |figure: &Option<f64>| figure.map_or(String::new(), number);
+        let (min, median) = (figure(min), figure(median));
+        table += &format!("| `{of}` | {what} | {min} | {median} | {kind} {} |\n", number(*limit));
+    }
+    table
 }
 
 fn table(pairs: Vec<&Pair>, several: bool) -> String {
