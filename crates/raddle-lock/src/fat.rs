@@ -19,7 +19,6 @@ use std::time::Duration;
 
 /// How long the first in the queue sleeps that has lost to those who run.
 const LAZINESS: Duration = Duration::from_micros(60);
-const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 
 impl Core {
     /// One attempt to take a fat lock that nobody has. Written down as held, if it succeeds.
@@ -182,7 +181,12 @@ impl Core {
             };
             let holders = || self.holder().into_iter().collect();
             let what = deadlock::For { address: self.address(), me, holders: &holders };
-            let signal = match deadlock::sleep(&what, node, early, patience) {
+            let slept = if cfg!(raddle_shuttle) && mark == LAZY {
+                Ok(node.nap(LAZINESS)) // Whoever sleeps lazily relies on the limit (E4).
+            } else {
+                deadlock::sleep(&what, node, early, patience)
+            };
+            let signal = match slept {
                 Ok(signal) => signal,
                 Err(panic) => match self.give_up(entry, node, mark) {
                     // In the queue no more, so that the panic may pass (Q2).
@@ -212,7 +216,8 @@ impl Core {
                 return Gain::Fat;
             }
             let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-            let next = if mark == 0 && !MODEL { LAZY } else { WANT };
+            // Loom has no limit that is over for certain.
+            let next = if mark == 0 && !cfg!(raddle_loom) { LAZY } else { WANT };
             let mut inner = entry.inner.lock();
             if self.take_or(entry, generation, |state| (state | QUEUED | next) & !WOKEN) {
                 return Gain::Fat;

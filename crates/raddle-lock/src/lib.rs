@@ -53,9 +53,10 @@
 //! | hash | free, with an identity hash | anybody, by compare-exchange | fat |
 //! | index of an entry | *fat*: held, fought for or waited on | the holder of the entry's lock | free, hashed |
 //!
-//! Entries live in a table of segments that never move; it allocates one, of 1,024 entries, when it has none left to lend. A lock is fat while somebody sleeps for it or waits on
-//! it, while its owner has taken it more than once and two others as well, while it is held and has a hash, and while it is held
-//! by a strand without an id, all 65,535 being taken. The unlock that finds no reason left makes it thin again.
+//! Entries live in a table of segments that never move; it allocates one, of 1,024 entries, when it has none left to lend.
+//! A lock is fat while somebody sleeps for it or waits on it, while its owner has taken it more than once and two others as
+//! well, while it is held and has a hash, and while it is held by a strand without an id, all 65,535 being taken. The unlock
+//! that finds no reason left makes it thin again.
 //! The bits are in `word.rs`, the protocol of thin locks in `slot.rs`, that of fat ones in `entry.rs`.
 //!
 //! The ideas: .NET NativeAOT's thin locks and sync table (dotnet/runtime #79519), of which the layout of the

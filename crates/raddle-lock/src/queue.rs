@@ -13,6 +13,7 @@ use raddle_sync::parker::{self, Parker};
 use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::ptr;
+use std::time::Duration;
 
 /// Not signalled yet.
 pub(crate) const WAITING: u32 = 0;
@@ -72,6 +73,12 @@ impl Node {
     /// Ready to wait once more. The node is in no list.
     pub(crate) fn rearm(&self) {
         self.signal.store(WAITING, Ordering::Relaxed);
+    }
+
+    /// As [`sleep_until`](Node::sleep_until), for so long; the time is over in a model too.
+    pub(crate) fn nap(&self, time: Duration) -> u32 {
+        self.parker.nap(time);
+        self.signalled()
     }
 
     /// Sleeps until the signal, or `WAITING` if the deadline is past.

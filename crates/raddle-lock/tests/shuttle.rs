@@ -2,9 +2,13 @@
 
 #![cfg(raddle_shuttle)]
 
-use raddle_lock::{Condvar, Mutex, MutexGuard, ObjectHeader};
+use raddle_lock::{
+    Condvar, Mutex, MutexGuard, ObjectHeader, OnceLock, RwLock, RwLockUpgradableReadGuard,
+    RwLockWriteGuard,
+};
 use raddle_sync::sync::Arc;
 use raddle_sync::{strand, thread};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 #[test]
@@ -163,6 +167,134 @@ fn timed_and_other_locks_lose_no_increment() {
             let added: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
             assert_eq!(*shared.0.lock(), added);
             assert!(!shared.1.is_locked());
+        },
+        3_000,
+    );
+}
+
+/// Readers and writers whose limits may be over at any time; what is left of it lets in whoever comes.
+#[test]
+fn readers_and_writers_give_up_or_come_in() {
+    shuttle::check_random(
+        || {
+            const THREADS: usize = 4;
+            let lock = Arc::new(RwLock::new((0, 0)));
+            let threads: Vec<_> = (0..THREADS)
+                .map(|n| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || {
+                        let limit = Duration::from_micros(60 * (n as u64 + 1));
+                        let mut added = 0;
+                        for round in 0..3 {
+                            if (n + round) % 2 == 0 {
+                                let pair = if n == 0 {
+                                    Some(lock.read())
+                                } else {
+                                    lock.try_read_for(limit)
+                                };
+                                if let Some(pair) = pair {
+                                    // So long that a writer's limit may be over.
+                                    (0..8).for_each(|_| thread::yield_now());
+                                    assert_eq!(pair.0, pair.1);
+                                }
+                            }
+                            let guard = match (n, round) {
+                                (0, _) => Some(lock.write()),
+                                (_, 1) => lock.try_upgradable_read_for(limit).and_then(|guard| {
+                                    RwLockUpgradableReadGuard::try_upgrade(guard).ok()
+                                }),
+                                _ => lock.try_write_for(limit),
+                            };
+                            let Some(mut pair) = guard else { continue };
+                            pair.0 += 1;
+                            thread::yield_now();
+                            pair.1 += 1;
+                            added += 1;
+                            match (n + round) % 3 {
+                                0 => RwLockWriteGuard::unlock_fair(pair),
+                                1 => drop(RwLockWriteGuard::downgrade(pair)),
+                                _ => drop(pair),
+                            }
+                        }
+                        added
+                    })
+                })
+                .collect();
+            let added: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+            assert_eq!(*lock.read(), (added, added));
+            assert!(lock.try_write().is_some());
+        },
+        3_000,
+    );
+}
+
+/// Who came while a writer had claimed the lock is woken by nobody else.
+#[test]
+fn a_writer_that_gives_up_lets_in_those_that_waited_for_it() {
+    shuttle::check_random(
+        || {
+            let lock = Arc::new(RwLock::new(0));
+            let start = |f: fn(&RwLock<u32>)| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || f(&lock))
+            };
+            let threads = [
+                start(|lock| {
+                    let value = lock.read();
+                    (0..60).for_each(|_| thread::yield_now());
+                    drop(value);
+                }),
+                start(|lock| drop(lock.try_write_for(Duration::from_micros(60)))),
+                start(|lock| *lock.write() += 1),
+                start(|lock| drop(lock.read())),
+            ];
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(*lock.read(), 1);
+        },
+        3_000,
+    );
+}
+
+/// Initialisers that fail, because the limit of their lock is over: the next one that asks tries again.
+#[test]
+fn a_value_is_made_by_one_whose_time_is_not_over() {
+    shuttle::check_random(
+        || {
+            let shared = Arc::new((OnceLock::new(), Mutex::new(0)));
+            let threads: Vec<_> = (0..3)
+                .map(|n| {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || {
+                        let (once, made) = &*shared;
+                        let make = || {
+                            let guard = match n {
+                                0 => Some(made.lock()), // This one never fails.
+                                _ => made.try_lock_for(Duration::from_micros(60)),
+                            };
+                            // Silently.
+                            let mut made =
+                                guard.unwrap_or_else(|| resume_unwind(Box::new("on purpose")));
+                            thread::yield_now();
+                            *made += 1;
+                            *made
+                        };
+                        *made.lock() += 0;
+                        catch_unwind(AssertUnwindSafe(|| *once.get_or_init(make))).ok()
+                    })
+                })
+                .collect();
+            let holder = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    let _held = shared.1.lock();
+                    thread::yield_now();
+                })
+            };
+            holder.join().unwrap();
+            let got: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert_eq!(got[0], Some(1));
+            assert!(got.into_iter().flatten().all(|value| value == 1));
+            assert_eq!(*shared.1.lock(), 1);
         },
         3_000,
     );
