@@ -6,7 +6,7 @@ use raddle::trace::TraceLevel;
 use raddle::{FailureKind, Pool, Promise, Waits, Worker, spawn};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -78,7 +78,12 @@ fn a_guest_of_an_initialiser_fails_and_the_value_is_made() {
         thread::yield_now();
     }
     let asks = Arc::clone(&lazy);
-    let failure = pool.spawn(move || **asks).within(LONG).wait().unwrap_err();
+    // As one who does not help: on another thread it would wait for the initialiser.
+    let (send, receive) = mpsc::channel();
+    drop(pool.spawn(move || **asks).on_complete(move |result| {
+        let _ = send.send(result.clone().unwrap_err());
+    }));
+    let failure = receive.recv_timeout(LONG).unwrap();
     assert_eq!(failure.kind(), FailureKind::Panicked, "{failure}");
     assert!(failure.to_string().contains("asked for by what makes it"), "{failure}");
     promise.set(7);
@@ -203,35 +208,6 @@ fn a_lazy_value_that_forks_is_asked_for_by_all_workers_and_made_once() {
     }
 }
 
-/// What a thread has put off until its continuation is over is others' to do as soon as that waits for a lock.
-#[test]
-fn a_continuation_that_waits_for_a_lock_keeps_no_other_from_being_called() {
-    let mutex = Arc::new(Mutex::new(()));
-    let (promise, future) = Promise::new();
-    let shared = future.shared();
-    let lock = |mutex: &Arc<Mutex<()>>| {
-        let mutex = Arc::clone(mutex);
-        move |_| drop(mutex.lock())
-    };
-    // One of the two is called before the one between them.
-    let first = shared.map(lock(&mutex));
-    let other = shared.map(|n| n + 1);
-    let last = shared.map(lock(&mutex));
-    let met = Barrier::new(2);
-    thread::scope(|s| {
-        s.spawn(|| {
-            let guard = mutex.lock();
-            met.wait();
-            assert_eq!(other.wait().unwrap(), 2);
-            drop(guard);
-        });
-        met.wait();
-        promise.set(1);
-        first.wait().unwrap();
-        last.wait().unwrap();
-    });
-}
-
 #[test]
 fn a_task_does_not_come_into_what_an_earlier_one_has_not_let_go_of() {
     static LOCK: ReentrantLock<()> = ReentrantLock::new(());
@@ -240,18 +216,42 @@ fn a_task_does_not_come_into_what_an_earlier_one_has_not_let_go_of() {
     pool.spawn(move || spawn(forgets).wait().unwrap()).wait().unwrap();
     // Which thread runs them is theirs to say.
     let tries = [(); 20].map(|()| {
-        let (sender, receiver) = std::sync::mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         drop(pool.spawn(move || sender.send(LOCK.try_lock().is_some()).unwrap()));
         receiver.recv().unwrap()
     });
     assert_eq!(tries, [false; 20]);
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     static OTHER: ReentrantLock<()> = ReentrantLock::new(());
     drop(pool.spawn(move || {
         std::mem::forget(OTHER.lock());
         drop(spawn(move || sender.send(OTHER.try_lock().is_some()).unwrap()));
     }));
     assert!(!receiver.recv().unwrap(), "the next task was taken for the one before");
+}
+
+/// Tasks that are killed leave places in the ring, which are cleared: so what lies above moves down.
+#[test]
+fn a_scope_finds_its_tasks_also_if_others_beneath_are_killed() {
+    in_time(|| {
+        let lock = Mutex::new(());
+        let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        let (send, receive) = mpsc::channel();
+        drop(pool.spawn(move || {
+            let guard = lock.lock();
+            let early: Vec<_> = (0..130).map(|_| spawn(|| ())).collect();
+            let mut later = None;
+            raddle::scope(|scope| {
+                scope.spawn(|_| ());
+                early.iter().for_each(|early| _ = early.kill());
+                later = Some(spawn(|| ()));
+            });
+            drop(guard);
+            later.unwrap().wait().unwrap();
+            send.send(()).unwrap();
+        }));
+        receive.recv().unwrap();
+    });
 }
 
 /// Where no other thread may come, and whoever waits is no host as it holds a lock: the tasks of a scope are its own, wherever
@@ -261,7 +261,7 @@ fn a_scope_that_is_waited_for_under_a_lock_finds_its_tasks() {
     let over = in_time(|| {
         let lock = Mutex::new(());
         let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
-        let (send, receive) = std::sync::mpsc::channel();
+        let (send, receive) = mpsc::channel();
         drop(pool.spawn(move || {
             let count = AtomicUsize::new(0);
             let guard = lock.lock();
@@ -317,7 +317,7 @@ fn a_wait_inside_of_a_panic_under_a_lock() {
 
 /// On a thread of its own, so that what hangs fails.
 fn in_time<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
-    let (send, receive) = std::sync::mpsc::channel();
+    let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(f()));
     receive.recv_timeout(std::time::Duration::from_secs(120)).expect("it panics, or hangs")
 }

@@ -16,9 +16,9 @@ use std::sync::MutexGuard as StdGuard;
 use raddle::compat::{Here, Seat, Settings, Team};
 use raddle::lock::{
     Condvar, Deadlock, HeaderGuard, LazyLock, LockStats, MappedMutexGuard, MappedRwLockReadGuard,
-    MappedRwLockWriteGuard, Mutex, MutexGuard, ObjectHeader, OnceLock, RawRwLock, RawThinLock,
-    ReentrantLock, ReentrantLockGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, Wait, WaitResult,
+    MappedRwLockWriteGuard, Mutex, MutexGuard, ObjectHeader, OnceLock, RawFairThinLock, RawRwLock,
+    RawThinLock, ReentrantLock, ReentrantLockGuard, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, Wait, WaitResult,
 };
 use raddle::par::Items;
 use raddle::policy::{Policy, Who};
@@ -174,6 +174,7 @@ is! {
     ReentrantLock<Cell<u32>>: Send, ReentrantLock<Cell<u32>>: Sync,
     ObjectHeader: Send, ObjectHeader: Sync,
     RawThinLock: Send, RawThinLock: Sync,
+    RawFairThinLock: Send, RawFairThinLock: Sync,
     Condvar: Send, Condvar: Sync,
     // Readers share the value, and a writer has it, wherever they are.
     RwLock<u32>: Send, RwLock<u32>: Sync, RwLock<Cell<u32>>: Send,

@@ -125,7 +125,9 @@ pub(super) mod host {
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
     use crate::pool::{self, Pool, Worker};
-    pub(crate) use crate::pool::{current_parker as parker, wait_for_future as wait};
+    pub(crate) use crate::pool::{
+        current_parker as parker, init_blocking as watch_locks, wait_for_future as wait,
+    };
     use crate::timer;
 
     /// As who this thread waits: it runs nothing inside of a panic, where tasks would find themselves panicking, nor while all
@@ -218,6 +220,9 @@ pub(super) mod host {
     pub(crate) fn parker() -> &'static Parker {
         Box::leak(Box::default())
     }
+
+    /// Models of futures have no locks.
+    pub(crate) fn watch_locks() {}
 
     /// Models are not recorded.
     pub(in crate::future) fn is_recorded() -> bool {

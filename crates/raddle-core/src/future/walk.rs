@@ -187,7 +187,11 @@ raddle_sync::thread_local! {
     static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new() }) };
 }
 
-const SEE_TO_IT: depth::Later = depth::Later { drain, hand_over };
+/// This thread has put something off. Should it wait for a lock it is told, also where there has been no pool so far.
+fn has_more() {
+    host::watch_locks();
+    depth::has_more(depth::Later { drain, hand_over });
+}
 
 /// What a thread has put off.
 struct Later {
@@ -259,7 +263,7 @@ impl Load {
         }
         fresh(|| {
             LATER.with(|later| later.borrow_mut().todo = self.0);
-            depth::has_more(SEE_TO_IT);
+            has_more();
         });
     }
 }
@@ -280,7 +284,7 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
     };
     // They are put off, by what is a level deeper (T2).
     let level = depth::enter_further();
-    depth::has_more(SEE_TO_IT);
+    has_more();
     let next = || {
         LATER.with(|later| {
             let todo = &mut later.borrow_mut().todo;
@@ -297,7 +301,7 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
 fn defer(deferred: Deferred) {
     let mut deferred = Some(deferred);
     if LATER.try_with(|later| later.borrow_mut().new.extend(deferred.take())).is_ok() {
-        depth::has_more(SEE_TO_IT);
+        has_more();
     }
     // The thread is about to end, and nothing outside would run it.
     if let Some(deferred) = deferred {

@@ -204,7 +204,7 @@ impl WorkerMemory {
             match self.ring.pop_tagged(tag) {
                 Ok(task) => return Some(Work::Task(task, tag)),
                 // What lies on top is for others to run, while this worker waits for what may lie beneath.
-                Err(true) if self.ring.reaches(floor) => {
+                Err(true) if self.ring.reaches(floor.wrapping_sub(self.owned.cleared.get())) => {
                     self.registry().inject_again(self.ring.pop_with_tag());
                 }
                 Err(_) => break,
@@ -534,10 +534,12 @@ impl WorkerMemory {
     pub(crate) fn leave_husk(&self, at: &Worker) {
         let husks = self.owned.husks.get() + 1;
         self.owned.husks.set(husks);
-        if husks < MANY_HUSKS || husks < self.ring.len() / 2 {
+        // Programs of rayon's rely on what lies where.
+        if husks < MANY_HUSKS || husks < self.ring.len() / 2 || self.registry().is_seated() {
             return;
         }
         self.owned.husks.set(0);
+        let before = self.ring.position();
         let mut rest = Vec::new();
         while let Some((task, tag)) = self.ring.pop_with_tag() {
             // SAFETY: a queued task is alive until its queue's share of it is used.
@@ -551,6 +553,8 @@ impl WorkerMemory {
         }
         let any = !rest.is_empty();
         rest.into_iter().rev().for_each(|(task, tag)| self.ring.push(task, tag));
+        let cleared = before.wrapping_sub(self.ring.position());
+        self.owned.cleared.set(self.owned.cleared.get().wrapping_add(cleared));
         if any {
             // As in `grab`.
             self.announce();

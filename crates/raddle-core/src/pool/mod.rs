@@ -387,9 +387,10 @@ pub(crate) fn here<'a>(registry: &Registry) -> Option<&'a WorkerMemory> {
     Worker::here().filter(|memory| std::ptr::eq(memory.registry, registry))
 }
 
-/// Where this worker's next task will lie in its ring.
+/// Where this worker's next task will lie in its ring, had no husk been cleared.
 pub(crate) fn task_position() -> usize {
-    Worker::here().map_or(0, |memory| memory.ring.position())
+    Worker::here()
+        .map_or(0, |memory| memory.ring.position().wrapping_add(memory.owned.cleared.get()))
 }
 
 /// Queues a task that is to come after all that is queued.

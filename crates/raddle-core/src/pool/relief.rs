@@ -18,9 +18,11 @@ use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
 pub(crate) const STILL: Duration = Duration::from_millis(10);
-/// For so long no task ends, and no host is found, before there are more threads than there should be. What all wait for may
-/// come from outside.
-const VERY_STILL: Duration = Duration::from_secs(3);
+/// At so many looks more no task has ended, and no host was to be had, than at others one has, before there are more threads than
+/// there should be: three seconds. What all wait for may come from outside.
+const VERY_STILL: usize = 300;
+/// After so long without a look it is another stillness.
+const FORGOTTEN: Duration = Duration::from_secs(1);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
 const RESERVE: usize = 3;
 pub(crate) const MOST_RESERVE: usize = 1024;
@@ -36,8 +38,10 @@ pub(crate) struct Relief {
     step: AtomicUsize,
     /// How many threads there may be beyond the spare ones.
     granted: AtomicUsize,
-    /// Since when there has been no host, by the pool's clock; 0: not so.
-    hostless: AtomicU64,
+    /// At how many looks there was no host, and nothing had ended; less those at which something had.
+    hostless: AtomicUsize,
+    /// When the last of them was, by the pool's clock.
+    hostless_at: AtomicU64,
 }
 
 impl Relief {
@@ -110,10 +114,14 @@ impl Registry {
         if self.settled() != settled {
             // It goes on by itself.
             self.relief.step.store(0, Ordering::Relaxed);
-            self.relief.hostless.store(0, Ordering::Relaxed);
+            // Not to 0: what ends now and then may be of no help to the others.
+            let fewer = self.relief.hostless.load(Ordering::Relaxed).saturating_sub(1);
+            self.relief.hostless.store(fewer, Ordering::Relaxed);
             self.relief.credit.store(0, Ordering::SeqCst);
         } else if full && self.places.has_stranded() {
             self.grant();
+        } else {
+            self.relief.hostless.store(0, Ordering::Relaxed);
         }
         // If nobody is found again, relief is expected again.
         self.places.recall(&self.crew(Waker::Idle));
@@ -128,12 +136,12 @@ impl Registry {
             self.relief.hostless.store(0, Ordering::Relaxed);
             return;
         }
-        let now = self.now().max(1);
-        let since = self.relief.hostless.load(Ordering::Relaxed);
-        if since == 0 {
-            self.relief.hostless.store(now, Ordering::Relaxed);
-        }
-        if since == 0 || now - since < VERY_STILL.as_nanos() as u64 {
+        let now = self.now();
+        let last = self.relief.hostless_at.swap(now, Ordering::Relaxed);
+        let anew = now.saturating_sub(last) > FORGOTTEN.as_nanos() as u64;
+        let before = if anew { 0 } else { self.relief.hostless.load(Ordering::Relaxed) };
+        self.relief.hostless.store(before + 1, Ordering::Relaxed);
+        if before < VERY_STILL {
             return;
         }
         let first = self.first_spare() + self.config.spares;

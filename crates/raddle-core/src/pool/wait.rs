@@ -163,7 +163,8 @@ impl WorkerMemory {
         let mut since: Option<Instant> = None;
         // Claimed to take something on: this thread counts as a searcher.
         let mut searching = false;
-        while !goal.is_reached() {
+        // Whoever was claimed has something to take on, even if it is time to look again.
+        while !(goal.is_over() || goal.is_reached() && !searching) {
             if let Some((found, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
             {
                 if std::mem::take(&mut searching) {

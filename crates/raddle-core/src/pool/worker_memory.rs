@@ -70,6 +70,8 @@ pub(crate) struct Owned {
     pub(crate) room: Cell<usize>,
     /// Tasks that were run out of turn, and whose entries may still lie in the ring.
     pub(crate) husks: Cell<usize>,
+    /// How many have been cleared: by so much the ring's positions are less than they would be.
+    pub(crate) cleared: Cell<usize>,
     /// State of the generator that picks victims.
     pub(crate) random: Cell<u64>,
     /// Counts turns of the search, for a look at the injector out of turn.
@@ -216,6 +218,7 @@ impl OwnedMemory {
                 stuck: Cell::new(false),
                 room: Cell::new(0),
                 husks: Cell::new(0),
+                cleared: Cell::new(0),
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
                 tick: Cell::new(0),
                 fruitless: Cell::new(false),

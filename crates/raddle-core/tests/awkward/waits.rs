@@ -228,3 +228,42 @@ fn who_looks_now_and_then_keeps_nobody_waiting() {
         }
     });
 }
+
+/// Who ends a task now and then, and waits for one that has no thread, does not keep threads of last resort from coming.
+#[test]
+fn what_ends_now_and_then_keeps_no_thread_from_coming() {
+    in_time(|| {
+        let pool = Arc::new(Pool::builder().threads(2).max_spare_threads(1).build().unwrap());
+        let (promise, future) = Promise::<()>::new();
+        let future = future.shared();
+        // They wait with a limit, so they take on nothing.
+        let (started, starts) = mpsc::channel();
+        let waits = [(); 2].map(|()| {
+            let (future, started) = (future.clone(), started.clone());
+            pool.spawn(move || {
+                started.send(()).unwrap();
+                future.map(|()| ()).wait_timeout(LONG).is_ok()
+            })
+        });
+        starts.iter().take(2).for_each(drop);
+        let over = future.clone();
+        let (ready, is_ready) = mpsc::channel::<()>();
+        let busy = pool.spawn(move || {
+            let mut ready = Some(ready);
+            while !over.is_done() {
+                spawn(|| ()).wait().unwrap();
+                drop(ready.take());
+                let since = Instant::now();
+                while since.elapsed() < Duration::from_millis(50) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        let _ = is_ready.recv();
+        drop(pool.spawn(move || promise.set(())));
+        // As one that does not help.
+        while !(busy.is_done() && waits.iter().all(|wait| wait.is_done())) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+}

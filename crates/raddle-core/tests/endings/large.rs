@@ -148,7 +148,7 @@ fn a_join_tree_whose_leaves_wait_for_one_future() {
 /// When nobody has taken on a leaf for so long, all threads there may be wait, with all that their stacks have room for.
 const STILL: Duration = Duration::from_secs(1);
 
-/// Nobody sets it before nothing moves any more. By then stacks are full, and there are the threads of last resort.
+/// Nobody sets it before nothing moves any more. By then stacks are full; threads of last resort come later.
 #[test]
 fn a_join_tree_whose_leaves_wait_for_a_future_that_is_set_late() {
     for threads in [1, 2] {

@@ -258,7 +258,7 @@ fn legal(options: &Options, seed: u64, setting: Setting) -> String {
 /// Looks for a shorter program with which it happens too: of the same seed, or another one.
 fn shrink(options: &Options, failure: &Failure) {
     let mut options = options.clone();
-    options.limit = options.limit.min(Duration::from_secs(3));
+    options.limit = options.limit.min(Duration::from_secs(5));
     options.times = 3;
     for size in [2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128] {
         options.size = Some(size);
