@@ -43,7 +43,7 @@ const SUITES: &[Suite] = &[
         only: &[],
         skip: &[],
         races: true,
-        quick: true,
+        quick: false,
         leaks: false,
     },
     Suite {
@@ -80,7 +80,7 @@ const SUITES: &[Suite] = &[
         only: &[],
         skip: &[],
         races: false,
-        quick: true,
+        quick: false,
         leaks: false,
     },
     Suite {

@@ -21,7 +21,7 @@ pub fn killed() -> bool {
     Frame::current_claim().is_some_and(Claim::is_killed)
 }
 
-/// Whether the future of the running task has been interrupted ([`Future::interrupt`]): a task whose result is
+/// Whether the future of the running task has been interrupted ([`Future::interrupt`](crate::Future::interrupt)): a task whose result is
 /// not wanted any more asks now and then, and returns what it has, or fails.
 ///
 /// Asked from where [`killed`] can be. A task that was interrupted before it started does not run.
