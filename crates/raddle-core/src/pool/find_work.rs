@@ -230,7 +230,7 @@ impl WorkerMemory {
 
     /// A task for this very thread.
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        self.has_mail().then(|| self.mail.take_one().map(tagged)).flatten()
+        self.mail.take_one().map(tagged)
     }
 
     pub(crate) fn has_mail(&self) -> bool {

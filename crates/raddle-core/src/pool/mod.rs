@@ -431,32 +431,20 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
         return memory.await_latch(latch, goal);
     }
     crate::depth::flush();
-    match goal {
-        Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => {
-            asks_for_a_timer(latch, Some(deadline)) || latch.wait_until(deadline)
-        }
-        _ => {
-            if !asks_for_a_timer(latch, None) {
-                latch.wait();
-            }
-            true
-        }
-    }
-}
-
-/// Blocks while all timers wait for this thread: each time it does, the system is asked for another. True: the latch is set.
-fn asks_for_a_timer(latch: &Latch, deadline: Option<Instant>) -> bool {
-    while crate::timer::is_held_up() {
-        let now = Instant::now();
-        if deadline.is_some_and(|deadline| now >= deadline) {
-            break;
-        }
-        let soon = now + relief::STILL;
-        if latch.wait_until(deadline.map_or(soon, |deadline| deadline.min(soon))) {
+    loop {
+        // If all timers wait for this thread, each time it blocks the system is asked for another.
+        let soon = crate::timer::is_held_up().then(|| Instant::now() + relief::STILL);
+        let Some(until) = [goal.limit(), soon].into_iter().flatten().min() else {
+            latch.wait();
+            return true;
+        };
+        if latch.wait_until(until) {
             return true;
         }
+        if goal.is_late() {
+            return false;
+        }
     }
-    false
 }
 
 /// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come, or that to look again, and it is

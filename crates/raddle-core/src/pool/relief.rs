@@ -1,11 +1,12 @@
 //! Relief for a pool that stands still beside work that is queued.
 //!
 //! Where as many threads wait as there may be, one of them takes on what is queued. What it takes on may wait for what
-//! lies beneath, so this is the last resort: only once no task has ended for a while. Then the pool may ask a host, next
-//! time two more, and so on. And not all who wait can be hosts: not whoever waits for a lock, or runs low on
-//! stack. If there is none, and that stays so for long ([`VERY_STILL`]), the pool gets threads beyond those it should have: rather
-//! that than a program that hangs. Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer.
-//! If that has got no thread either, and the pool's own have left, what is queued stays so until then.
+//! lies beneath, so this is the last resort: only once no task has ended for a while. Then the pool may ask a host,
+//! next time two more, and so on. And not all who wait can be hosts: not whoever waits for a lock, or runs low on
+//! stack. If there is none, and that stays so for long ([`VERY_STILL`]), the pool gets threads beyond those it should
+//! have: rather that than a program that hangs. Where the system has refused threads, it is asked again: by whoever
+//! next queues work or comes as a guest, or by the timer. If that has got no thread either, and the pool's own have
+//! left, what is queued stays so until then.
 
 use std::time::Duration;
 

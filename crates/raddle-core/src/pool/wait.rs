@@ -75,11 +75,21 @@ impl Goal<'_> {
         match self {
             Goal::Fork { slot, .. } => latch::is_set(&slot.done),
             Goal::Scope(latch, ..) => latch.is_set(),
-            Goal::Future(latch, deadline) => {
-                latch.is_set() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
-            }
-            Goal::Look(latch, time) => latch.is_set() || Instant::now() >= time,
+            Goal::Future(latch, _) | Goal::Look(latch, _) => latch.is_set() || self.is_late(),
         }
+    }
+
+    /// When the wait is over in any case.
+    pub(crate) fn limit(self) -> Option<Instant> {
+        match self {
+            Goal::Future(_, deadline) => deadline,
+            Goal::Look(_, time) => Some(time),
+            Goal::Fork { .. } | Goal::Scope(..) => None,
+        }
+    }
+
+    pub(crate) fn is_late(self) -> bool {
+        self.limit().is_some_and(|limit| Instant::now() >= limit)
     }
 
     /// As `is_reached`, without what is only a time to look again.
@@ -253,30 +263,23 @@ impl WorkerMemory {
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
         self.owned.apart.set(true);
         self.lane.note(EventKind::Park, 0, NOTHING);
-        match goal {
-            _ if cramped => {
-                let last = stack::remaining() <= LAST_ROOM;
-                let progress = self.registry().progress();
-                let woken =
-                    self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
-                self.owned.stuck.set(!woken && progress == self.registry().progress());
-            }
-            Goal::Future(_, Some(deadline)) | Goal::Look(_, deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                // If all timers wait for this thread, each time the system is asked for another.
-                let most = if timer::is_held_up() { STILL } else { left };
-                self.parker().park_timeout(left.min(most));
-            }
+        if cramped {
+            let last = stack::remaining() <= LAST_ROOM;
+            let progress = self.registry().progress();
+            let woken =
+                self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
+            self.owned.stuck.set(!woken && progress == self.registry().progress());
+        } else {
+            let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
+            // If all timers wait for this thread, each time the system is asked for another.
+            let asks = timer::is_held_up().then_some(STILL);
             // Who queues a task of the scope from outside wakes others, and by then there may be none.
-            Goal::Scope(..) if helps && !may_host => {
-                let rest = if self.is_on_its_own() { STILL } else { LONG_STILL };
-                self.parker().park_timeout(rest);
+            let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
+            let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
+            match [left, asks, rest].into_iter().flatten().min() {
+                Some(time) => _ = self.parker().park_timeout(time),
+                None => self.parker().park(),
             }
-            // As above.
-            _ if timer::is_held_up() => {
-                self.parker().park_timeout(STILL);
-            }
-            _ => self.parker().park(),
         }
         self.lane.note(EventKind::Unparked, 0, NOTHING);
         self.owned.apart.set(false);
