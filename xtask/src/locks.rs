@@ -1,7 +1,7 @@
 //! The tests of locks that `test` runs only briefly, or not in this way.
 
 use crate::sanitize;
-use crate::steps::{Outcome, cargo, outcome};
+use crate::steps::{Outcome, cargo, outcome, worst};
 use std::process::Command;
 
 /// How long each number of threads has, in seconds, unless the environment says otherwise.
@@ -45,24 +45,4 @@ pub(crate) fn features() -> Outcome {
 
 fn tests<'a>(names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     names.iter().flat_map(|name| ["--test", name])
-}
-
-/// A failure, if there is one, or else what is missing, if something is.
-fn worst(all: Vec<Outcome>) -> Outcome {
-    let failed = all.contains(&Outcome::Failed);
-    let missing = all.into_iter().find(|outcome| *outcome != Outcome::Passed);
-    if failed { Outcome::Failed } else { missing.unwrap_or(Outcome::Passed) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::worst;
-    use crate::steps::Outcome::{Failed, Passed, ToolMissing};
-
-    #[test]
-    fn one_that_fails_is_a_failure() {
-        assert_eq!(worst(vec![Passed, Passed]), Passed);
-        assert_eq!(worst(vec![Passed, ToolMissing("it")]), ToolMissing("it"));
-        assert_eq!(worst(vec![ToolMissing("it"), Failed, Passed]), Failed);
-    }
 }

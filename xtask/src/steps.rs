@@ -126,11 +126,7 @@ fn release_tests() -> Outcome {
 fn programs() -> Outcome {
     let plenty = outcome(random_programs().args(["--seeds", "0..20000"]));
     let usual = outcome(random_programs().args(["--seeds", "20000..30000", "--spare", "256"]));
-    if [plenty, usual].iter().all(|outcome| *outcome == Outcome::Passed) {
-        Outcome::Passed
-    } else {
-        Outcome::Failed
-    }
+    worst(vec![plenty, usual])
 }
 
 fn soak() -> Outcome {
@@ -172,8 +168,7 @@ fn everywhere(set: impl Fn(&mut Command) -> &mut Command) -> Outcome {
     let (mut here, mut there) = (cargo(), cargo());
     there.current_dir(root().join("compat/rayon-core"));
     there.env("CARGO_TARGET_DIR", target_dir("rayon").join("target"));
-    let outcomes = [&mut here, &mut there].map(|command| outcome(set(command)));
-    if outcomes == [Outcome::Passed, Outcome::Passed] { Outcome::Passed } else { Outcome::Failed }
+    worst([&mut here, &mut there].map(|command| outcome(set(command))).into())
 }
 
 fn loom() -> Outcome {
@@ -239,6 +234,13 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// A failure, if there is one, or else what is missing, if something is.
+pub(crate) fn worst(all: Vec<Outcome>) -> Outcome {
+    let failed = all.contains(&Outcome::Failed);
+    let missing = all.into_iter().find(|outcome| *outcome != Outcome::Passed);
+    if failed { Outcome::Failed } else { missing.unwrap_or(Outcome::Passed) }
+}
+
 /// Runs a command to its end, with its output going where this program's goes.
 pub(crate) fn outcome(command: &mut Command) -> Outcome {
     match command.status() {
@@ -248,5 +250,18 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
             eprintln!("xtask: cannot run {}: {error}", command.get_program().to_string_lossy());
             Outcome::Failed
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outcome::{Failed, Passed, ToolMissing};
+    use super::worst;
+
+    #[test]
+    fn one_that_fails_is_a_failure() {
+        assert_eq!(worst(vec![Passed, Passed]), Passed);
+        assert_eq!(worst(vec![Passed, ToolMissing("it")]), ToolMissing("it"));
+        assert_eq!(worst(vec![ToolMissing("it"), Failed, Passed]), Failed);
     }
 }

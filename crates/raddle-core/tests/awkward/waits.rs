@@ -262,8 +262,13 @@ fn what_ends_now_and_then_keeps_no_thread_from_coming() {
         let _ = is_ready.recv();
         drop(pool.spawn(move || promise.set(())));
         // As one that does not help.
-        while !(busy.is_done() && waits.iter().all(|wait| wait.is_done())) {
-            thread::sleep(Duration::from_millis(1));
+        let (over, is_over) = mpsc::channel();
+        let told = over.clone();
+        drop(busy.on_complete(move |_| told.send(()).unwrap()));
+        for wait in waits {
+            let told = over.clone();
+            drop(wait.on_complete(move |_| told.send(()).unwrap()));
         }
+        is_over.iter().take(3).for_each(drop);
     });
 }

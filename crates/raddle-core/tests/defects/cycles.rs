@@ -21,20 +21,25 @@ struct Scoped {
     end: Arc<AtomicBool>,
 }
 
+/// Waits for the scope in it, whose task another thread runs until `end`.
+fn waits_for_its_scope([stolen, waits, end]: [&AtomicBool; 3], until: Until) {
+    scope(|s| {
+        s.spawn(|_| {
+            raise(stolen);
+            until(end);
+        });
+        until(stolen);
+        raise(waits);
+    });
+}
+
 /// By the thread that runs the task.
 fn scoped(pool: &Pool, until: Until) -> Scoped {
     let [stolen, waits, end] = [(); 3].map(|()| flag());
     let told = [&stolen, &waits, &end].map(Arc::clone);
     let future = pool.spawn(move || {
         let [stolen, waits, end] = &told;
-        scope(|s| {
-            s.spawn(|_| {
-                raise(stolen);
-                until(end);
-            });
-            until(stolen);
-            raise(waits);
-        });
+        waits_for_its_scope([stolen, waits, end], until);
         7
     });
     Scoped { future, waits, end }
@@ -48,14 +53,7 @@ fn scoped_in_a_stolen_half(pool: &Pool, until: Until) -> Scoped {
         let [forked, stolen, waits, end] = &told;
         let waits_for_scope = || {
             raise(forked);
-            scope(|s| {
-                s.spawn(|_| {
-                    raise(stolen);
-                    until(end);
-                });
-                until(stolen);
-                raise(waits);
-            });
+            waits_for_its_scope([stolen, waits, end], until);
         };
         join(|| until(forked), waits_for_scope);
         7
