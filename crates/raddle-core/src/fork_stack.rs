@@ -69,7 +69,7 @@
 
 mod slot;
 
-use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::fence;
 use raddle_sync::padded::CachePadded;
 
@@ -463,6 +463,16 @@ impl ForkStack {
     pub(crate) fn request(&self) {
         // ORD: I4 where the caller follows with a heavy fence, otherwise only a hint.
         self.limit.store(ATTENTION, Ordering::Relaxed);
+    }
+
+    /// Whoever is about to sleep until the owner has done something asks to be told of what it forks (W1 in `pool::wait`).
+    /// True: there is a job at or above `floor` already.
+    pub(crate) fn watch(&self, floor: usize) -> bool {
+        // What says that it sleeps comes before.
+        atomic::fence(Ordering::SeqCst);
+        self.request();
+        fence::heavy();
+        self.has_work_above(floor)
     }
 
     /// Makes the private jobs public without the owner, all of them: it is busy for long, and the

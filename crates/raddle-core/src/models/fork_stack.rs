@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
 use raddle_sync::thread;
@@ -31,12 +32,14 @@ fn run(ran: Tally) -> u32 {
 }
 
 /// An owner's stack.
-struct Stack {
-    fork: ForkStack,
-    slots: Box<[Slot]>,
+pub(super) struct Stack {
+    pub(super) fork: ForkStack,
+    pub(super) slots: Box<[Slot]>,
     /// Whether the fork of a slot is loaded.
     loaded: Box<[UnsafeCell<bool>]>,
-    parker: &'static Parker,
+    pub(super) parker: &'static Parker,
+    /// Where its owner runs a stolen fork, from slot 0: whose that is.
+    victim: Option<Arc<Stack>>,
     /// Forks at this slot and above are loaded.
     followed_from: usize,
     /// Every fork is recorded, or may be.
@@ -49,7 +52,7 @@ unsafe impl Sync for Stack {}
 unsafe impl Send for Stack {}
 
 impl Stack {
-    fn new() -> Stack {
+    pub(super) fn new() -> Stack {
         let slots: Box<[Slot]> = (0..4).map(|_| Slot::new()).collect();
         Stack {
             // SAFETY: the slots live as long as the stack, on the heap.
@@ -57,9 +60,15 @@ impl Stack {
             loaded: slots.iter().map(|_| UnsafeCell::new(false)).collect(),
             slots,
             parker: parker(),
+            victim: None,
             followed_from: usize::MAX,
             recorded: false,
         }
+    }
+
+    /// Its owner runs the fork that was stolen from `victim`'s slot 0.
+    pub(super) fn serving(self, victim: Arc<Stack>) -> Stack {
+        Stack { victim: Some(victim), ..self }
     }
 
     /// As while every fork is recorded; or, if not `from_the_start`, as soon as somebody says so.
@@ -75,7 +84,7 @@ impl Stack {
     }
 
     /// As where there is no process-wide fence.
-    fn portable(mut self) -> Stack {
+    pub(super) fn portable(mut self) -> Stack {
         self.fork.make_portable();
         self
     }
@@ -88,7 +97,13 @@ impl Stack {
     }
 
     /// As `join`; somebody is `interested`, or not.
-    fn join_while(&self, interested: bool, at: usize, ran: &Tally, first: impl FnOnce()) {
+    pub(super) fn join_while(
+        &self,
+        interested: bool,
+        at: usize,
+        ran: &Tally,
+        first: impl FnOnce(),
+    ) {
         let slot = &self.slots[at];
         let job = Job::new(ran.clone(), 0, run_job);
         if self.fork.push(slot, job.header()) {
@@ -113,6 +128,16 @@ impl Stack {
         }
         if !self.recorded && !self.fork.is_followed() || self.fork.must_settle(slot) {
             self.fork.publish(slot);
+            self.tell();
+        }
+    }
+
+    /// As `WorkerMemory::tell`, with nobody else to wake.
+    fn tell(&self) {
+        let Some(victim) = &self.victim else { return };
+        fence(Ordering::SeqCst); // W1
+        if latch::is_asleep(&victim.slots[0].done) {
+            victim.parker.unpark();
         }
     }
 
@@ -120,7 +145,8 @@ impl Stack {
         self.fork.unload(slot);
         let slow = self.recorded || self.fork.is_followed();
         let owned = slow && !self.fork.must_settle(slot) || {
-            let popped = self.fork.pop_slow(slot, interested);
+            let wanted = interested || self.victim_waits();
+            let popped = self.fork.pop_slow(slot, wanted);
             self.stay_attentive(interested);
             popped == Popped::Owned
         };
@@ -136,8 +162,14 @@ impl Stack {
         self.loaded[self.fork.index_of(slot)].with_mut(|loaded| unsafe { *loaded = now });
     }
 
+    fn victim_waits(&self) -> bool {
+        self.victim.as_ref().is_some_and(|victim| victim.slots[0].is_awaited())
+    }
+
     fn stay_attentive(&self, interested: bool) {
-        if interested && !self.fork.has_public() {
+        if !interested {
+            self.tell();
+        } else if !self.fork.has_public() {
             self.fork.request();
         }
     }
@@ -177,7 +209,7 @@ impl Stack {
         self.steal() || (self.fork.escalate() && self.steal())
     }
 
-    fn run_stolen(&self, job: *mut ForkHeader, index: usize) {
+    pub(super) fn run_stolen(&self, job: *mut ForkHeader, index: usize) {
         // SAFETY: stolen.
         let loaded = self.loaded[index].with(|loaded| unsafe { *loaded });
         assert!(loaded || index < self.followed_from, "I7");

@@ -14,6 +14,7 @@
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
+//! | `help`    | a victim that falls asleep against its thief, who forks (W1)                 |
 //! | `pool`    | the pool itself, with all that is above it (shuttle)                      |
 //! | `mix`     | one task among many parties (shuttle)                                    |
 //!
@@ -35,6 +36,8 @@ mod count;
 #[cfg(raddle_loom)]
 mod fork_stack;
 mod future;
+#[cfg(raddle_loom)]
+mod help;
 #[cfg(raddle_loom)]
 mod latch;
 #[cfg(raddle_shuttle)]

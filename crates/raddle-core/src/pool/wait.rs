@@ -32,7 +32,7 @@
 use raddle_sync::time::Instant;
 use std::time::Duration;
 
-use raddle_sync::atomic::{Ordering, fence};
+use raddle_sync::atomic::Ordering;
 use raddle_sync::{stack, strand, thread};
 use raddle_trace::{EventKind, Subject};
 
@@ -305,11 +305,7 @@ impl WorkerMemory {
             thread::yield_now();
             return true;
         };
-        let fork = &self.registry().memories[thief.worker].fork;
-        fence(Ordering::SeqCst); // W1
-        fork.request();
-        raddle_sync::fence::heavy();
-        fork.has_work_above(thief.floor)
+        self.registry().memories[thief.worker].fork.watch(thief.floor)
     }
 
     /// Whether the wait would take on anything if the stack had room. Nobody else may be there to do it, so after a
