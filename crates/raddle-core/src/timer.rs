@@ -182,7 +182,7 @@ fn make_way() {
 }
 
 /// The life of the timer's thread of this number.
-fn run(me: u64) {
+fn run(mut me: u64) {
     let shared = Shared::get();
     let mut timer = shared.lock();
     loop {
@@ -198,9 +198,14 @@ fn run(me: u64) {
                 HOLDS_UP.set(0);
                 timer = shared.lock();
                 if timer.serves != me {
-                    // There is another in its place.
-                    timer.threads -= 1;
-                    return;
+                    if !timer.refused {
+                        // There is another in its place.
+                        timer.threads -= 1;
+                        return;
+                    }
+                    // That one is held up, and no third is to be had.
+                    timer.serves += 1;
+                    me = timer.serves;
                 }
                 timer.refused = false;
             }

@@ -5,11 +5,13 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{CurrentPool, Pool, PoolBuildError, Waits, join, spawn, yield_now};
+use raddle_core::{
+    CurrentPool, Pool, PoolBuildError, Waits, current_worker_index, join, spawn, yield_now,
+};
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
@@ -193,6 +195,50 @@ fn a_pool_that_has_ended_says_so() {
     let late = catch_unwind(AssertUnwindSafe(|| drop(kept.spawn(|| 7))));
     let payload = late.expect_err("there is no thread that would run it");
     assert_eq!(payload.downcast_ref(), Some(&"raddle: the pool has ended"));
+}
+
+/// As above, of whoever has taken a reference while the pool was there.
+#[test]
+fn a_pool_that_has_ended_takes_no_task() {
+    thread_local! {
+        static KEPT: RefCell<Option<CurrentPool>> = const { RefCell::new(None) };
+    }
+    let pool = Pool::new(1).unwrap();
+    pool.run(|_| KEPT.set(Pool::current()));
+    let kept = KEPT.take().expect("a guest works in the pool");
+    let reference: &Pool = &kept;
+    drop(pool);
+    let late = catch_unwind(AssertUnwindSafe(|| drop(reference.spawn(|| 7))));
+    let payload = late.expect_err("there is no thread that would run it");
+    assert_eq!(payload.downcast_ref(), Some(&"raddle: the pool has ended"));
+}
+
+/// Nobody can come in its place.
+#[test]
+fn a_yield_where_there_is_no_other_thread_runs_what_is_polled_for() {
+    let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+    let (started, starts) = mpsc::channel();
+    let polls = pool.spawn(move || {
+        started.send(()).unwrap();
+        let done = Arc::new(AtomicUsize::new(0));
+        let sets = Arc::clone(&done);
+        drop(spawn(move || sets.fetch_add(1, Ordering::SeqCst)));
+        while done.load(Ordering::SeqCst) == 0 {
+            yield_now();
+        }
+    });
+    starts.recv().unwrap();
+    assert!(polls.wait_timeout(Duration::from_secs(60)).is_ok(), "hangs");
+}
+
+/// Who searches has no number: another task that works may have it.
+#[test]
+fn every_task_of_a_pool_finds_a_number_after_a_broadcast() {
+    let pool = Pool::new(2).unwrap();
+    for _ in 0..2_000 {
+        assert_eq!(pool.broadcast(|_| current_worker_index().is_some()), [true; 2]);
+        assert!(pool.run(|_| current_worker_index()).is_some());
+    }
 }
 
 #[test]

@@ -275,6 +275,30 @@ fn a_scope_that_is_waited_for_under_a_lock_finds_its_tasks() {
     assert_eq!(over, 601);
 }
 
+/// As above, where the scope's task lies beneath another's in a ring that has sunk since the scope was opened.
+#[test]
+fn a_scope_that_is_waited_for_under_a_lock_finds_its_tasks_beneath_others() {
+    in_time(|| {
+        let lock = Mutex::new(());
+        let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+        let (send, receive) = mpsc::channel();
+        drop(pool.spawn(move || {
+            let guard = lock.lock();
+            let early: Vec<_> = (0..10).map(|_| raddle::spawn(|| ())).collect();
+            raddle::scope(|scope| {
+                // Each is run by who waits, so the ring ends lower than where the scope began.
+                early.into_iter().rev().for_each(|task| task.wait().unwrap());
+                scope.spawn(|_| ());
+                drop(raddle::spawn(|| ()));
+            });
+            drop(guard);
+            send.send(()).unwrap();
+        }));
+        // As one that cannot help.
+        receive.recv().unwrap();
+    });
+}
+
 /// Of two threads one waits inside of a panic, and the other comes for what needs a lock that the first holds.
 #[test]
 fn a_wait_inside_of_a_panic_under_a_lock() {

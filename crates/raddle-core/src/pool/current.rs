@@ -30,7 +30,7 @@ impl Deref for CurrentPool {
     type Target = Pool;
 
     fn deref(&self) -> &Pool {
-        assert!(!self.pool.registry().is_over(), "raddle: the pool has ended");
+        self.pool.registry().assert_open();
         &self.pool
     }
 }

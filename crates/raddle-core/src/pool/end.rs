@@ -31,6 +31,13 @@ impl Registry {
         self.ended() && self.exiting.load(Ordering::SeqCst) == 0
     }
 
+    /// # Panics
+    ///
+    /// If nobody comes any more.
+    pub(crate) fn assert_open(&self) {
+        assert!(!self.is_over(), "raddle: the pool has ended");
+    }
+
     /// Until this is dropped the pool is not over, should it have ended.
     pub(super) fn keep_open(&self) -> KeptOpen<'_> {
         // ORD: as in `is_over`.

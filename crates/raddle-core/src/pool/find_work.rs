@@ -356,6 +356,10 @@ impl WorkerMemory {
                 false
             }
         };
+        // Somebody else's task may be the next that asks.
+        if let Some(number) = self.owned.number.take() {
+            self.registry().give_number(number);
+        }
         forget(no_unwinding);
         searching
     }

@@ -7,6 +7,7 @@ use crate::queue::Task;
 /// whoever takes a task tells nobody of it. No code of the user's runs while a task that may not be killed is in no queue, nor
 /// under a lock.
 pub(crate) fn kill_all(registry: &Registry) -> usize {
+    registry.assert_here();
     let mut queued = Vec::new();
     while let Some(batch) = registry.injector.take::<64>() {
         queued.extend(batch.tagged());

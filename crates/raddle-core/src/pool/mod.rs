@@ -377,7 +377,10 @@ fn default_threads() -> usize {
 pub(crate) fn queue(registry: &Registry, task: Task, place: Option<Place>) {
     match here(registry) {
         Some(memory) => memory.queue(task, NOBODY, place),
-        None => queue_last(registry, task, NOBODY, place),
+        None => {
+            registry.assert_open();
+            queue_last(registry, task, NOBODY, place);
+        }
     }
 }
 

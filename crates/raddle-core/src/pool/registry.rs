@@ -282,11 +282,16 @@ impl Registry {
     /// A worker is about to give its place back, since it blocks, sleeps, or leaves.
     pub(crate) fn sign_off(&self, memory: &WorkerMemory) {
         if let Some(number) = memory.owned.number.take() {
-            self.numbers.set(number);
+            self.give_number(number);
         }
         if self.is_guest(memory.index) {
             self.guests.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// A worker no longer has this number.
+    pub(crate) fn give_number(&self, number: usize) {
+        self.numbers.set(number);
     }
 
     /// Takes a place for a guest: under the gate's lock. If none is free, nor held by a searcher, then the next thread that has
@@ -441,6 +446,10 @@ impl Registry {
 
     /// The most workers that may search at a time.
     pub(crate) fn search_cap(&self) -> usize {
+        if self.config.spin_for.is_some() {
+            // All are to be hot.
+            return self.threads();
+        }
         let cap = self.config.policy.search_cap(self.threads(), self.places.counts().free());
         // Who comes from outside needs two: one for the call, and one for what it forks.
         if self.is_seated() { cap.max(2) } else { cap }
@@ -503,6 +512,18 @@ impl Registry {
         fence(Ordering::SeqCst);
         self.wake_if_needed(Waker::Idle);
         self.retry();
+    }
+
+    /// Moves all that lies in rings where anybody who looks for it finds it.
+    #[cold]
+    pub(crate) fn empty_rings(&self) {
+        let entries = |memory: &WorkerMemory| {
+            std::iter::from_fn(|| memory.ring.steal_with_tag()).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = self.memories.iter().flat_map(entries).collect();
+        if !all.is_empty() {
+            self.inject_again(all);
+        }
     }
 
     /// A block of task ids: first and end.

@@ -1,7 +1,8 @@
 //! Relief for a pool that stands still beside work that is queued.
 //!
 //! Where as many threads wait as there may be, one of them takes on what is queued. What it takes on may wait for what
-//! lies beneath, so this is the last resort: only once no task has ended for a while. Then the pool may ask a host,
+//! lies beneath, so this is the last resort: only once no task has ended for a while, or somebody's task has been first in
+//! the queue for very long, whatever else ends. Then the pool may ask a host,
 //! next time two more, and so on. And not all who wait can be hosts: not whoever waits for a lock, or runs low on
 //! stack. If there is none, and that stays so for long ([`VERY_STILL`]), the pool gets threads beyond those it should
 //! have: rather that than a program that hangs. Where the system has refused threads, it is asked again: by whoever
@@ -25,8 +26,8 @@ const VERY_STILL: usize = 300;
 /// After so long without a look it is another stillness.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
-const RESERVE: usize = 3;
-pub(crate) const MOST_RESERVE: usize = 1024;
+const RESERVE: usize = 15;
+pub(crate) const MOST_RESERVE: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -43,6 +44,10 @@ pub(crate) struct Relief {
     hostless: AtomicUsize,
     /// When the last of them was, by the pool's clock.
     hostless_at: AtomicU64,
+    /// What had been queued longest at the last look.
+    first: AtomicUsize,
+    /// At how many looks before it was the same.
+    passed: AtomicUsize,
 }
 
 impl Relief {
@@ -112,7 +117,10 @@ impl Registry {
             return;
         }
         let full = self.places.vacant.len() == 0;
-        if self.settled() != settled {
+        if self.is_passed_over() && full {
+            // What ends is of no help to whoever waits for that.
+            self.grant();
+        } else if self.settled() != settled {
             // It goes on by itself.
             self.relief.step.store(0, Ordering::Relaxed);
             // Not to 0: what ends now and then may be of no help to the others.
@@ -121,11 +129,22 @@ impl Registry {
             self.relief.credit.store(0, Ordering::SeqCst);
         } else if full && self.places.has_stranded() {
             self.grant();
-        } else {
+        } else if !full {
+            // Not where somebody outside just happens to try whether there is a taker for what he brings.
             self.relief.hostless.store(0, Ordering::Relaxed);
         }
         // If nobody is found again, relief is expected again.
         self.places.recall(&self.crew(Waker::Idle));
+    }
+
+    /// Whether what has been queued longest has been so at very many looks in a row.
+    fn is_passed_over(&self) -> bool {
+        let first = self.injector.first();
+        // ORD: one look at a time is due.
+        let same = self.relief.first.swap(first, Ordering::Relaxed) == first && first != 0;
+        let looks = if same { self.relief.passed.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.relief.passed.store(looks, Ordering::Relaxed);
+        looks >= VERY_STILL
     }
 
     /// One host or thread, then two more, and so on. Not by two at a time: one look is due.

@@ -79,7 +79,7 @@ impl Goal<'_> {
         }
     }
 
-    /// When the wait is over in any case.
+    /// When the wait is over in any case, or looks again.
     pub(crate) fn limit(self) -> Option<Instant> {
         match self {
             Goal::Future(_, deadline) => deadline,
@@ -177,10 +177,14 @@ impl WorkerMemory {
         while !(goal.is_over() || goal.is_reached() && !searching) {
             if let Some((found, at)) = at.and_then(|at| Some((self.find(goal, at, searching)?, at)))
             {
-                if std::mem::take(&mut searching) {
+                let claimed = std::mem::take(&mut searching);
+                if claimed {
                     self.hand_on();
                 }
                 self.run_found(found, at);
+                if claimed {
+                    self.registry().renew_credit();
+                }
                 since = None;
                 continue;
             }
@@ -224,10 +228,7 @@ impl WorkerMemory {
                 self.purse().turn_to(NOBODY);
             }
             Found::Own(work) => self.run_on_top(work, at),
-            Found::Any(work) => {
-                self.hidden(|| self.run_on_top(work, at));
-                self.registry().renew_credit();
-            }
+            Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
         }
         self.see_to_end();
     }
@@ -236,9 +237,17 @@ impl WorkerMemory {
     /// before it sleeps, and only if nobody else may come for it.
     fn find_queued(&self, goal: Goal<'_>) -> Option<Found> {
         let Goal::Scope(_, tag, _) = goal else { return None };
-        let looks = self.has_room() && self.is_on_its_own();
-        let task = looks.then(|| self.registry().injector.take_tagged(tag))??;
-        Some(Found::Own(Work::Task(task, tag)))
+        if !(self.has_room() && self.is_on_its_own()) {
+            return None;
+        }
+        let registry = self.registry();
+        let task = registry.injector.take_tagged(tag).or_else(|| {
+            // Whoever holds a lock is no host, so nobody may ever come to what lies beneath others' tasks in a ring.
+            let sifts = strand::with_local(strand::Local::thread_holds) && !registry.is_seated();
+            sifts.then(|| registry.empty_rings())?;
+            registry.injector.take_tagged(tag)
+        });
+        Some(Found::Own(Work::Task(task?, tag)))
     }
 
     /// Whether no other thread may come for what is queued.
@@ -330,9 +339,14 @@ impl WorkerMemory {
         self.registry().config.waits == Waits::Host && self.has_room()
     }
 
-    /// Where a wait would take on anything, does so for once. False: nothing was to be had.
+    /// Where a wait would take on anything, of itself or since nobody else can come, does so for once. False: nothing was to
+    /// be had.
     pub(crate) fn host_once(&self) -> bool {
-        self.may_host() && self.take_on(|at| self.find_as_host(at))
+        let alone = || {
+            let free = !strand::with_local(strand::Local::thread_holds);
+            free && self.is_on_its_own() && self.registry().may_host()
+        };
+        self.has_room() && (self.may_host() || alone()) && self.take_on(|at| self.find_as_host(at))
     }
 
     /// Runs what `find` finds, on top of this thread's stack. False: nothing.

@@ -19,6 +19,7 @@ use raddle_core::{
 };
 
 mod kills;
+mod relief;
 mod waits;
 
 /// Long enough for what hangs.
@@ -174,9 +175,6 @@ fn what_is_made_of_never_is_never_done() {
         });
         assert_never("zip", |c| {
             pool.spawn(|| 1).zip(Future::<u32>::never()).map(move |(n, _)| with(c, n))
-        });
-        assert_never("delayed", |c| {
-            pool.spawn(|| 1).delayed(Duration::MAX).map(move |n| with(c, n))
         });
         assert_never("window", |c| {
             window([1, 2], 2, |n| if n == 1 { Future::never() } else { Future::ready(n) })
