@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use raddle_core::{
     FailureKind, Future, Pool, Promise, ScopeLocal, Snapshot, join, scope, scope_local, spawn,
+    times,
 };
 
 scope_local! {
@@ -451,4 +452,26 @@ fn a_drop_that_panics_goes_no_further() {
     assert!(bound.wait().unwrap());
     assert!(catch_unwind(|| PANICS.bind(Panics).run(|| ())).is_err());
     assert!(!PANICS.is_bound());
+}
+
+/// Each turn of a loop attaches something in the context that the turn before ran in.
+#[test]
+fn a_loop_under_a_binding_makes_no_chain_of_contexts() {
+    const TURNS: usize = 200_000;
+    // What such a chain holds is dropped by a recursion.
+    let thread = thread::Builder::new().stack_size(256 << 10).spawn(|| {
+        let (send, promises) = mpsc::sync_channel::<Promise<()>>(1);
+        let completer = thread::spawn(move || promises.into_iter().for_each(|p| p.set(())));
+        NAME.bind("ada".into()).run(|| {
+            let turn = move || {
+                assert_eq!(name().as_deref(), Some("ada"));
+                let (promise, future) = Promise::new();
+                send.send(promise).unwrap();
+                future
+            };
+            times(TURNS, turn).wait().unwrap();
+        });
+        completer.join().unwrap();
+    });
+    thread.unwrap().join().unwrap();
 }

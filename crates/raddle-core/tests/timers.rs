@@ -150,6 +150,13 @@ fn continuations_of_timers_that_wait() {
 #[test]
 fn a_time_beyond_all_clocks_never_comes() {
     assert!(Future::delay(Duration::MAX).wait_timeout(Duration::from_millis(5)).is_err());
+    let interrupted = |future: Future<()>| {
+        future.interrupt("stop");
+        future.wait_timeout(Duration::from_secs(60)).expect("an interrupt ends it")
+    };
+    let failure = interrupted(Future::delay(Duration::MAX)).unwrap_err();
+    assert_eq!(failure.to_string(), "interrupted: stop");
+    interrupted(Future::ready(()).delayed(Duration::MAX)).unwrap();
     assert_eq!(Future::ready(1).within(Duration::MAX).wait().unwrap(), 1);
     let (promise, future) = Promise::new();
     let future = future.interrupt_after(Duration::MAX);

@@ -83,7 +83,8 @@ where
     M: FromIterator<(K, T)> + Send + 'static,
 {
     let (keys, futures): (Vec<K>, Vec<Future<T>>) = futures.into_iter().unzip();
-    collect(futures).map(move |values| keys.into_iter().zip(values).collect())
+    collect(futures)
+        .adapt(move |values| values.map(|values| keys.into_iter().zip(values).collect()))
 }
 
 /// Calls `f` with each item, and collects the futures that it returns: all of them run at the same time.

@@ -47,7 +47,9 @@ impl Future<()> {
     /// ```
     #[doc(alias = "sleep")]
     pub fn delay(time: Duration) -> Future<()> {
-        let Some(deadline) = Instant::now().checked_add(time) else { return Future::never() };
+        let Some(deadline) = Instant::now().checked_add(time) else {
+            return Future::never().interruptible();
+        };
         // The timer keeps the delay.
         let delay = Arc::new(Delay::default());
         let inputs: Weak<dyn Inputs> = Arc::<Delay>::downgrade(&delay);

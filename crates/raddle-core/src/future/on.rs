@@ -41,7 +41,7 @@ impl<T: Send + 'static> Future<T> {
         // Completed by the task, so that what follows runs there.
         let (promise, moved) = Promise::with_hearing(Interrupts::with_inputs(inputs));
         let (kept, pledge) = (Arc::clone(&source), Pledge::of(promise));
-        let left = self.map_result(move |result| {
+        let left = self.adapt(move |result| {
             drop(kept);
             // A task that is killed breaks it.
             let promise = pledge.promise();
@@ -74,5 +74,10 @@ impl Inputs for Source {
         if let Some(watched) = &*self.0.lock() {
             watched.pending().visit(visitor);
         }
+    }
+
+    fn abandoned(&self) {
+        let over = self.0.lock().take();
+        drop(over);
     }
 }

@@ -182,7 +182,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "thenReturn")]
     #[inline]
     pub fn unit(self) -> Future<()> {
-        self.map(drop)
+        self.adapt(|result| result.map(drop))
     }
 
     /// The future that `f` makes of the result, whichever it is.
@@ -303,7 +303,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "attempt")]
     #[inline]
     pub fn lift(self) -> Future<Result<T, Failure>> {
-        self.then(MapResult(Ok))
+        self.adapt(Ok)
     }
 
     /// Calls `f` with the value, for its effect; the result stays.
@@ -389,7 +389,7 @@ where
     #[doc(alias = "lowerFromTry")]
     #[inline]
     pub fn lower(self) -> Future<T> {
-        self.and_then(|result| result)
+        self.adapt(|result| result.and_then(|inner| inner.map_err(Failure::new)))
     }
 }
 

@@ -131,7 +131,12 @@ impl<T> Pending<T> {
     }
 
     pub(crate) fn interrupt(&self, signal: &Interrupt) {
-        self.visitor(Purpose::Interrupt(signal.clone())).finish().interrupt(signal);
+        self.visitor_of(signal).finish().interrupt(signal);
+    }
+
+    /// On its way with this signal.
+    pub(crate) fn visitor_of(&self, signal: &Interrupt) -> Visitor {
+        self.visitor(Purpose::Interrupt(signal.clone()))
     }
 
     pub(crate) fn kill(&self) -> Killed {

@@ -300,6 +300,12 @@ impl<T> Pledge<T> {
     }
 }
 
+impl<T: Send + 'static> Pledge<T> {
+    pub(crate) fn interrupted(&self) -> Option<Interrupt> {
+        self.0.interrupted()
+    }
+}
+
 impl<T> Drop for Pledge<T> {
     fn drop(&mut self) {
         // SAFETY: once.

@@ -18,6 +18,7 @@ use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::panics::{discard, discard_all};
+use crate::pool::blocking;
 
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///
@@ -112,7 +113,8 @@ impl<T: Clone> Kept<T> {
         if self.thread.load(Ordering::Relaxed) == me {
             return copy();
         }
-        let turn = self.turn.lock();
+        // Whoever has its turn is in the user's code, and may wait there for what only others can do in this thread's place.
+        let turn = self.turn.try_lock().unwrap_or_else(|| blocking(|| self.turn.lock()));
         self.thread.store(me, Ordering::Relaxed);
         let copy = copy();
         self.thread.store(0, Ordering::Relaxed);

@@ -125,6 +125,8 @@ impl<T: Send + 'static> Window<T> {
                 return;
             }
             state.next = Some(next);
+            let signal = state.promise.as_ref().and_then(Pledge::interrupted);
+            let mut late = None;
             let index = state.values.len();
             let result = match now {
                 None => {
@@ -140,6 +142,9 @@ impl<T: Send + 'static> Window<T> {
                         Now::Never => None,
                         Now::Pending(pending) => match Watched::new(pending, self.clone(), index) {
                             Ok(watched) => {
+                                // Those that came before have been told.
+                                late = signal
+                                    .map(|signal| (watched.pending().visitor_of(&signal), signal));
                                 state.inputs.insert(index, watched);
                                 None
                             }
@@ -150,6 +155,9 @@ impl<T: Send + 'static> Window<T> {
             };
             let over = state.put(index, result);
             drop(state);
+            if let Some((visitor, signal)) = late {
+                visitor.finish().interrupt(&signal);
+            }
             if let Some(over) = over {
                 return over.end();
             }

@@ -106,7 +106,13 @@ impl Drop for Context {
 
 impl Context {
     fn new(inner: Inner) -> Context {
-        Context(Some(NonNull::from(Box::leak(Box::new(inner)))))
+        let inner = Box::leak(Box::new(inner));
+        if inner.lendable {
+            // What runs in it and attaches something takes along this very one: a loop makes no chain of them.
+            let own: *const Inner = inner;
+            inner.frame.lend_snapshot(own);
+        }
+        Context(Some(NonNull::from(inner)))
     }
 
     fn inner(&self) -> Option<&Inner> {

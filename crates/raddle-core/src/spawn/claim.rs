@@ -214,7 +214,11 @@ impl Claim {
     /// Keeps the task from being freed (K3).
     pub(crate) fn pin(&self) {
         // ORD: the future's parties hold the task meanwhile.
-        self.0.fetch_add(PIN, Ordering::Relaxed);
+        let before = self.0.fetch_add(PIN, Ordering::Relaxed);
+        if before > u32::MAX / 2 {
+            // As `Arc` does: the count must not come round, and nobody means to have so many.
+            raddle_sync::abort(format_args!("a task is interrupted too often at a time"));
+        }
     }
 
     /// By who pinned it. True: free it.

@@ -302,6 +302,8 @@ fn a_window_ends_with_the_first_failure() {
     assert!(first.iter().all(|(_, promise)| promise.interrupted().is_some()));
     first.remove(0).1.set(1);
     assert_eq!(called.load(SeqCst), 4);
+    let (_, fourth) = kept.try_recv().unwrap();
+    assert_eq!(fourth.interrupted().unwrap().to_string(), "stop", "it comes after the interrupt");
     first.remove(0).1.fail("torn");
     assert_eq!(all.wait().unwrap_err().to_string(), "torn");
     assert_eq!(called.load(SeqCst), 4);

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use raddle_core::{
-    Future, Pool, Promise, Shared, collect, first, select, spawn, tail_loop, times, while_do,
+    Future, Pool, Promise, Shared, collect, collect_map, first, select, spawn, tail_loop, times,
+    while_do,
 };
 
 use crate::support::{Account, Counted, on_small_stack, scaled};
@@ -276,6 +277,16 @@ fn detours_that_are_left_leave_nothing() {
         drop(shared.future().within(Duration::from_secs(3600)));
         drop(shared.future().interrupt_after(Duration::from_secs(3600)));
         drop(shared.future().interruptible());
+    });
+}
+
+#[test]
+fn adapters_that_are_left_leave_nothing() {
+    leaves_nothing(|shared| {
+        drop(first([shared.future().unit(), Future::never()]));
+        drop(first([shared.future().lift().lower(), Future::never()]));
+        drop(collect_map::<_, _, Vec<_>>([(1, shared.future()), (2, shared.future())]));
+        drop(first([shared.future().on(Pool::global()), Future::never()]));
     });
 }
 
