@@ -68,47 +68,24 @@
 //! idea of Acar, Charguéraud and Rainey's and of asymmetric Chase-Lev deques.
 
 mod slot;
+mod span;
 
 use raddle_sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::fence;
 use raddle_sync::padded::CachePadded;
 
 pub(crate) use self::slot::{DONE, PENDING, SLEEPING, Slot, Thief};
+use self::span::{INDEX_BITS, Span};
 use crate::job::ForkHeader;
 
 /// Value of `limit` that asks the owner to look at `span` at its next push or pop.
 const ATTENTION: usize = usize::MAX;
 /// Bit of `limit` that sends every push and pop down the slow path, to be recorded or loaded; no address has it.
 const SLOW: usize = 1 << (usize::BITS - 1);
-/// Bits of a slot's index in `span`; the rest of the 64 bits are the version.
-const INDEX_BITS: u32 = if cfg!(raddle_shuttle) { 8 } else { 18 };
 /// The most slots that a fork stack may have.
 pub(crate) const MAX_SLOTS: usize = 1 << INDEX_BITS;
 /// How many private jobs an escalating thief looks at, at most.
 const ESCALATION_SCAN: usize = 64;
-
-/// Version, tail and split in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    version: u64,
-    tail: usize,
-    split: usize,
-}
-
-impl Span {
-    fn unpack(word: u64) -> Span {
-        let mask = (1 << INDEX_BITS) - 1;
-        Span {
-            version: word >> (2 * INDEX_BITS),
-            tail: ((word >> INDEX_BITS) & mask) as usize,
-            split: (word & mask) as usize,
-        }
-    }
-
-    fn pack(self) -> u64 {
-        (self.version << (2 * INDEX_BITS)) | ((self.tail as u64) << INDEX_BITS) | self.split as u64
-    }
-}
 
 /// What a thief found.
 #[derive(Debug)]

@@ -226,7 +226,7 @@
 //!   [`max_spare_threads`](PoolBuilder::max_spare_threads). **If more threads are blocked at once** than that and no task has ended
 //!   for 10 ms, or the system refuses threads, those that wait take on unrelated work; then a task that lands on the stack of what it waits for
 //!   fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
-//! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads.
+//! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads unless they are asked for.
 //! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind
 //!   [`within`](Future::within), [`interrupt_after`](Future::interrupt_after), [`first`] or [`select`] run that.
 //! - A process that was forked has none of the threads of its parent's pools. To use one there panics, and says why;
@@ -261,7 +261,7 @@
 //!   nest; the first eight locals that a program binds are one load nearer than the others.
 //! - [`Snapshot`] takes bindings to threads and callbacks that raddle knows nothing of.
 //! - With the feature `tracing`, spans follow tasks like bindings do. Other libraries' state does when a
-//!   [`Follow`] says how. As soon as anything follows so (a subscriber exists), a fork costs some hundred
+//!   [`Follow`] says how. As soon as anything follows so (a subscriber exists), a fork costs 30 to 50
 //!   nanoseconds; until then, nothing.
 //!
 //! # Where the time went: `trace`
@@ -320,13 +320,13 @@
 //! | `spawn` | [`spawn`] | returns a [`Future`]; dropping it detaches. A panic fails the future, and aborts nothing |
 //! | `ThreadPoolBuilder` | [`Pool::builder`], [`Pool::new`] | 0 threads is an error; for the default say nothing |
 //! | `build_global` | `RADDLE_NUM_THREADS` | there is no call for it |
-//! | `ThreadPool::install` | [`Pool::run`] | stays on the calling thread, and gives a [`Worker`] |
+//! | `ThreadPool::install` | [`Pool::run`] | stays on the calling thread if there is a place, and gives a [`Worker`] |
 //! | `pool.join(a, b)`, `pool.scope(f)` | [`Pool::join`], [`Pool::scope`] | |
 //! | `pool.spawn(f)` | [`Pool::spawn`] | returns a [`Future`] |
 //! | `panic_handler` | [`Failure`], [`PoolBuilder::after_finish`] | |
 //! | `start_handler`, `exit_handler` | [`PoolBuilder::on_thread_start`], [`PoolBuilder::on_thread_exit`] | spare threads call them too, guests do not |
 //! | `current_num_threads` | [`current_num_threads`], [`Pool::num_threads`] | |
-//! | `current_thread_index` | [`current_worker_index`] | the place's: it may change when a task waits, and guests have one too |
+//! | `current_thread_index` | [`current_worker_index`] | the place's: it may change when a task waits, and guests have one too; one that came while all places were taken may have none |
 //! | `broadcast`, `yield_now` | [`broadcast`](fn@broadcast), [`yield_now`] | |
 //! | waiting threads take on any work | [`Waits::Host`] | by default they run what they wait for, and give their place away |
 //! | `RAYON_NUM_THREADS` | `RADDLE_NUM_THREADS` | |

@@ -73,7 +73,7 @@ static HEED: OnceLock<fn()> = OnceLock::new();
 
 /// Has some state of threads follow all tasks that are made from now on, in all pools, until the program ends.
 ///
-/// From then on a fork costs some 50 ns and what the captures take; until then, nothing.
+/// From then on a fork costs some 30 to 50 ns and what the captures take; until then, nothing.
 ///
 /// The feature `tracing` does this for the spans of the crate `tracing`. The example `opentelemetry` of the crate
 /// `raddle` does it for contexts of OpenTelemetry.

@@ -16,7 +16,7 @@ use crate::pool::registry::{Config, Registry};
 use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::hooks::{Hooks, Outcome, TaskId};
 
-/// Why a pool could not be built. Nothing is left behind.
+/// Why a pool could not be built. No thread is left behind. (Of a trace's file that was to be replaced, an empty one is.)
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PoolBuildError {
@@ -271,7 +271,7 @@ impl PoolBuilder {
     /// For how long at least an idle thread stays hot, looking for work without pause, before it sleeps. By default about as
     /// long as a wake takes, 5 to 100 us; where guests come every few milliseconds, one thread then looks every 100 us.
     ///
-    /// For those who own the machine: a region that begins meanwhile finds its thieves at once, and the processors are
+    /// For those who own the machine: a region that begins meanwhile finds all its thieves at once, and the processors are
     /// busy meanwhile, as with OpenMP's active wait policy.
     pub fn spin_for(mut self, time: Duration) -> Self {
         self.spin_for = Some(time);

@@ -84,9 +84,10 @@ pub fn current_num_threads() -> usize {
 /// The number of this thread's place in its pool: below [`current_num_threads`], and no other thread that works has it
 /// at the same time. None outside of pools.
 ///
-/// A task keeps its number until it waits, and may have another one afterwards. None also for a thread whose wait has just
-/// ended while all places were taken: for the rest of its task it works without one; and for one that has given its place away,
-/// within [`blocking`](crate::blocking).
+/// A task keeps its number until it waits, and may have another one afterwards. None also where more threads work for a
+/// moment than there are places, since a guest has come or a wait has ended while all were taken: then the last of them that
+/// asks gets none until its task waits or ends. And none for a thread that has given its place away, within
+/// [`blocking`](crate::blocking).
 ///
 /// ```
 /// let pool = raddle::Pool::new(2)?;

@@ -1,19 +1,14 @@
-//! What a worker without work finds, and how it runs it. What it may take on while it waits: see the table in
-//! `wait`.
-
-use raddle_sync::time::Instant;
-use std::mem::forget;
+//! What a worker without work finds. What it may take on while it waits: see the table in `wait`.
 
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::fence::light;
-use raddle_sync::{hint, strand};
+use raddle_sync::hint;
+use raddle_sync::time::Instant;
 use raddle_trace::EventKind;
 
-use crate::depth;
 use crate::fork_stack::{Slot, Steal, Thief};
 use crate::job::ForkHeader;
 use crate::latch;
-use crate::local::{self, Entered};
 use crate::pool::builder::Waits;
 use crate::pool::policy::POLL;
 use crate::pool::recorder::{NOTHING, Place, fork_key, task_key};
@@ -42,16 +37,6 @@ pub(crate) enum Found {
     Own(Work),
     /// Anything.
     Any(Work),
-}
-
-/// A stolen fork that runs on this thread's stack, and the one beneath.
-#[derive(Debug)]
-pub(crate) struct Serving {
-    pub(crate) slot: *const Slot,
-    pub(crate) victim: usize,
-    /// What the slot says of its thief.
-    thief: u32,
-    outer: *const Serving,
 }
 
 /// Tasks that a worker takes from the injector at a time.
@@ -185,7 +170,7 @@ impl WorkerMemory {
     }
 
     /// The next of this worker's own tasks, if it has this tag.
-    fn next_own(&self, tag: Tag, oldest: bool) -> Option<Task> {
+    pub(super) fn next_own(&self, tag: Tag, oldest: bool) -> Option<Task> {
         if oldest { self.ring.steal_tagged(tag) } else { self.ring.pop_tagged(tag).ok() }
     }
 
@@ -338,159 +323,6 @@ impl WorkerMemory {
         x
     }
 
-    // --- running it ---
-
-    /// Runs a foreign job on a thread that has nothing else to do. True: the worker counts as a searcher now.
-    pub(crate) fn run(&self, work: Work) -> bool {
-        let no_unwinding = AbortOnUnwind;
-        let at = self.base();
-        self.heed_followers(at);
-        let searching = match work {
-            Work::Fork { job, victim, index } => {
-                self.owned.purse.turn_to(NOBODY);
-                self.run_fork(job, victim, index, at, false)
-            }
-            Work::Task(task, tag) => {
-                self.owned.purse.turn_to(tag);
-                self.run_task(task, at);
-                false
-            }
-        };
-        // Somebody else's task may be the next that asks.
-        if let Some(number) = self.owned.number.take() {
-            self.registry().give_number(number);
-        }
-        forget(no_unwinding);
-        searching
-    }
-
-    /// Runs a foreign job on top of this thread's stack, while it waits.
-    pub(crate) fn run_on_top(&self, work: Work, at: &Worker) {
-        // What runs while we wait is another strand of work: it must not pass for us.
-        let _strand = strand::enter_foreign();
-        let no_unwinding = AbortOnUnwind;
-        let _current = at.enter();
-        self.heed_followers(at);
-        depth::fresh(|| match work {
-            Work::Fork { job, victim, index } => {
-                self.run_fork(job, victim, index, at, true);
-            }
-            Work::Task(task, _) => self.run_task(task, at),
-        });
-        forget(no_unwinding);
-    }
-
-    /// Runs a task of the scope that this thread waits for, and those that come next in its ring.
-    pub(crate) fn run_own(&self, first: Task, tag: Tag, at: &Worker) {
-        let mut strand = strand::enter_foreign();
-        let no_unwinding = AbortOnUnwind;
-        let _current = at.enter();
-        self.owned.purse.turn_to(tag);
-        let oldest = self.takes_oldest();
-        depth::fresh(|| {
-            let mut task = first;
-            loop {
-                self.heed_followers(at);
-                self.run_task(task, at);
-                // A claimed host, or mail, is the caller's to see to.
-                if self.has_mail() {
-                    break;
-                }
-                let Some(next) = self.next_own(tag, oldest) else { break };
-                task = next;
-                depth::settle();
-                strand.renew();
-            }
-        });
-        forget(no_unwinding);
-    }
-
-    /// Runs `f`, which has nothing to do with the forks that this thread serves: so nobody is to follow it there (W2 of
-    /// `wait`).
-    pub(crate) fn hidden<R>(&self, f: impl FnOnce() -> R) -> R {
-        let innermost = self.owned.serving.replace(std::ptr::null());
-        self.each_served(innermost, |slot, _| slot.thief.store(Thief::HIDDEN, Ordering::Relaxed));
-        let result = f();
-        self.each_served(innermost, |slot, thief| slot.thief.store(thief, Ordering::Relaxed));
-        self.owned.serving.set(innermost);
-        result
-    }
-
-    fn each_served(&self, innermost: *const Serving, mut visit: impl FnMut(&Slot, u32)) {
-        let mut next = innermost;
-        // SAFETY: on this thread's stack, beneath this frame.
-        while let Some(serving) = unsafe { next.as_ref() } {
-            // SAFETY: slots live as long as the pool (R1).
-            visit(unsafe { &*serving.slot }, serving.thief);
-            next = serving.outer;
-        }
-    }
-
-    fn run_fork(
-        &self,
-        job: *mut ForkHeader,
-        victim: usize,
-        index: usize,
-        at: &Worker,
-        waiting: bool,
-    ) -> bool {
-        let registry = self.registry();
-        let victim = &registry.memories[victim];
-        let slot = victim.fork.slot(index);
-        let thief = Thief { worker: self.index, floor: self.fork.index_of(at.slot()) }.pack();
-        // ORD: a hint for the victim.
-        slot.thief.store(thief, Ordering::Relaxed);
-        // SAFETY: I5: the job stays until `done` is set.
-        let header = unsafe { &*job };
-        // SAFETY: we are the thief.
-        let (context, captured) = unsafe { local::open_fork(header.context.get()) };
-        let entered = Entered::by(|| captured);
-        let before = self.owned.context.replace(context);
-        let outer = self.owned.serving.get();
-        let serving = Serving { slot, victim: victim.index, thief, outer };
-        self.owned.serving.set(&serving);
-        let key = fork_key(victim, slot);
-        self.lane.note(EventKind::Exec, 0, key);
-        // SAFETY: J1: the job is ours; `at` is this worker.
-        unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
-        header.mark_spent();
-        // ORD: a hint: the worker's own count.
-        self.ended_forks.store(self.ended_forks.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        // Before the owner goes on, and may end up with the same number again.
-        self.lane.note(EventKind::Executed, 0, key);
-        drop(entered);
-        self.owned.serving.set(outer);
-        self.owned.context.set(before);
-        // Before the owner goes on, so that it finds a searcher for what it forks next.
-        let searching = !waiting && registry.places.try_search(registry.search_cap());
-        if self.lane.is_on() && latch::is_asleep(&slot.done) {
-            registry.note_wake_of(victim.index, || latch::set_word(&slot.done, victim.parker()));
-        } else {
-            latch::set_word(&slot.done, victim.parker());
-        }
-        searching
-    }
-
-    /// Runs a task that was taken out of a queue.
-    pub(crate) fn run_task(&self, task: Task, at: &Worker) {
-        let before = self.owned.context.replace(0);
-        let key = task_key(task);
-        // SAFETY: a queued task is alive until its queue's share of it is used, which is here.
-        let vtable = unsafe { task.as_ref() }.vtable;
-        // SAFETY: as above. What others have run or killed does not run here.
-        let recorded = self.lane.is_on() && !unsafe { (vtable.is_void)(task) };
-        if recorded {
-            self.lane.note(EventKind::Exec, 0, key);
-        }
-        // SAFETY: as above; it frees itself.
-        unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
-        if recorded {
-            self.lane.note(EventKind::Executed, 0, key);
-        }
-        self.owned.context.set(before);
-        self.settle();
-    }
-
     // --- its own tasks ---
 
     /// Queues a task that this worker spawned, and sees that somebody comes for it.
@@ -573,15 +405,5 @@ impl WorkerMemory {
         }
         self.owned.ids.set((next + 1, end));
         next
-    }
-}
-
-/// Jobs catch their panics. Should one get through, then it must not unwind a frame that a thief still
-/// uses.
-struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    fn drop(&mut self) {
-        raddle_sync::abort(format_args!("a panic escaped from a job"));
     }
 }

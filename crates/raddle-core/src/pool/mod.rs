@@ -38,11 +38,13 @@ pub mod policy;
 pub(crate) mod recorder;
 mod registry;
 mod relief;
+mod run_work;
 mod search;
 pub(crate) mod seat;
 mod starts;
 mod stats;
 pub(crate) mod wait;
+mod wakes;
 mod worker;
 mod worker_memory;
 
@@ -178,7 +180,8 @@ impl Pool {
     ///
     /// The caller takes part: `f` runs on this thread at once, as a guest whose forks others steal.
     /// If as many guests work already as the pool has threads (or 16 to 64 are inside, as it has threads), or others wait to come in, `f` is
-    /// queued and this thread blocks until a worker has run it: first come, first served. On a thread of this pool `f` is
+    /// queued and this thread blocks until a worker has run it: first come, first served, unless so many threads wait that
+    /// there may soon be none to take their places. On a thread of this pool `f` is
     /// simply called.
     ///
     /// # Panics

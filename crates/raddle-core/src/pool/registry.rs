@@ -23,11 +23,10 @@ use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
 use crate::local;
-use crate::places::{Bits, Look, Places};
+use crate::places::{Bits, Places};
 use crate::pool::builder::{ThreadHooks, Waits};
-use crate::pool::crew::WokenBy;
 use crate::pool::gate::GateHandle;
-use crate::pool::policy::{LONGEST_WAKE, Policy, TYPICAL_WAKE, Who};
+use crate::pool::policy::{Policy, TYPICAL_WAKE};
 use crate::pool::recorder::{Recorder, Settings};
 use crate::pool::relief::Relief;
 use crate::pool::seat::SeatHooks;
@@ -92,7 +91,7 @@ pub(crate) struct Registry {
     pub(crate) memories: WorkerMemories,
     /// Of threads that have been started, to be waited for at the end.
     pub(super) handles: Mutex<Vec<thread::JoinHandle<()>>>,
-    refusal: Refusal,
+    pub(super) refusal: Refusal,
     pub(crate) relief: Relief,
     /// The threads go once there is nothing left to do.
     pub(super) terminating: AtomicBool,
@@ -102,13 +101,13 @@ pub(crate) struct Registry {
     pub(super) exiting: AtomicUsize,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
-    processors: usize,
+    pub(super) processors: usize,
     /// Light fences suffice: see `raddle_sync::fence`.
     pub(super) process_wide: bool,
     /// The pool's clock starts here.
     epoch: Instant,
     /// How long a wake takes, in nanoseconds: a moving average.
-    wake_cost: AtomicU64,
+    pub(super) wake_cost: AtomicU64,
     next_task_id: AtomicU64,
     /// The process that built it: see `raddle_sync::fork`.
     generation: u32,
@@ -116,9 +115,9 @@ pub(crate) struct Registry {
 
 /// The system has refused a thread: until when none is asked for, and how long that was, in nanoseconds.
 #[derive(Debug, Default)]
-struct Refusal {
-    until: AtomicU64,
-    pause: AtomicU64,
+pub(super) struct Refusal {
+    pub(super) until: AtomicU64,
+    pub(super) pause: AtomicU64,
 }
 
 /// How long no thread is asked for after the system has refused one, doubled with each refusal in a row.
@@ -233,24 +232,6 @@ impl Registry {
         self.me.upgrade()
     }
 
-    /// Gives a parked worker that was claimed its token (P2).
-    pub(super) fn rouse(&self, worker: usize, waker: Waker) {
-        let memory = &self.memories[worker];
-        if waker == Waker::Busy && self.awake() <= self.processors {
-            memory.elsewhere.confine();
-        }
-        // ORD: read by the woken worker after its token.
-        memory.roused_at.store(self.now().max(1), Ordering::Relaxed);
-        memory.parker().unpark();
-    }
-
-    /// How many places are in use, those just claimed included.
-    fn awake(&self) -> usize {
-        let counts = self.places.counts();
-        let idle = counts.idle() + i64::from(counts.napper().is_some());
-        (self.threads() as i64 - idle).max(0) as usize
-    }
-
     /// How many threads there are at the moment.
     pub(crate) fn present(&self) -> usize {
         self.threads() + self.config.spares + self.relief.granted() - self.places.vacant.len()
@@ -335,126 +316,6 @@ impl Registry {
         memory.owned.number.get()
     }
 
-    // --- wake-ups ---
-
-    /// The crew, to be woken by such a thread.
-    pub(crate) fn crew(&self, waker: Waker) -> WokenBy<'_> {
-        WokenBy { registry: self, waker }
-    }
-
-    /// After work was made visible and a fence: wakes a sleeper if nobody searches.
-    #[inline]
-    pub(crate) fn wake_if_needed(&self, waker: Waker) {
-        self.places.wake_if_needed(&self.crew(waker));
-    }
-
-    /// Sees that somebody uses a free place, if there is one.
-    #[cold]
-    pub(crate) fn wake_one(&self, waker: Waker) {
-        self.places.wake_one(&self.crew(waker));
-    }
-
-    /// Whether the system has refused a thread just now.
-    pub(crate) fn is_refused(&self) -> bool {
-        // ORD: a hint.
-        self.now() < self.refusal.until.load(Ordering::Relaxed)
-    }
-
-    /// Whether a thread may be asked for.
-    pub(super) fn may_start(&self) -> bool {
-        !self.is_over() && !self.is_refused()
-    }
-
-    /// Starts a thread for a claimed place. False: there is none to be had.
-    pub(super) fn start_one(&self) -> bool {
-        if !self.may_start() {
-            return false;
-        }
-        let Some(worker) = self.places.vacant.take_lowest() else { return false };
-        if let Err(error) = self.start(worker) {
-            self.places.vacant.set(worker);
-            let pause = (2 * self.refusal.pause.load(Ordering::Relaxed)).clamp(PAUSE.0, PAUSE.1);
-            self.refusal.pause.store(pause, Ordering::Relaxed);
-            self.refusal.until.store(self.now() + pause, Ordering::Relaxed);
-            self.stats.refuse(&error);
-            self.see_to_mail_later(worker, Duration::from_nanos(pause));
-            return false;
-        }
-        // ORD: a hint.
-        self.refusal.pause.store(0, Ordering::Relaxed);
-        true
-    }
-
-    /// Places that nobody was found for are free again, if the system may be asked for threads again.
-    #[inline]
-    pub(crate) fn retry(&self) {
-        // ORD: hints.
-        if self.places.has_stranded() && self.may_start() {
-            self.places.recall(&self.crew(Waker::Idle));
-        }
-    }
-
-    /// How much work is to be seen, counted up to as many as one wakes at a time.
-    #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
-    pub(crate) fn visible_work(&self) -> usize {
-        let most = self.config.policy.fan_out.max(1);
-        let tasks = self.injector.len();
-        let memories = self.memories.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
-        (tasks + memories.take(most).count()).min(most)
-    }
-
-    /// Steps 2 to 4 of S1. True: there is work.
-    #[cold]
-    pub(crate) fn look_around(&self) -> bool {
-        for memory in self.memories.iter() {
-            memory.fork.request();
-        }
-        raddle_sync::fence::heavy();
-        self.visible_work() > 0
-    }
-
-    /// A thief has found work and stops searching: sees to a successor.
-    pub(crate) fn hand_on(&self, waker: Waker) -> Look {
-        let look = self.places.stop_search();
-        let counts = self.places.counts();
-        if counts.free() == counts.searching() {
-            return look;
-        }
-        let mut wakes = self.visible_work();
-        if wakes == 0 && look == Look::Far && self.look_around() {
-            wakes = 1;
-        }
-        self.wake_some(wakes, waker);
-        look
-    }
-
-    /// A worker that was woken sees to others first, if that is the policy.
-    pub(crate) fn pass_on(&self) {
-        if self.config.policy.who == Who::Woken && self.places.counts().idle() > 0 {
-            self.wake_some(self.visible_work(), Waker::Busy);
-        }
-    }
-
-    /// Several at a time make the ramp-up a tree.
-    fn wake_some(&self, visible: usize, waker: Waker) {
-        for _ in 0..self.config.policy.wakes(self.threads(), visible) {
-            if self.places.counts().searching() < self.search_cap() {
-                self.wake_one(waker);
-            }
-        }
-    }
-
-    /// The most workers that may search at a time.
-    pub(crate) fn search_cap(&self) -> usize {
-        if self.config.spin_for.is_some() {
-            // All are to be hot.
-            return self.threads();
-        }
-        let cap = self.config.policy.search_cap(self.threads(), self.places.counts().free());
-        // Who comes from outside needs two: one for the call, and one for what it forks.
-        if self.is_seated() { cap.max(2) } else { cap }
-    }
-
     /// Has the calling thread leave the processor of the last guest, if it is there: on the same one it can only work in the
     /// guest's stead, and the system may let it, or have it wait for the guest's time slice to end.
     pub(crate) fn make_way(&self) {
@@ -466,20 +327,6 @@ impl Registry {
     pub(crate) fn visits(&self) -> usize {
         // ORD: a hint.
         self.guests.load(Ordering::Relaxed) / ONE_VISIT
-    }
-
-    /// How long a search may spin before the worker sleeps.
-    pub(crate) fn patience(&self, fruitless: bool) -> Duration {
-        let cost = Duration::from_nanos(self.wake_cost.load(Ordering::Relaxed));
-        self.config.policy.patience(cost, fruitless)
-    }
-
-    pub(crate) fn note_wake(&self, roused_at: u64) {
-        // A wake of milliseconds is of a processor that others had: it says nothing about the next.
-        let took = self.now().saturating_sub(roused_at).min(LONGEST_WAKE.as_nanos() as u64);
-        let before = self.wake_cost.load(Ordering::Relaxed);
-        // ORD: a statistic; a lost update does no harm.
-        self.wake_cost.store(before - before / 8 + took / 8, Ordering::Relaxed);
     }
 
     pub(crate) fn now(&self) -> u64 {
