@@ -110,7 +110,8 @@ fn take(seconds: &str) -> Result<(), String> {
 /// The program, with its functions in another order if a placement is given.
 fn build(placement: Option<u32>) -> Result<(), String> {
     let mut command = cargo();
-    command.args(["rustc", "--release", "-p", "raddle-bench", "--bin", "raddle-bench", "--"]);
+    command.args(["rustc", "--release", "-p", "raddle-bench", "--bin", "raddle-bench"]);
+    command.args(["--features", "fork-union", "--"]);
     if let Some(seed) = placement {
         // Understood by lld, which is what rustc links with on x86-64.
         command.arg(format!("-Clink-arg=-Wl,--shuffle-sections=.text*={seed}"));
