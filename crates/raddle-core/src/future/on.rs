@@ -4,11 +4,13 @@ use std::sync::{Arc, Weak};
 
 use raddle_sync::sync::Mutex;
 
+use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
+use crate::panics::discard;
 use crate::pool::Pool;
 
 impl<T: Send + 'static> Future<T> {
@@ -43,9 +45,8 @@ impl<T: Send + 'static> Future<T> {
         let (kept, pledge) = (Arc::clone(&source), Pledge::of(promise));
         let left = self.adapt(move |result| {
             drop(kept);
-            // A task that is killed breaks it.
-            let promise = pledge.promise();
-            match home.spawn(move || promise.complete(result), false) {
+            let moves = Moves(Some((pledge.promise(), result)));
+            match home.spawn(move || moves.arrive(), false) {
                 Ok(task) => drop(task),
                 Err(gone) => gone(),
             }
@@ -56,6 +57,26 @@ impl<T: Send + 'static> Future<T> {
             *place = Watched::new(left, source.clone(), 0).ok();
         }
         moved
+    }
+}
+
+/// A result on its way: if the task that brings it is killed, then so is the future.
+struct Moves<T: Send + 'static>(Option<(Promise<T>, Result<T, Failure>)>);
+
+impl<T: Send + 'static> Moves<T> {
+    fn arrive(mut self) {
+        if let Some((promise, result)) = self.0.take() {
+            promise.complete(result);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Moves<T> {
+    fn drop(&mut self) {
+        if let Some((promise, result)) = self.0.take() {
+            discard(result);
+            promise.complete(Err(Failure::killed()));
+        }
     }
 }
 

@@ -296,6 +296,7 @@ fn end(registry: &Registry) {
     finish(registry);
     // Async futures that wait for something else than the pool: nobody will poll them.
     registry.gate.kill_suspended();
+    registry.recorder.finish();
 }
 
 fn finish(registry: &Registry) {

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use raddle_sync::sync::Mutex;
 use raddle_trace::{self as trace, ClockPair, EventKind, Subject, Trace, TraceLevel};
 
@@ -82,6 +82,7 @@ pub(crate) struct Recorder {
     outside: AtomicPtr<Mutex<Outside>>,
     next_region: AtomicUsize,
     stream: Option<Stream>,
+    finished: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -170,6 +171,7 @@ impl Recorder {
             level: Mutex::new(TraceLevel::Off),
             outside: AtomicPtr::new(std::ptr::null_mut()),
             next_region: AtomicUsize::new(1),
+            finished: AtomicBool::new(false),
         })
     }
 
@@ -219,10 +221,12 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        if *self.level.lock() != TraceLevel::Off {
-            RECORDING.fetch_sub(1, Ordering::Relaxed);
+impl Recorder {
+    /// The pool has ended: so has the file to record to, whoever has a share of the pool's memory yet.
+    pub(crate) fn finish(&self) {
+        // ORD: a flag; what is finished is behind locks.
+        if self.finished.swap(true, Ordering::Relaxed) {
+            return;
         }
         if let Some(rings) = self.rings.get() {
             let threads = self.threads;
@@ -232,6 +236,15 @@ impl Drop for Recorder {
                 stream.finish(rings);
             }
         }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if *self.level.lock() != TraceLevel::Off {
+            RECORDING.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.finish();
     }
 }
 

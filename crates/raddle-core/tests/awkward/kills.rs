@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use raddle_core::{Future, Killed, Promise, collect, first, select, window};
+use raddle_core::{FailureKind, Future, Killed, Promise, collect, first, select, window};
 
 use crate::{Bomb, assert_as_good_as_new, busy, in_time};
 
@@ -80,5 +80,19 @@ fn a_list_of_tasks_each_of_which_kills_the_next_is_killed_without_recursion() {
             drop(pool);
         }
         assert_as_good_as_new();
+    });
+}
+
+/// The task that brings the result is one of the pool's futures.
+#[test]
+fn what_is_on_its_way_to_a_pool_is_killed_with_the_futures_of_the_pool() {
+    in_time(|| {
+        let (pool, go) = busy();
+        let (promise, future) = Promise::new();
+        let moved = future.on(&pool);
+        promise.set(1);
+        pool.kill_all();
+        drop(go);
+        assert_eq!(moved.wait().unwrap_err().kind(), FailureKind::Killed);
     });
 }
