@@ -139,6 +139,17 @@ pub(crate) enum Statement {
         values: Vec<Value>,
         in_turn: bool,
     },
+    /// So many of them, whichever are first; the others are dropped.
+    WaitAny {
+        values: Vec<Value>,
+        count: usize,
+        by: Any,
+    },
+    /// Some times here, or once by each of so many tasks of a scope; the value stays.
+    WaitRef {
+        value: Value,
+        tasks: usize,
+    },
     Share {
         value: Value,
         out: Value,
@@ -181,6 +192,13 @@ pub(crate) enum How {
     Timeout,
     /// By `.await`, in async strands.
     Await,
+}
+
+/// By which function any of several is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Any {
+    WaitAny,
+    Completed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,6 +280,23 @@ pub(crate) enum Op {
     Collect,
     JoinAll,
     CollectResults,
+    /// The second input if the first fails.
+    Or,
+    /// Whichever is done first; all are made the same before.
+    First,
+    /// As `First`, by `select`.
+    Select,
+    /// Several handles of one future race, each by another way, which may lead through that pool.
+    Against(usize),
+    /// Races what never comes.
+    Alone,
+}
+
+impl Op {
+    /// Whether it is done as soon as one of its inputs is.
+    pub(crate) fn by_any(&self) -> bool {
+        matches!(self, Op::First | Op::Select)
+    }
 }
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@
 //! | `ir.rs`       | what a program is. **Start here**                                            |
 //! | `generate/`   | how programs are made up, and why they cannot deadlock                       |
 //! | `oracle.rs`   | what comes of a program: the sequential interpreter                          |
-//! | `exec.rs`, `derive.rs`, `formula.rs` | the interpreter that runs on raddle                  |
+//! | `exec.rs`, `waits.rs`, `promise.rs`, `derive.rs`, `formula.rs` | the interpreter that runs on raddle |
 //! | `world.rs`    | what strands share; what is checked in the end; how pools are set up          |
 //! | `model.rs`    | the interpreter with a thread of the system for each task: is a program legal? |
 //! | `parent.rs`, `child.rs`, `options.rs` | processes and command line                          |
@@ -29,7 +29,9 @@ mod model;
 mod options;
 mod oracle;
 mod parent;
+mod promise;
 mod rng;
+mod waits;
 mod world;
 
 use std::process::ExitCode;

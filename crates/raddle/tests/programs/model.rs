@@ -146,6 +146,10 @@ impl Model {
             Statement::WaitAll { values, .. } => {
                 values.iter().for_each(|value| self.value(*value));
             }
+            Statement::WaitAny { values, count, .. } => self.wait_until(|state| {
+                values.iter().filter(|value| self.done(state, **value)).count() >= *count
+            }),
+            Statement::WaitRef { value, .. } => self.value(*value),
             Statement::Drop { value } => {
                 // Only pools are counted.
                 self.wait_until(|state| {
@@ -164,19 +168,23 @@ impl Model {
         self.wait_until(|state| state.over.contains(&strand));
     }
 
-    /// Waits for a value: for all that it is made of.
     fn value(&self, value: Value) {
+        self.wait_until(|state| self.done(state, value));
+    }
+
+    /// Whether a value is there: all that it is made of, or of a race any.
+    fn done(&self, state: &State, value: Value) -> bool {
+        let done = |input: &Value| self.done(state, *input);
         match &self.program.values[value].from {
-            From::Strand(strand) => self.over(*strand),
-            From::Promise(promise) => self.value(*promise),
+            From::Strand(strand) => state.over.contains(strand),
+            From::Promise(promise) => done(promise),
             From::Settled(settled) => {
-                self.wait_until(|state| state.settled.contains(&value));
-                if let Settled::Link(to) = settled {
-                    self.value(*to);
-                }
+                let linked = if let Settled::Link(to) = settled { done(to) } else { true };
+                linked && state.settled.contains(&value)
             }
-            From::Derived(_, inputs) => inputs.iter().for_each(|input| self.value(*input)),
-            From::Pool => {}
+            From::Derived(op, inputs) if op.by_any() => inputs.iter().any(done),
+            From::Derived(_, inputs) => inputs.iter().all(done),
+            From::Pool => true,
         }
     }
 

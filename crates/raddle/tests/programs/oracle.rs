@@ -42,6 +42,9 @@ struct Oracle<'p> {
     total: u64,
 }
 
+/// What all that take part in a race are made.
+pub(crate) const WON: u64 = 0xf125;
+
 /// A result as a number.
 pub(crate) fn digest(outcome: &Outcome) -> u64 {
     match outcome {
@@ -119,7 +122,9 @@ impl Oracle<'_> {
             }
             Statement::Wait { value, .. } if self.program.values[*value].frail => return None,
             Statement::Wait { value, .. } => digest(&self.value(*value)),
-            Statement::WaitAll { values, .. } => {
+            // Which of them it were is not said.
+            Statement::WaitAny { values, count, .. } if *count < values.len() => *count as u64,
+            Statement::WaitAll { values, .. } | Statement::WaitAny { values, .. } => {
                 let mut sum = 0_u64;
                 for (index, value) in values.iter().enumerate() {
                     if !self.program.values[*value].frail {
@@ -196,7 +201,11 @@ impl Oracle<'_> {
             Op::Collect => normal(values(inputs)),
             Op::JoinAll => normal(values(inputs).map(|_| 7)),
             Op::CollectResults => Ok(inputs.iter().fold(0, |acc, one| mix(acc, digest(one)))),
+            Op::Or => first.or(inputs[1]),
+            Op::First | Op::Select => Ok(WON),
             Op::Same
+            | Op::Against(_)
+            | Op::Alone
             | Op::OnComplete(_)
             | Op::Ensure(_)
             | Op::Within

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Condvar, Mutex, OnceLock, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
-use raddle::{Failure, FailureKind, Pool, PoolBuilder, Shared};
+use raddle::{Failure, FailureKind, Pool, PoolBuilder, Promise, Shared};
 
 use crate::ir::{Form, From, Kind, Outcome, Program, Value};
 use crate::oracle::{self, Expected};
@@ -30,6 +30,8 @@ pub(crate) struct World {
     /// Those in frail strands and in calls.
     pub(crate) uncounted: AtomicU64,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Promises that nobody completes before all is over.
+    pub(crate) kept: Mutex<Vec<Promise<u64>>>,
     tokens: AtomicUsize,
     none_left: (Mutex<()>, Condvar),
     errors: Mutex<Vec<String>>,
@@ -72,6 +74,7 @@ impl World {
             closures: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
             threads: Mutex::default(),
+            kept: Mutex::default(),
             tokens: AtomicUsize::new(0),
             none_left: Default::default(),
             errors: Mutex::default(),
@@ -126,6 +129,8 @@ impl World {
         for thread in self.threads.lock().unwrap().drain(..) {
             thread.join().unwrap();
         }
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap());
+        drop(kept);
         for pool in &self.pools {
             let pool = pool.write().unwrap().take();
             drop(pool);

@@ -44,13 +44,13 @@ impl Generator {
                 }
             }
             Act::Wait => {
-                let mut futures = self.sim.futures(strand);
-                futures.retain(|future| self.sim.may_wait(strand, *future));
-                if let Some(future) = self.rng.pick(&futures).copied() {
+                if let Some(future) = self.ripe(strand) {
                     self.wait(strand, future);
                 }
             }
             Act::WaitAll => self.wait_all(strand),
+            Act::WaitAny => self.wait_any(strand),
+            Act::WaitRef => self.wait_ref(strand),
             Act::Share => {
                 if let Some(value) = self.any_future(strand) {
                     self.consume(strand, value);
@@ -280,20 +280,6 @@ impl Generator {
         }
     }
 
-    fn wait_all(&mut self, strand: Strand) {
-        let mut values = self.sim.futures(strand);
-        values.retain(|future| self.sim.may_wait(strand, *future) && self.rng.chance(70));
-        if values.is_empty() {
-            return;
-        }
-        for value in &values {
-            self.consume(strand, *value);
-            self.sim.absorb(strand, self.sim.known[*value].locks);
-        }
-        let in_turn = self.rng.chance(50);
-        self.sim.say(strand, Statement::WaitAll { values, in_turn });
-    }
-
     fn derive(&mut self, strand: Strand) {
         let Some(source) = self.any_future(strand) else { return };
         self.consume(strand, source);
@@ -302,7 +288,8 @@ impl Generator {
         let timed = self.features.has(Choice::Timer);
         let mut inputs = vec![source];
         let call = self.sim.program.calls.len();
-        let op = match self.rng.below(22) {
+        let races = self.features.has(Choice::Race);
+        let op = match self.rng.below(26) {
             0..=4 => Op::Map(call),
             5 => Op::Fail(call),
             6 if self.features.has(Choice::Panic) => Op::MapPanics(call),
@@ -321,6 +308,12 @@ impl Generator {
             18 if timed => Op::InterruptAfter,
             19 if timed => Op::Delayed(self.rng.sized(1500) as u64),
             20 => Op::Masked,
+            21 if second.is_some() => {
+                inputs.extend(second);
+                Op::Or
+            }
+            22..=23 if races => Op::Against(pool),
+            24 if races => Op::Alone,
             _ if self.features.has(Choice::On) => Op::On(pool),
             _ => Op::Map(call),
         };
@@ -343,13 +336,16 @@ impl Generator {
         if inputs.is_empty() {
             return;
         }
-        let op = match self.rng.below(4) {
+        let races = self.features.has(Choice::Race);
+        let op = match self.rng.below(6) {
             0 if inputs.len() > 1 => {
                 inputs.truncate(2);
                 Op::Zip
             }
             1 => Op::JoinAll,
             2 => Op::CollectResults,
+            3 if races => Op::First,
+            4 if races => Op::Select,
             _ => Op::Collect,
         };
         for input in &inputs {

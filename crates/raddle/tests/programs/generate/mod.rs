@@ -19,8 +19,9 @@
 mod act;
 mod formula;
 mod sim;
+mod wait;
 
-use crate::ir::{Form, How, Program, Settled, Statement, Strand, Value};
+use crate::ir::{Form, Program, Settled, Statement, Strand, Value};
 use crate::options::{Choice, Features};
 use crate::rng::Rng;
 use sim::Sim;
@@ -55,6 +56,8 @@ pub(crate) enum Act {
     Settle,
     Wait,
     WaitAll,
+    WaitAny,
+    WaitRef,
     Share,
     Again,
     Derive,
@@ -83,6 +86,8 @@ const ACTS: &[(Act, usize, Choice)] = &[
     (Act::Settle, 6, Choice::Promise),
     (Act::Wait, 16, Choice::Wait),
     (Act::WaitAll, 3, Choice::Wait),
+    (Act::WaitAny, 3, Choice::Race),
+    (Act::WaitRef, 4, Choice::WaitRef),
     (Act::Share, 4, Choice::Shared),
     (Act::Again, 6, Choice::Shared),
     (Act::Derive, 12, Choice::Ops),
@@ -203,22 +208,6 @@ impl Generator {
         self.sim.running[strand].owns.retain(|owned| *owned != pool);
         self.sim.absorb(strand, self.sim.known[pool].locks);
         true
-    }
-
-    fn wait(&mut self, strand: Strand, value: Value) {
-        // What awaits interrupts when it is dropped: not what others count on.
-        let drops = self.sim.running[strand].frail && !self.sim.program.values[value].frail;
-        let awaits = self.sim.running[strand].form == Form::Async && self.rng.chance(80) && !drops;
-        let how = if awaits {
-            How::Await
-        } else if self.features.has(Choice::Timeout) && self.rng.chance(10) {
-            How::Timeout
-        } else {
-            How::Wait
-        };
-        self.sim.say(strand, Statement::Wait { value, how });
-        self.consume(strand, value);
-        self.sim.absorb(strand, self.sim.known[value].locks);
     }
 
     /// The strand does not own it any more.

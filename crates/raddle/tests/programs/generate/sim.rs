@@ -305,7 +305,12 @@ impl Sim {
         if self.known[value].done {
             return true;
         }
-        let inputs = self.inputs(value);
+        let mut inputs = self.inputs(value);
+        if matches!(&self.program.values[value].from, From::Derived(op, _) if op.by_any()) {
+            // What the others need nobody has to wait for.
+            inputs.retain(|input| self.done(*input));
+            inputs.truncate(1);
+        }
         if inputs.is_empty() || !inputs.iter().all(|input| self.done(*input)) {
             return false;
         }
