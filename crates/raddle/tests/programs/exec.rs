@@ -280,16 +280,10 @@ impl State {
             Statement::ScopeMany { level, scope, many } => {
                 reach(here, *level).many(self.context(), *scope, *many);
             }
-            Statement::Hold { lock, child } => {
+            Statement::Hold { lock, grip, child } => {
                 let start = self.start(*child);
-                let result = world.catch(&self.by(), || {
-                    let mut count = world.locks[*lock].lock();
-                    let before = *count;
-                    let result = start.run(here, worker);
-                    *count = before + 1;
-                    world.held[*lock].fetch_add(1, SeqCst);
-                    result
-                });
+                let result = world
+                    .catch(&self.by(), || world.hold(*lock, *grip, || start.run(here, worker)));
                 return Some(digest(&self.absorb(result)));
             }
             Statement::Promise { promise, future, kind } => {

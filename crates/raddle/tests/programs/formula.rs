@@ -116,13 +116,8 @@ pub(crate) fn eval(
         Formula::Run { pool, inner } => {
             context.world.pool(*pool).run(|worker| eval(context, inner, given, Some(worker)))
         }
-        Formula::Hold { lock, inner } => {
-            let mut held = context.world.locks[*lock].lock();
-            let before = *held;
-            let value = eval(context, inner, given, worker);
-            *held = before + 1;
-            context.world.held[*lock].fetch_add(1, SeqCst);
-            value
+        Formula::Hold { lock, grip, inner } => {
+            context.world.hold(*lock, *grip, || eval(context, inner, given, worker))
         }
         Formula::Async { pool, turns, task } => {
             let driven = async move {

@@ -20,7 +20,7 @@ pub(crate) struct Program {
     pub(crate) seed: u64,
     /// Threads of each pool that lives throughout.
     pub(crate) pools: Vec<usize>,
-    pub(crate) locks: usize,
+    pub(crate) locks: Vec<LockKind>,
     pub(crate) strands: Vec<Code>,
     pub(crate) values: Vec<Origin>,
     pub(crate) scopes: Vec<ScopeTasks>,
@@ -63,6 +63,31 @@ pub(crate) enum Form {
 pub(crate) struct ScopeTasks {
     pub(crate) strands: Vec<Strand>,
     pub(crate) many: Vec<(usize, Formula)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    Mutex,
+    ReadWrite,
+    Reentrant,
+    Std,
+}
+
+/// How a lock is held; not all kinds can be in all ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grip {
+    Alone,
+    /// Alone, and with a time limit while it waits for it.
+    Timed,
+    Read,
+    /// By two guards.
+    ReadAgain,
+    /// As the reader that writes in the end.
+    Upgrade,
+    /// As the writer that only reads from then on.
+    Downgrade,
+    /// At so many levels.
+    Deep(usize),
 }
 
 /// Which pool.
@@ -120,6 +145,7 @@ pub(crate) enum Statement {
     },
     Hold {
         lock: usize,
+        grip: Grip,
         child: Strand,
     },
     Promise {
@@ -353,6 +379,7 @@ pub(crate) enum Formula {
     },
     Hold {
         lock: usize,
+        grip: Grip,
         inner: Box<Formula>,
     },
     /// An async task that yields so often and awaits a task each time.

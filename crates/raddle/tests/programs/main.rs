@@ -15,6 +15,7 @@
 //! | `generate/`   | how programs are made up, and why they cannot deadlock                       |
 //! | `oracle.rs`   | what comes of a program: the sequential interpreter                          |
 //! | `exec.rs`, `waits.rs`, `promise.rs`, `derive.rs`, `formula.rs` | the interpreter that runs on raddle |
+//! | `locks.rs`    | locks of several kinds, and ways to hold them                               |
 //! | `world.rs`    | what strands share; what is checked in the end; how pools are set up          |
 //! | `model.rs`    | the interpreter with a thread of the system for each task: is a program legal? |
 //! | `parent.rs`, `child.rs`, `options.rs` | processes and command line                          |
@@ -25,6 +26,7 @@ mod exec;
 mod formula;
 mod generate;
 mod ir;
+mod locks;
 mod model;
 mod options;
 mod oracle;

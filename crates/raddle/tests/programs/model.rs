@@ -1,5 +1,6 @@
 //! The interpreter with a thread of the system for each task. It has no pools, no queues and no waits that run something:
-//! a program that hangs here is illegal. Formulas, which are structured, run in a row; locks are those of `std`.
+//! a program that hangs here is illegal. Formulas, which are structured, run in a row; locks are those of `std`, and
+//! readers exclude each other: nobody may count on another one who reads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,7 +14,7 @@ use crate::rng::Rng;
 pub(crate) fn ends(program: Program, limit: Duration) -> Option<Duration> {
     let start = Instant::now();
     let model = Arc::new(Model {
-        locks: (0..program.locks).map(|_| Mutex::new(())).collect(),
+        locks: (0..program.locks.len()).map(|_| Mutex::new(())).collect(),
         state: Mutex::default(),
         changed: Condvar::new(),
         program,
@@ -134,7 +135,7 @@ impl Model {
                     });
                 });
             }
-            Statement::Hold { lock, child } => {
+            Statement::Hold { lock, child, .. } => {
                 let held = self.locks[*lock].lock().unwrap();
                 self.begin(*child, pools);
                 self.over(*child);
@@ -204,7 +205,7 @@ impl Model {
             | Formula::Async { turns: count, task, .. } => times(*count, task),
             Formula::Shares { task, .. } | Formula::On { task, .. } => self.formula(task),
             Formula::Run { inner, .. } | Formula::Catch(inner) => self.formula(inner),
-            Formula::Hold { lock, inner } => {
+            Formula::Hold { lock, inner, .. } => {
                 let held = self.locks[*lock].lock().unwrap();
                 self.formula(inner);
                 drop(held);

@@ -38,6 +38,10 @@ pub(crate) enum Choice {
     /// Any of several.
     Race,
     WaitRef,
+    ReadWrite,
+    Reentrant,
+    /// What blocks outside of raddle.
+    Blocking,
 }
 
 const NAMES: &[(Choice, &str)] = &[
@@ -67,6 +71,9 @@ const NAMES: &[(Choice, &str)] = &[
     (Choice::Yield, "yield"),
     (Choice::Race, "race"),
     (Choice::WaitRef, "wait-ref"),
+    (Choice::ReadWrite, "read-write"),
+    (Choice::Reentrant, "reentrant"),
+    (Choice::Blocking, "blocking"),
 ];
 
 /// A set of choices.

@@ -8,16 +8,15 @@ use std::thread::JoinHandle;
 
 use raddle::{Failure, FailureKind, Pool, PoolBuilder, Promise, Shared};
 
-use crate::ir::{Form, From, Kind, Outcome, Program, Value};
+use crate::ir::{Form, From, Grip, Kind, Outcome, Program, Value};
+use crate::locks::Lock;
 use crate::oracle::{self, Expected};
 
 pub(crate) struct World {
     pub(crate) program: &'static Program,
     pub(crate) expected: Expected,
     pools: Vec<RwLock<Option<Pool>>>,
-    pub(crate) locks: Vec<raddle::lock::Mutex<u64>>,
-    /// How often each lock was held to the end.
-    pub(crate) held: Vec<AtomicU64>,
+    locks: Vec<Lock>,
     pub(crate) shared: Vec<OnceLock<Shared<u64>>>,
     pub(crate) sums: Vec<AtomicU64>,
     /// How often each strand has started.
@@ -63,8 +62,7 @@ impl World {
             program,
             expected,
             pools: program.pools.iter().map(pool).collect(),
-            locks: many(program.locks, || raddle::lock::Mutex::new(0)),
-            held: many(program.locks, AtomicU64::default),
+            locks: program.locks.iter().copied().map(Lock::new).collect(),
             shared: many(program.values.len(), OnceLock::new),
             sums: many(program.scopes.len(), AtomicU64::default),
             starts: many(program.strands.len(), AtomicU32::default),
@@ -83,6 +81,15 @@ impl World {
 
     pub(crate) fn pool(&self, index: usize) -> OnePool<'_> {
         OnePool(self.pools[index].read().unwrap())
+    }
+
+    /// Calls `f` while a lock is held.
+    pub(crate) fn hold<R>(&self, lock: usize, grip: Grip, f: impl FnOnce() -> R) -> R {
+        let (result, changed) = self.locks[lock].hold(grip, f);
+        if changed {
+            self.complain(format!("lock {lock} was held by another meanwhile: {grip:?}"));
+        }
+        result
     }
 
     pub(crate) fn complain(&self, what: String) {
@@ -154,10 +161,8 @@ impl World {
         if closures != self.expected.closures {
             self.complain(format!("{closures} closures instead of {}", self.expected.closures));
         }
-        for (lock, held) in self.locks.iter().zip(&self.held) {
-            if *lock.lock() != held.load(SeqCst) {
-                self.complain("a lock was held twice at a time".to_owned());
-            }
+        if !self.locks.iter().all(Lock::is_sound) {
+            self.complain("a lock was held twice at a time".to_owned());
         }
         std::mem::take(&mut self.errors.lock().unwrap())
     }

@@ -3,9 +3,11 @@
 use super::sim::{Ambient, bit};
 use super::{Act, Generator, MOST_DEPTH, MOST_STRANDS};
 use crate::ir::{
-    Call, Form, From, Kind, Op, Place, PromiseKind, Settled, Statement, Strand, Value,
+    Call, Form, From, Grip, Kind, LockKind, Op, Place, PromiseKind, Settled, Statement, Strand,
+    Value,
 };
 use crate::options::Choice;
+use crate::rng::Rng;
 
 impl Generator {
     /// Tries to do something; what is not possible is left.
@@ -225,15 +227,36 @@ impl Generator {
 
     fn hold(&mut self, strand: Strand) {
         let lowest = self.sim.running[strand].floor.map_or(0, |floor| floor + 1);
-        if lowest >= self.sim.program.locks {
-            return;
-        }
-        let lock = self.rng.between(lowest, self.sim.program.locks - 1);
+        let Some((lock, grip)) = self.lock(lowest) else { return };
         self.sim.absorb(strand, bit(lock));
         let child = self.within(strand, Form::Held, Place::Here);
         self.sim.running[child].floor = Some(lock);
-        self.sim.say(strand, Statement::Hold { lock, child });
+        self.sim.say(strand, Statement::Hold { lock, grip, child });
         self.sim.suspend(strand, 1);
+    }
+
+    /// A lock from `lowest` on, and a way to hold it.
+    pub(super) fn lock(&mut self, lowest: usize) -> Option<(usize, Grip)> {
+        let last = self.sim.program.locks.len() - 1;
+        if lowest > last {
+            return None;
+        }
+        let lock = self.rng.between(lowest, last);
+        let one_of = |rng: &mut Rng, grips: &[Grip]| grips[rng.below(grips.len())];
+        let grip = match self.sim.program.locks[lock] {
+            LockKind::Std => Grip::Alone,
+            LockKind::Mutex if self.rng.chance(90) => Grip::Alone,
+            LockKind::Mutex => Grip::Timed,
+            LockKind::ReadWrite => {
+                let writes = [Grip::Alone, Grip::Timed, Grip::Upgrade, Grip::Downgrade];
+                let reads = [Grip::Read, Grip::ReadAgain];
+                let grips = if self.rng.chance(40) { &writes[..] } else { &reads };
+                one_of(&mut self.rng, grips)
+            }
+            LockKind::Reentrant if self.rng.chance(90) => Grip::Deep(self.rng.sized(300)),
+            LockKind::Reentrant => Grip::Timed,
+        };
+        Some((lock, grip))
     }
 
     fn promise(&mut self, strand: Strand) {

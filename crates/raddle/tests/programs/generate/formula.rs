@@ -138,10 +138,9 @@ impl Generator {
 
     fn held(&mut self, budget: usize, leave: &Leave, locks: &mut Locks) -> Formula {
         let lowest = leave.floor.map_or(0, |floor| floor + 1);
-        if lowest >= self.sim.program.locks {
+        let Some((lock, grip)) = self.lock(lowest) else {
             return Formula::Work(self.rng.sized(100) as u32);
-        }
-        let lock = self.rng.between(lowest, self.sim.program.locks - 1);
+        };
         *locks |= bit(lock);
         let inside = Leave { floor: Some(lock), ..leave.clone() };
         let inner = if budget == 0 || !self.features.has(Choice::Hold) {
@@ -149,7 +148,7 @@ impl Generator {
         } else {
             self.formula(budget, &inside, locks)
         };
-        Formula::Hold { lock, inner: Box::new(inner) }
+        Formula::Hold { lock, grip, inner: Box::new(inner) }
     }
 }
 

@@ -21,7 +21,7 @@ mod formula;
 mod sim;
 mod wait;
 
-use crate::ir::{Form, Program, Settled, Statement, Strand, Value};
+use crate::ir::{Form, LockKind, Program, Settled, Statement, Strand, Value};
 use crate::options::{Choice, Features};
 use crate::rng::Rng;
 use sim::Sim;
@@ -86,8 +86,8 @@ const ACTS: &[(Act, usize, Choice)] = &[
     (Act::Settle, 6, Choice::Promise),
     (Act::Wait, 16, Choice::Wait),
     (Act::WaitAll, 3, Choice::Wait),
-    (Act::WaitAny, 3, Choice::Race),
-    (Act::WaitRef, 4, Choice::WaitRef),
+    (Act::WaitAny, 8, Choice::Race),
+    (Act::WaitRef, 8, Choice::WaitRef),
     (Act::Share, 4, Choice::Shared),
     (Act::Again, 6, Choice::Shared),
     (Act::Derive, 12, Choice::Ops),
@@ -120,7 +120,7 @@ pub(crate) fn generate(
     let program = Program {
         seed,
         pools: (0..rng.between(1, 3)).map(|_| rng.between(1, threads)).collect(),
-        locks: rng.between(1, 4),
+        locks: (0..rng.between(1, 4)).map(|_| lock_kind(&mut rng, features)).collect(),
         strands: Vec::new(),
         values: Vec::new(),
         scopes: Vec::new(),
@@ -140,6 +140,15 @@ pub(crate) fn generate(
     }
     generator.end();
     generator.sim.program
+}
+
+fn lock_kind(rng: &mut Rng, features: Features) -> LockKind {
+    match rng.below(6) {
+        0..=1 if features.has(Choice::ReadWrite) => LockKind::ReadWrite,
+        2 if features.has(Choice::Reentrant) => LockKind::Reentrant,
+        3 if features.has(Choice::Blocking) => LockKind::Std,
+        _ => LockKind::Mutex,
+    }
 }
 
 impl Generator {
