@@ -98,6 +98,15 @@ impl Start {
         state.end()
     }
 
+    /// As the body of a scope.
+    fn run_in<'scope>(
+        self,
+        scope: &Scope<'scope>,
+        outer: Option<&'scope dyn Spawner>,
+    ) -> (u64, Values) {
+        self.run(Some(&Level { scope, outer }), None)
+    }
+
     async fn run_async(self) -> u64 {
         let (mut state, _token) = self.begin();
         for (index, statement) in state.code().statements.iter().enumerate() {
@@ -239,13 +248,19 @@ impl State {
                 world.threads.lock().unwrap().push(thread);
                 self.keep(*out, future);
             }
-            Statement::Join { by_worker, first, second } => {
+            Statement::Join { place, by_worker, first, second } => {
                 let (first, second) = (self.start(*first), self.start(*second));
-                let joined = world.catch(&self.by(), || match worker {
-                    Some(worker) if *by_worker => {
-                        worker.join(|w| first.run(here, Some(w)), |w| second.run(here, Some(w)))
+                let joined = world.catch(&self.by(), || {
+                    if let (Place::Here, Some(worker), true) = (place, worker, by_worker) {
+                        return worker
+                            .join(|w| first.run(here, Some(w)), |w| second.run(here, Some(w)));
                     }
-                    _ => raddle::join(|| first.run(here, None), || second.run(here, None)),
+                    let (first, second) = (|| first.run(here, None), || second.run(here, None));
+                    match place {
+                        Place::Here => raddle::join(first, second),
+                        Place::Pool(pool) => world.pool(*pool).join(first, second),
+                        Place::Own(pool) => self.own_pool(*pool).join(first, second),
+                    }
                 });
                 let both = joined.map(|((a, mut values), (b, more))| {
                     values.extend(more);
@@ -263,12 +278,14 @@ impl State {
                 });
                 return Some(digest(&self.absorb(result)));
             }
-            Statement::Scope { scope, body } => {
+            Statement::Scope { place, scope, body } => {
                 let start = self.start(*body);
-                let result = world.catch(&self.by(), || {
-                    raddle::scope(|inner| {
-                        start.run(Some(&Level { scope: inner, outer: here }), None)
-                    })
+                let result = world.catch(&self.by(), || match place {
+                    Place::Here => raddle::scope(|inner| start.run_in(inner, here)),
+                    Place::Pool(pool) => world.pool(*pool).scope(|inner| start.run_in(inner, here)),
+                    Place::Own(pool) => {
+                        self.own_pool(*pool).scope(|inner| start.run_in(inner, here))
+                    }
                 });
                 let sum = world.sums[*scope].load(SeqCst);
                 return Some(digest(&self.absorb(result).and_then(|body| scoped(body, sum))));

@@ -74,6 +74,15 @@ pub(crate) fn eval(
             };
             mix(a, b)
         }
+        Formula::JoinIn { pool, halves } => {
+            let half = |which: &'static Formula, salt| {
+                context.count();
+                eval(context, which, mix(given, salt), None)
+            };
+            let pool = context.world.pool(*pool);
+            let (a, b) = pool.join(|| half(&halves.0, 1), || half(&halves.1, 2));
+            mix(a, b)
+        }
         Formula::Tree { place, depth } => match (place, worker) {
             (Place::Pool(pool), _) => {
                 context.world.pool(*pool).run(|worker| tree(context, worker, given, *depth))
@@ -81,7 +90,9 @@ pub(crate) fn eval(
             (_, Some(worker)) => tree(context, worker, given, *depth),
             _ => ambient_tree(context, given, *depth),
         },
-        Formula::Scope { count, chained, task } => scope(context, *count, *chained, task, given),
+        Formula::Scope { place, count, chained, task } => {
+            scope(context, *place, *count, *chained, task, given)
+        }
         Formula::Spawns { place, count, order, task } => {
             let futures =
                 (0..*count).map(|index| context.task(*place, task, given, index)).collect();
@@ -192,28 +203,32 @@ fn ambient_tree(context: Context, given: u64, depth: u32) -> u64 {
     mix(a, b)
 }
 
-/// Tasks of a scope, which borrow: spawned by the body, or each by the one before it.
-fn scope(context: Context, count: usize, chained: bool, task: &'static Formula, given: u64) -> u64 {
+/// Tasks of a scope, which borrow.
+fn scope(
+    context: Context,
+    place: Place,
+    count: usize,
+    chained: bool,
+    task: &'static Formula,
+    given: u64,
+) -> u64 {
     let total = AtomicU64::new(0);
     let one = |index: usize| {
         context.count();
         let value = eval(context, task, mix(given, index as u64), None);
         total.fetch_add(part(index, value), SeqCst);
     };
-    if chained {
-        chain(&one, 0, count);
-    } else {
-        raddle::scope(|scope| {
-            let one = &one;
-            for index in 0..count {
-                scope.spawn(move |_| one(index));
-            }
-        });
+    match place {
+        Place::Pool(pool) => {
+            context.world.pool(pool).scope(|scope| spawn_all(scope, &one, count, chained));
+        }
+        _ => raddle::scope(|scope| spawn_all(scope, &one, count, chained)),
     }
     total.into_inner()
 }
 
-fn chain(one: &(impl Fn(usize) + Sync), index: usize, count: usize) {
+/// Spawned by the body, or each by the one before it.
+fn spawn_all<'s>(scope: &Scope<'s>, one: &'s (impl Fn(usize) + Sync), count: usize, chained: bool) {
     fn next<'s>(scope: &Scope<'s>, one: &'s (impl Fn(usize) + Sync), index: usize, count: usize) {
         if index < count {
             scope.spawn(move |scope| {
@@ -222,7 +237,12 @@ fn chain(one: &(impl Fn(usize) + Sync), index: usize, count: usize) {
             });
         }
     }
-    raddle::scope(|scope| next(scope, one, index, count));
+    if chained {
+        return next(scope, one, 0, count);
+    }
+    for index in 0..count {
+        scope.spawn(move |_| one(index));
+    }
 }
 
 fn wait_for(context: Context, mut futures: Vec<Future<u64>>, order: Order) -> u64 {

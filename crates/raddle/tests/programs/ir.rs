@@ -119,6 +119,7 @@ pub(crate) enum Statement {
         out: Value,
     },
     Join {
+        place: Place,
         by_worker: bool,
         first: Strand,
         second: Strand,
@@ -128,6 +129,7 @@ pub(crate) enum Statement {
         child: Strand,
     },
     Scope {
+        place: Place,
         scope: usize,
         body: Strand,
     },
@@ -336,6 +338,11 @@ pub(crate) enum Formula {
     /// So many turns of an empty loop.
     Work(u32),
     Join(Box<(Formula, Formula)>),
+    /// By `Pool::join`.
+    JoinIn {
+        pool: usize,
+        halves: Box<(Formula, Formula)>,
+    },
     /// A tree of `Worker::join`, so deep, in a pool of the program's, or where it is.
     Tree {
         place: Place,
@@ -343,6 +350,7 @@ pub(crate) enum Formula {
     },
     /// So many tasks; each may spawn its successor instead of the body.
     Scope {
+        place: Place,
         count: usize,
         chained: bool,
         task: Box<Formula>,

@@ -109,7 +109,7 @@ impl Model {
                 self.begin(*child, pools);
                 self.over(*child);
             }
-            Statement::Scope { scope, body } => {
+            Statement::Scope { scope, body, .. } => {
                 self.begin(*body, pools);
                 self.over(*body);
                 for task in &self.program.scopes[*scope].strands {
@@ -193,7 +193,7 @@ impl Model {
         let times = |count: usize, task: &Formula| (0..count).for_each(|_| self.formula(task));
         match formula {
             Formula::Work(_) | Formula::Tree { .. } => {}
-            Formula::Join(both) => {
+            Formula::Join(both) | Formula::JoinIn { halves: both, .. } => {
                 self.formula(&both.0);
                 self.formula(&both.1);
             }

@@ -115,7 +115,7 @@ impl Oracle<'_> {
             Statement::Run { child, .. } | Statement::Hold { child, .. } => {
                 digest(&self.strand(*child))
             }
-            Statement::Scope { scope, body } => {
+            Statement::Scope { scope, body, .. } => {
                 let sum = self.scope(*scope);
                 let body = self.strand(*body);
                 digest(&sum.and_then(|sum| body.and_then(|body| scoped(body, sum))))
@@ -167,6 +167,8 @@ impl Oracle<'_> {
             From::Settled(Settled::Link(to)) => self.value(*to),
             From::Settled(Settled::Not) => panic!("a promise is never settled"),
             From::Pool => Ok(0),
+            // Of those that lose some may even depend on whoever waits for the race.
+            From::Derived(op, _) if op.by_any() => Ok(WON),
             From::Derived(op, inputs) => {
                 let inputs: Vec<Outcome> = inputs.iter().map(|input| self.value(*input)).collect();
                 self.derived(op, &inputs)
@@ -202,7 +204,7 @@ impl Oracle<'_> {
             Op::JoinAll => normal(values(inputs).map(|_| 7)),
             Op::CollectResults => Ok(inputs.iter().fold(0, |acc, one| mix(acc, digest(one)))),
             Op::Or => first.or(inputs[1]),
-            Op::First | Op::Select => Ok(WON),
+            Op::First | Op::Select => unreachable!("their inputs don't matter"),
             Op::Same
             | Op::Against(_)
             | Op::Alone
@@ -222,7 +224,7 @@ impl Oracle<'_> {
     fn formula(&mut self, formula: &Formula, given: u64) -> u64 {
         match formula {
             Formula::Work(turns) => mix(given, u64::from(*turns)),
-            Formula::Join(both) => {
+            Formula::Join(both) | Formula::JoinIn { halves: both, .. } => {
                 self.closures += 2;
                 let first = self.formula(&both.0, mix(given, 1));
                 mix(first, self.formula(&both.1, mix(given, 2)))

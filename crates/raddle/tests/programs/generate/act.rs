@@ -30,10 +30,11 @@ impl Generator {
                 self.sim.suspend(strand, 1);
             }
             Act::Scope if !full && !deep => {
-                let body = self.within(strand, Form::Body, Place::Here);
-                let scope = self.sim.open_scope(strand);
+                let place = self.elsewhere(strand);
+                let body = self.within(strand, Form::Body, place);
+                let scope = self.sim.open_scope(strand, self.sim.running[body].ambient);
                 self.sim.running[body].scopes.insert(0, scope);
-                self.sim.say(strand, Statement::Scope { scope, body });
+                self.sim.say(strand, Statement::Scope { place, scope, body });
                 self.sim.suspend(strand, 1);
             }
             Act::ScopeSpawn if !full => self.scope_spawn(strand),
@@ -122,6 +123,11 @@ impl Generator {
         Place::Pool(self.rng.below(self.sim.program.pools.len()))
     }
 
+    /// Here, as a rule.
+    fn elsewhere(&mut self, strand: Strand) -> Place {
+        if self.rng.chance(30) { self.place(strand, false) } else { Place::Here }
+    }
+
     fn ambient(&self, strand: Strand, place: Place, run: bool) -> Ambient {
         match place {
             // By the global pool's `run`.
@@ -191,10 +197,11 @@ impl Generator {
     }
 
     fn join(&mut self, strand: Strand) {
-        let first = self.within(strand, Form::Half, Place::Here);
-        let second = self.within(strand, Form::Half, Place::Here);
+        let place = self.elsewhere(strand);
+        let first = self.within(strand, Form::Half, place);
+        let second = self.within(strand, Form::Half, place);
         let by_worker = self.rng.chance(70);
-        self.sim.say(strand, Statement::Join { by_worker, first, second });
+        self.sim.say(strand, Statement::Join { place, by_worker, first, second });
         self.sim.suspend(strand, 2);
     }
 

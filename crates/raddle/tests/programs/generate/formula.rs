@@ -69,14 +69,20 @@ impl Generator {
         };
         let has = |choice| self.features.has(choice);
         match choice {
-            0..=1 if has(Choice::Join) => Formula::Join(Box::new((*task(self, 2), *task(self, 2)))),
+            0..=1 if has(Choice::Join) => {
+                let halves = Box::new((*task(self, 2), *task(self, 2)));
+                match place {
+                    Place::Pool(pool) if self.rng.chance(50) => Formula::JoinIn { pool, halves },
+                    _ => Formula::Join(halves),
+                }
+            }
             2..=3 if has(Choice::Join) => {
                 let place = if self.features.has(Choice::Run) { place } else { Place::Here };
                 Formula::Tree { place, depth: self.rng.between(1, budget.ilog2() as usize) as u32 }
             }
             4..=5 if has(Choice::Scope) => {
                 let chained = self.rng.chance(25);
-                Formula::Scope { count, chained, task: task(self, count) }
+                Formula::Scope { place, count, chained, task: task(self, count) }
             }
             6..=7 if has(Choice::Spawn) => {
                 let orders = [
@@ -157,7 +163,9 @@ impl Formula {
     pub(crate) fn closures(&self) -> usize {
         1 + match self {
             Formula::Work(_) | Formula::Await(_) => 0,
-            Formula::Join(both) => both.0.closures() + both.1.closures(),
+            Formula::Join(both) | Formula::JoinIn { halves: both, .. } => {
+                both.0.closures() + both.1.closures()
+            }
             Formula::Tree { depth, .. } => 1 << depth,
             Formula::Scope { count, task, .. }
             | Formula::Spawns { count, task, .. }

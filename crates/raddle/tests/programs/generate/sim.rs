@@ -153,8 +153,9 @@ impl Sim {
         self.ready.retain(|ready| *ready != strand);
     }
 
-    pub(crate) fn open_scope(&mut self, owner: Strand) -> usize {
-        let Running { floor, ambient, depth, .. } = self.running[owner];
+    /// One whose tasks run in such a place.
+    pub(crate) fn open_scope(&mut self, owner: Strand, ambient: Ambient) -> usize {
+        let Running { floor, depth, .. } = self.running[owner];
         self.program.scopes.push(Default::default());
         self.scopes.push(OpenScope {
             owner,
