@@ -1,8 +1,10 @@
 //! Formulas on raddle.
 
+mod tell;
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use raddle::{Future, Pool, Promise, Scope, Worker};
+use raddle::{Future, Pool, Scope, Worker};
 
 use crate::exec::yield_now;
 use crate::ir::{Formula, Order, Place};
@@ -108,8 +110,11 @@ pub(crate) fn eval(
             }
             context.good("relay", last.wait())
         }
-        Formula::Promised { place, count, setters_first, task } => {
-            promised(context, *place, *count, *setters_first, task, given)
+        Formula::Promised { place, means, count, setters_first, task } => {
+            tell::promised(context, *place, *means, *count, *setters_first, task, given)
+        }
+        Formula::Turns { place, count, last_first, task } => {
+            tell::turns(context, *place, *count, *last_first, task, given)
         }
         Formula::Shares { place, count, task } => {
             let shared = context.task(*place, task, given, 0).shared();
@@ -284,43 +289,6 @@ fn wait_for(context: Context, mut futures: Vec<Future<u64>>, order: Order) -> u6
                 .fold(0, |total: u64, _| total.wrapping_add(good(raddle::wait_any(&mut futures).1)))
         }
     }
-}
-
-fn promised(
-    context: Context,
-    place: Place,
-    count: usize,
-    setters_first: bool,
-    task: &'static Formula,
-    given: u64,
-) -> u64 {
-    let (promises, futures): (Vec<_>, Vec<_>) = (0..count).map(|_| Promise::new()).unzip();
-    let setters = |promises: Vec<Promise<u64>>| {
-        for (index, promise) in promises.into_iter().enumerate() {
-            drop(context.spawn(place, move || {
-                promise.set(mix(given, !(index as u64)));
-                0
-            }));
-        }
-    };
-    let waiters = |futures: Vec<Future<u64>>| -> Vec<Future<u64>> {
-        let waiter = |(index, future): (usize, Future<u64>)| {
-            context.spawn(place, move || {
-                let set = context.good("promised", future.wait());
-                mix(set, eval(context, task, mix(given, index as u64), None))
-            })
-        };
-        futures.into_iter().enumerate().map(waiter).collect()
-    };
-    let waiting = if setters_first {
-        setters(promises);
-        waiters(futures)
-    } else {
-        let waiting = waiters(futures);
-        setters(promises);
-        waiting
-    };
-    wait_for(context, waiting, Order::Forward)
 }
 
 /// A pool that is dropped while it has something to do: all of that is done before the drop returns.

@@ -220,6 +220,10 @@ pub(crate) enum How {
     Timeout,
     /// By `.await`, in async strands.
     Await,
+    /// Within `raddle::blocking`.
+    Blocking,
+    /// So too, for a channel of `std` into which a continuation puts the result.
+    Channel,
 }
 
 /// By which function any of several is waited for.
@@ -232,6 +236,8 @@ pub(crate) enum Any {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PromiseKind {
     Plain,
+    /// Any number may complete it, of which the first does.
+    Shared,
     /// Frail: it fails if it is interrupted before it is set.
     Handled,
     /// It fails when it is interrupted, and that comes to pass when what stands for the promise is settled or dropped.
@@ -371,8 +377,16 @@ pub(crate) enum Formula {
     /// So many tasks that wait for a promise each; the setters are spawned before or after.
     Promised {
         place: Place,
+        means: Means,
         count: usize,
         setters_first: bool,
+        task: Box<Formula>,
+    },
+    /// So many tasks, each of which waits on a condition until it is its turn.
+    Turns {
+        place: Place,
+        count: usize,
+        last_first: bool,
         task: Box<Formula>,
     },
     /// Consumers of one shared task.
@@ -411,6 +425,25 @@ pub(crate) enum Formula {
     Await(Value),
     /// The first half of a join panics, which is caught.
     Catch(Box<Formula>),
+}
+
+/// By what one task tells another something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    Promise,
+    /// Waited for within `raddle::blocking`.
+    Blocking,
+    /// Of `std`, so too.
+    Channel,
+    /// A shared promise, which so many want to set.
+    Rivals(usize),
+}
+
+impl Means {
+    /// How many tell it.
+    pub(crate) fn setters(self) -> usize {
+        if let Means::Rivals(count) = self { count } else { 1 }
+    }
 }
 
 /// How a number of futures is waited for.

@@ -201,6 +201,7 @@ impl Model {
             | Formula::Spawns { count, task, .. }
             | Formula::Relay { count, task, .. }
             | Formula::Promised { count, task, .. }
+            | Formula::Turns { count, task, .. }
             | Formula::OwnPool { count, task, .. }
             | Formula::Async { turns: count, task, .. } => times(*count, task),
             Formula::Shares { task, .. } | Formula::On { task, .. } => self.formula(task),

@@ -42,6 +42,7 @@ pub(crate) enum Choice {
     Reentrant,
     /// What blocks outside of raddle.
     Blocking,
+    Condition,
 }
 
 const NAMES: &[(Choice, &str)] = &[
@@ -74,6 +75,7 @@ const NAMES: &[(Choice, &str)] = &[
     (Choice::ReadWrite, "read-write"),
     (Choice::Reentrant, "reentrant"),
     (Choice::Blocking, "blocking"),
+    (Choice::Condition, "condition"),
 ];
 
 /// A set of choices.

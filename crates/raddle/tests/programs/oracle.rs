@@ -244,10 +244,11 @@ impl Oracle<'_> {
                 }
                 acc
             }
-            Formula::Promised { count, task, .. } => {
+            Formula::Turns { count, task, .. } => self.sum(*count, task, given, true),
+            Formula::Promised { count, means, task, .. } => {
                 let mut sum = 0_u64;
                 for index in 0..*count {
-                    self.closures += 1;
+                    self.closures += means.setters() as u64;
                     let set = mix(given, !(index as u64));
                     let one = mix(set, self.task(task, given, index));
                     sum = sum.wrapping_add(part(index, one));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use raddle::{Future, Promise};
+use raddle::{Future, Promise, SharedPromise};
 
 use crate::exec::{Held, State};
 use crate::ir::{From, Kind, PromiseKind, Settled, Value};
@@ -10,6 +10,7 @@ use crate::ir::{From, Kind, PromiseKind, Settled, Value};
 /// The end of a promise at which it is completed.
 pub(crate) enum Settler {
     Plain(Promise<u64>),
+    Shared(SharedPromise<u64>),
     Handled(Slot),
     Trigger(Trigger),
 }
@@ -50,6 +51,7 @@ impl State {
         let From::Settled(settled) = self.world.program.values[value].from else { unreachable!() };
         let promise = match settler {
             Settler::Plain(promise) => promise,
+            Settler::Shared(promise) => return self.settle_shared(&promise, settled),
             Settler::Handled(slot) => {
                 let Some(promise) = slot.take() else { return };
                 promise
@@ -64,12 +66,30 @@ impl State {
             Settled::Not => unreachable!("generated so"),
         }
     }
+
+    /// Tries to complete it twice, unless it is dropped.
+    fn settle_shared(&mut self, promise: &SharedPromise<u64>, settled: Settled) {
+        let first = match settled {
+            Settled::To(Ok(value)) => promise.try_set(value),
+            Settled::To(Err(Kind::Broken)) => return,
+            Settled::To(Err(_)) => promise.try_fail(raddle::Failure::message("on purpose")),
+            Settled::Link(to) => promise.try_link(self.future(to)),
+            Settled::Not => unreachable!("generated so"),
+        };
+        if !first || promise.clone().try_set(0) || !promise.is_completed() {
+            self.world.complain(format!("{}: a shared promise is completed", self.by()));
+        }
+    }
 }
 
 pub(crate) fn promise_of(kind: PromiseKind) -> (Settler, Future<u64>) {
     if kind == PromiseKind::Plain {
         let (promise, future) = Promise::new();
         return (Settler::Plain(promise), future);
+    }
+    if kind == PromiseKind::Shared {
+        let (promise, future) = SharedPromise::new();
+        return (Settler::Shared(promise), future);
     }
     let place: Arc<Mutex<Option<Promise<u64>>>> = Arc::default();
     let handlers = place.clone();

@@ -1,6 +1,8 @@
 //! Waits of strands.
 
-use raddle::Failure;
+use std::sync::mpsc;
+
+use raddle::{Failure, Future};
 
 use crate::exec::{HOUR, State};
 use crate::ir::{Any, How, Value};
@@ -26,6 +28,21 @@ impl State {
                     Ok(0)
                 }
             },
+            How::Blocking => raddle::blocking(|| future.wait()),
+            How::Channel => {
+                let (sender, receiver) = mpsc::channel();
+                future
+                    .transform(move |result| {
+                        // Who waits for it is there.
+                        drop(sender.send(result));
+                        Future::ready(())
+                    })
+                    .detach();
+                raddle::blocking(|| receiver.recv()).unwrap_or_else(|_| {
+                    self.world.complain(format!("{}: v{value} was never told", self.by()));
+                    Ok(0)
+                })
+            }
             How::Await => unreachable!("of async strands only"),
         };
         self.waited(value, &result)

@@ -272,6 +272,7 @@ impl Generator {
         let kind = match self.rng.below(10) {
             0 if perish => PromiseKind::Handled,
             1 if perish && !frail => PromiseKind::Trigger,
+            2..=3 => PromiseKind::Shared,
             _ => PromiseKind::Plain,
         };
         let settled = match kind {

@@ -2,7 +2,7 @@
 
 use super::Generator;
 use super::sim::{Locks, bit, clear_of};
-use crate::ir::{Formula, Op, Order, Place, Strand, Value};
+use crate::ir::{Formula, Means, Op, Order, Place, Strand, Value};
 use crate::options::Choice;
 
 /// What a formula may do where it is.
@@ -63,7 +63,7 @@ impl Generator {
         let place = self.formula_place();
         let pool = self.rng.below(self.sim.program.pools.len());
         let count = self.rng.sized(budget.min(500));
-        let choice = self.rng.below(18);
+        let choice = self.rng.below(19);
         let mut task = |this: &mut Self, count: usize| {
             Box::new(this.formula(budget / count.max(1) / 2, &deeper, locks))
         };
@@ -107,7 +107,19 @@ impl Generator {
                 let setters_first = self.rng.chance(50);
                 // Each of the waiters may want a thread; beyond some hundreds there are none.
                 let count = count.min(100);
-                Formula::Promised { place, count, setters_first, task: task(self, count) }
+                let means = match self.rng.below(8) {
+                    0 if self.features.has(Choice::Blocking) => Means::Blocking,
+                    1 if self.features.has(Choice::Blocking) => Means::Channel,
+                    2..=3 => Means::Rivals(self.rng.between(1, 4)),
+                    _ => Means::Promise,
+                };
+                let task = task(self, count);
+                Formula::Promised { place, means, count, setters_first, task }
+            }
+            18 if has(Choice::Condition) => {
+                let last_first = self.rng.chance(50);
+                let count = count.min(60);
+                Formula::Turns { place, count, last_first, task: task(self, count) }
             }
             10 if has(Choice::Shared) => Formula::Shares { place, count, task: task(self, 1) },
             11..=12 if has(Choice::Run) => Formula::Run { pool, inner: task(self, 1) },
@@ -170,9 +182,12 @@ impl Formula {
             Formula::Scope { count, task, .. }
             | Formula::Spawns { count, task, .. }
             | Formula::Relay { count, task, .. }
+            | Formula::Turns { count, task, .. }
             | Formula::Async { turns: count, task, .. }
             | Formula::OwnPool { count, task, .. } => count * task.closures(),
-            Formula::Promised { count, task, .. } => count * (2 + task.closures()),
+            Formula::Promised { count, means, task, .. } => {
+                count * (1 + means.setters() + task.closures())
+            }
             Formula::Shares { count, task, .. } => count + task.closures(),
             Formula::Run { inner, .. } | Formula::Hold { inner, .. } | Formula::Catch(inner) => {
                 inner.closures()

@@ -18,6 +18,8 @@ impl Generator {
         let awaits = self.sim.running[strand].form == Form::Async && self.rng.chance(80) && !drops;
         let how = if awaits {
             How::Await
+        } else if self.features.has(Choice::Blocking) && self.rng.chance(12) {
+            if self.rng.chance(50) { How::Blocking } else { How::Channel }
         } else if self.features.has(Choice::Timeout) && self.rng.chance(10) {
             How::Timeout
         } else {
