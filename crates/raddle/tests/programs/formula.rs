@@ -1,16 +1,17 @@
 //! Formulas on raddle.
 
+mod pools;
 mod tell;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use raddle::{Future, Pool, Scope, Worker};
+use raddle::{Future, Scope, Worker};
 
 use crate::exec::yield_now;
 use crate::ir::{Formula, Order, Place};
 use crate::oracle::{digest, part};
 use crate::rng::mix;
-use crate::world::{World, builder, outcome, panic_on_purpose};
+use crate::world::{World, outcome, panic_on_purpose};
 
 /// On whose behalf a formula is evaluated.
 #[derive(Clone, Copy)]
@@ -153,8 +154,11 @@ pub(crate) fn eval(
             let moved = first.on(&context.world.pool(*pool)).map(|value| mix(value, 3));
             context.good("on", moved.wait())
         }
-        Formula::OwnPool { threads, count, task } => {
-            own_pool(context, *threads, *count, task, given)
+        Formula::OwnPool { manner, threads, count, task } => {
+            pools::own_pool(context, *manner, *threads, *count, task, given)
+        }
+        Formula::KillAll { threads, at_once, count, task } => {
+            pools::kill_all(context, *threads, *at_once, *count, task, given)
         }
         Formula::Await(value) => {
             let result = context.world.shared[*value].get().expect("created before").clone().wait();
@@ -289,34 +293,4 @@ fn wait_for(context: Context, mut futures: Vec<Future<u64>>, order: Order) -> u6
                 .fold(0, |total: u64, _| total.wrapping_add(good(raddle::wait_any(&mut futures).1)))
         }
     }
-}
-
-/// A pool that is dropped while it has something to do: all of that is done before the drop returns.
-fn own_pool(
-    context: Context,
-    threads: usize,
-    count: usize,
-    task: &'static Formula,
-    given: u64,
-) -> u64 {
-    let pool: Pool = builder(threads).build().unwrap();
-    let done = std::sync::Arc::new(AtomicU64::new(0));
-    let mut kept = Vec::new();
-    for index in 0..count {
-        let done = done.clone();
-        let future = pool.spawn(move || {
-            context.count();
-            let value = eval(context, task, mix(given, index as u64), None);
-            done.fetch_add(1, SeqCst);
-            value
-        });
-        if index % 2 == 0 {
-            kept.push((index, future));
-        }
-    }
-    drop(pool);
-    if done.load(SeqCst) != count as u64 {
-        context.world.complain(format!("a pool was gone with {done:?} of {count} tasks done"));
-    }
-    sum(kept.into_iter().map(|(index, future)| (index, context.good("own pool", future.wait()))))
 }

@@ -417,7 +417,15 @@ pub(crate) enum Formula {
     },
     /// A pool of its own, which is dropped while so many tasks are queued there.
     OwnPool {
+        manner: Manner,
         threads: usize,
+        count: usize,
+        task: Box<Formula>,
+    },
+    /// A pool of its own in which all is killed, at once or when the first of so many tasks is over.
+    KillAll {
+        threads: usize,
+        at_once: bool,
         count: usize,
         task: Box<Formula>,
     },
@@ -425,6 +433,16 @@ pub(crate) enum Formula {
     Await(Value),
     /// The first half of a join panics, which is caught.
     Catch(Box<Formula>),
+}
+
+/// Of a pool of a formula's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Usual,
+    /// Something is called on all of its threads, by some of its tasks and from outside.
+    Broadcast,
+    /// Threads that wait take on anything: its tasks wait for nothing but what they have started.
+    Host,
 }
 
 /// By what one task tells another something.

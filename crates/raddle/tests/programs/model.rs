@@ -203,6 +203,7 @@ impl Model {
             | Formula::Promised { count, task, .. }
             | Formula::Turns { count, task, .. }
             | Formula::OwnPool { count, task, .. }
+            | Formula::KillAll { count, task, .. }
             | Formula::Async { turns: count, task, .. } => times(*count, task),
             Formula::Shares { task, .. } | Formula::On { task, .. } => self.formula(task),
             Formula::Run { inner, .. } | Formula::Catch(inner) => self.formula(inner),

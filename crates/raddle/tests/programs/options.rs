@@ -43,6 +43,9 @@ pub(crate) enum Choice {
     /// What blocks outside of raddle.
     Blocking,
     Condition,
+    Broadcast,
+    /// Pools by rayon's rules.
+    Host,
 }
 
 const NAMES: &[(Choice, &str)] = &[
@@ -76,6 +79,8 @@ const NAMES: &[(Choice, &str)] = &[
     (Choice::Reentrant, "reentrant"),
     (Choice::Blocking, "blocking"),
     (Choice::Condition, "condition"),
+    (Choice::Broadcast, "broadcast"),
+    (Choice::Host, "host"),
 ];
 
 /// A set of choices.

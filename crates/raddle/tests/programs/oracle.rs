@@ -279,6 +279,7 @@ impl Oracle<'_> {
                 }
                 sum
             }
+            Formula::KillAll { .. } => mix(given, 0xdead),
             Formula::Await(value) => digest(&self.value(*value)),
             Formula::Catch(inner) => {
                 self.closures += 1;

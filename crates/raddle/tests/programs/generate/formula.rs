@@ -2,7 +2,7 @@
 
 use super::Generator;
 use super::sim::{Locks, bit, clear_of};
-use crate::ir::{Formula, Means, Op, Order, Place, Strand, Value};
+use crate::ir::{Formula, Manner, Means, Op, Order, Place, Strand, Value};
 use crate::options::Choice;
 
 /// What a formula may do where it is.
@@ -12,7 +12,24 @@ struct Leave {
     /// Shared futures that it may wait for.
     awaits: Vec<Value>,
     depth: usize,
+    class: Class,
 }
+
+/// What kinds of formulas there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    All,
+    /// Such as wait for nothing but what they have started themselves, in their pool. Whatever a waiting thread takes on
+    /// is then younger than what lies beneath, and so is what it waits for: nobody waits in a circle.
+    Tree,
+    /// So too, and no future is in it, which could be killed.
+    Forks,
+}
+
+/// Numbers of some kinds of formulas.
+const OWN_POOL: usize = 16;
+const CATCH: usize = 17;
+const KILL_ALL: usize = 19;
 
 /// A floor above all locks.
 const NO_LOCKS: Option<usize> = Some(63);
@@ -20,7 +37,7 @@ const NO_LOCKS: Option<usize> = Some(63);
 impl Generator {
     /// A formula for a strand, where no lock up to `floor` may be taken, and the locks it takes.
     pub(super) fn formula_for(&mut self, strand: Strand, floor: Option<usize>) -> (Formula, Locks) {
-        let leave = Leave { floor, awaits: self.awaits(strand), depth: 0 };
+        let leave = Leave { floor, awaits: self.awaits(strand), depth: 0, class: Class::All };
         self.some_formula(&leave)
     }
 
@@ -30,7 +47,7 @@ impl Generator {
             return Formula::Work(self.rng.sized(50) as u32);
         }
         let awaits = if untouched { self.awaits(strand) } else { Vec::new() };
-        self.some_formula(&Leave { floor: NO_LOCKS, awaits, depth: 0 }).0
+        self.some_formula(&Leave { floor: NO_LOCKS, awaits, depth: 0, class: Class::All }).0
     }
 
     fn some_formula(&mut self, leave: &Leave) -> (Formula, Locks) {
@@ -59,11 +76,18 @@ impl Generator {
         if budget < 2 || leave.depth > 10 {
             return self.leaf(leave, locks);
         }
-        let deeper = Leave { depth: leave.depth + 1, ..leave.clone() };
-        let place = self.formula_place();
+        let mut deeper = Leave { depth: leave.depth + 1, ..leave.clone() };
+        let tree = leave.class != Class::All;
+        let place = if tree { Place::Here } else { self.formula_place() };
         let pool = self.rng.below(self.sim.program.pools.len());
         let count = self.rng.sized(budget.min(500));
-        let choice = self.rng.below(19);
+        let choice = self.rng.below(if leave.class == Class::Forks { 6 } else { 20 });
+        let choice = if tree && choice >= 8 { CATCH } else { choice };
+        let manner = if choice == OWN_POOL { self.manner(leave) } else { Manner::Usual };
+        if manner == Manner::Host || choice == KILL_ALL {
+            deeper.class = if choice == KILL_ALL { Class::Forks } else { Class::Tree };
+            deeper.awaits.clear();
+        }
         let mut task = |this: &mut Self, count: usize| {
             Box::new(this.formula(budget / count.max(1) / 2, &deeper, locks))
         };
@@ -129,12 +153,25 @@ impl Generator {
                 Formula::Async { pool, turns, task: task(self, turns) }
             }
             15 if has(Choice::On) => Formula::On { pool, task: task(self, 1) },
-            16 if has(Choice::OwnPool) => {
+            OWN_POOL if has(Choice::OwnPool) => {
                 let threads = self.rng.between(1, self.threads);
-                Formula::OwnPool { threads, count, task: task(self, count) }
+                Formula::OwnPool { manner, threads, count, task: task(self, count) }
             }
-            17 if has(Choice::Panic) => Formula::Catch(task(self, 1)),
+            KILL_ALL if has(Choice::OwnPool) && has(Choice::Kill) => {
+                let (threads, at_once) = (self.rng.between(1, self.threads), self.rng.chance(50));
+                Formula::KillAll { threads, at_once, count, task: task(self, count) }
+            }
+            CATCH if has(Choice::Panic) => Formula::Catch(task(self, 1)),
             _ => self.leaf(leave, locks),
+        }
+    }
+
+    /// A broadcast waits for all threads of its pool, as a lock's holder may not.
+    fn manner(&mut self, leave: &Leave) -> Manner {
+        match self.rng.below(4) {
+            0..=1 if self.features.has(Choice::Host) => Manner::Host,
+            2 if self.features.has(Choice::Broadcast) && leave.floor.is_none() => Manner::Broadcast,
+            _ => Manner::Usual,
         }
     }
 
@@ -184,7 +221,8 @@ impl Formula {
             | Formula::Relay { count, task, .. }
             | Formula::Turns { count, task, .. }
             | Formula::Async { turns: count, task, .. }
-            | Formula::OwnPool { count, task, .. } => count * task.closures(),
+            | Formula::OwnPool { count, task, .. }
+            | Formula::KillAll { count, task, .. } => count * task.closures(),
             Formula::Promised { count, means, task, .. } => {
                 count * (1 + means.setters() + task.closures())
             }
