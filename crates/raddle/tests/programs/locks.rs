@@ -42,9 +42,9 @@ impl Lock {
         let timely = "an hour is not over";
         match (&self.core, grip) {
             (Core::Mutex(lock), Grip::Timed) => {
-                self.alone(&mut *lock.try_lock_for(HOUR).expect(timely), f)
+                self.alone(&mut lock.try_lock_for(HOUR).expect(timely), f)
             }
-            (Core::Mutex(lock), _) => self.alone(&mut *lock.lock(), f),
+            (Core::Mutex(lock), _) => self.alone(&mut lock.lock(), f),
             (Core::ReadWrite(lock), Grip::Read) => {
                 let held = lock.read();
                 among(|| *held, f)
@@ -72,9 +72,9 @@ impl Lock {
                 (result, changed || more)
             }
             (Core::ReadWrite(lock), Grip::Timed) => {
-                self.alone(&mut *lock.try_write_for(HOUR).expect(timely), f)
+                self.alone(&mut lock.try_write_for(HOUR).expect(timely), f)
             }
-            (Core::ReadWrite(lock), _) => self.alone(&mut *lock.write(), f),
+            (Core::ReadWrite(lock), _) => self.alone(&mut lock.write(), f),
             (Core::Reentrant(lock), Grip::Deep(levels)) => {
                 let levels: Vec<_> = (0..levels).map(|_| lock.lock()).collect();
                 let (result, changed) = among(|| lock.lock().get(), f);

@@ -183,6 +183,12 @@ impl Generator {
                 self.settle(strand, promise);
             }
         }
+        if self.features.has(Choice::Race) && self.rng.chance(15) {
+            self.wait_any(strand);
+        }
+        if self.features.has(Choice::WaitRef) && self.rng.chance(15) {
+            self.wait_ref(strand);
+        }
         for future in self.sim.futures(strand) {
             if self.sim.may_wait(strand, future) {
                 if self.rng.chance(75) {
