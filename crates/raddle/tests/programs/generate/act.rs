@@ -223,7 +223,10 @@ impl Generator {
         let scope = self.sim.running[strand].scopes[level];
         let floor = self.sim.scopes[scope].floor;
         let (each, locks) = self.formula_for(strand, floor);
-        let count = self.rng.sized(500).min(self.closures / each.closures().max(1)) + 1;
+        let deaf = each.deaf();
+        let most = (self.closures / each.closures().max(1)).min(self.deaf / deaf.max(1));
+        let count = self.rng.sized(500).min(most) + 1;
+        self.deaf -= (count - 1) * deaf;
         self.closures = self.closures.saturating_sub(count * each.closures());
         let many = &mut self.sim.program.scopes[scope].many;
         many.push((count, each));

@@ -53,7 +53,13 @@ impl Generator {
     fn some_formula(&mut self, leave: &Leave) -> (Formula, Locks) {
         let budget = self.rng.sized(600).min(self.closures);
         let mut locks = 0;
-        let formula = self.formula(budget, leave, &mut locks);
+        let mut formula = self.formula(budget, leave, &mut locks);
+        let deaf = formula.deaf();
+        if deaf > self.deaf {
+            formula = Formula::Work(self.rng.sized(100) as u32);
+        } else {
+            self.deaf -= deaf;
+        }
         self.closures = self.closures.saturating_sub(formula.closures());
         (formula, locks)
     }
@@ -231,6 +237,35 @@ impl Formula {
                 inner.closures()
             }
             Formula::On { task, .. } => task.closures(),
+        }
+    }
+}
+
+impl Formula {
+    /// How many threads at most may wait in it for what raddle doesn't see: they do nothing else, and of threads there is an
+    /// end.
+    pub(super) fn deaf(&self) -> usize {
+        match self {
+            Formula::Work(_) | Formula::Await(_) | Formula::Tree { .. } => 0,
+            Formula::Join(both) | Formula::JoinIn { halves: both, .. } => {
+                both.0.deaf() + both.1.deaf()
+            }
+            Formula::Turns { count, task, .. } => count * (1 + task.deaf()),
+            Formula::Promised { means: Means::Blocking | Means::Channel, count, task, .. } => {
+                count * (1 + task.deaf())
+            }
+            Formula::Scope { count, task, .. }
+            | Formula::Spawns { count, task, .. }
+            | Formula::Relay { count, task, .. }
+            | Formula::Promised { count, task, .. }
+            | Formula::OwnPool { count, task, .. }
+            | Formula::KillAll { count, task, .. } => count * task.deaf(),
+            Formula::Shares { task, .. }
+            | Formula::Async { task, .. }
+            | Formula::On { task, .. }
+            | Formula::Run { inner: task, .. }
+            | Formula::Hold { inner: task, .. }
+            | Formula::Catch(task) => task.deaf(),
         }
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Generator {
     turns: [usize; 3],
     /// How many closures formulas may have yet.
     closures: usize,
+    /// How many more threads may wait for what raddle doesn't see.
+    deaf: usize,
     threads: usize,
 }
 
@@ -100,6 +102,8 @@ const ACTS: &[(Act, usize, Choice)] = &[
     (Act::Close, 6, Choice::Always),
 ];
 
+/// Well below the 256 spare threads that pools have of themselves.
+const DEAF: usize = 150;
 const MOST_STRANDS: usize = 300;
 const MOST_DEPTH: usize = 30;
 
@@ -128,8 +132,16 @@ pub(crate) fn generate(
     };
     let turns = [rng.sized(8), rng.sized(8), rng.sized(8)];
     let closures = if rng.chance(3) { 10_000 } else { rng.sized(2000) };
-    let mut generator =
-        Generator { rng, sim: Sim::new(program), features, weights, turns, closures, threads };
+    let mut generator = Generator {
+        rng,
+        sim: Sim::new(program),
+        features,
+        weights,
+        turns,
+        closures,
+        deaf: DEAF,
+        threads,
+    };
     for _ in 0..size.unwrap_or(usual) {
         if generator.sim.ready.is_empty() {
             break;
