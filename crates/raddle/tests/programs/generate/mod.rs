@@ -5,11 +5,21 @@
 //! order of all that happens in which nobody waits in vain; as waits have no other effect than to wait, whatever is the
 //! first in that order and has not happened yet can happen, in every run: none gets stuck.
 //!
+//! A wait for any of several is written when as many are done in the made-up run as it waits for. In other runs those may be
+//! others, so all come to the same, or it isn't said which they were.
+//!
 //! Locks are another matter, because who is first is not said. They are taken in the order of their numbers; and while one
 //! is held nothing is waited for that may need it, or one before it. What a value may need is tracked, from the creation
 //! of its task or promise on: the locks taken by that task, by those it has waited for, and by whoever held the promise
 //! in the meantime. Of all locks that are held at a standstill take the last: its holder waits neither for a later one
 //! nor for what needs any up to it, so something can happen, and it is none.
+//!
+//! Those who read a lock count as its holders, and nobody counts on another one who reads it at the same time.
+//!
+//! Threads that wait for what raddle doesn't see take on nothing, so there are only so many ([`DEAF`]). Those that wait for locks
+//! are not counted: with as few spare threads as pools have of themselves, once in some hundred thousand programs more tasks want
+//! a lock than there may be threads, and a thread that waits for something else takes on one of those. If the lock's holder
+//! waits for what lies beneath, that is the end.
 //!
 //! What may not happen at all, because something was killed or interrupted before, is *frail*: nobody counts on it.
 //!
