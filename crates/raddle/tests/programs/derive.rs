@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use raddle::{Failure, Future};
+use raddle::{Failure, Future, Promise};
 
 use crate::exec::{HOUR, State};
 use crate::formula::{Context, eval};
 use crate::ir::{From, Op, Value};
-use crate::oracle::{called, digest, of_call};
+use crate::oracle::{WON, called, digest, of_call};
 use crate::rng::mix;
 use crate::world::{Token, World, outcome, panic_on_purpose};
 
@@ -114,8 +114,40 @@ pub(crate) fn derive(state: &mut State, out: Value) {
                 results.iter().fold(0, |acc, result| mix(acc, digest(&outcome(result))))
             })
         }
+        Op::Or => source.or(more.into_iter().next().expect("a second input")),
+        Op::First => raddle::first(std::iter::once(source).chain(more).map(won)),
+        Op::Select => {
+            let count = 1 + more.len();
+            raddle::select(std::iter::once(source).chain(more).map(won)).and_then(
+                move |(winner, index, rest)| {
+                    if index >= count || rest.len() + 1 != count {
+                        world.complain(format!("{index} of {count} won, {} are left", rest.len()));
+                    }
+                    winner
+                },
+            )
+        }
+        Op::Against(pool) => {
+            let shared = source.shared();
+            raddle::first([
+                shared.future().on(&world.pool(pool)),
+                shared.future(),
+                shared.map(|value| value),
+                shared.future().flat_map(Future::ready),
+            ])
+        }
+        Op::Alone => {
+            let (promise, nothing) = Promise::new();
+            world.kept.lock().unwrap().push(promise);
+            raddle::first([Future::never(), nothing, source, Future::delay(HOUR).map(|()| 0)])
+        }
     };
     state.keep(out, made);
+}
+
+/// Whoever wins a race of such, it is the same.
+fn won(future: Future<u64>) -> Future<u64> {
+    future.transform(|_| Future::ready(WON))
 }
 
 /// Which of several failures comes first is not said: they are made equal.

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use raddle::{Future, Killed, Pool, Promise, Scope, Worker};
 
 use crate::derive;
 use crate::formula::{Context, eval};
-use crate::ir::{From, Outcome};
-use crate::ir::{How, Kind, Place, PromiseKind, Settled, Statement, Strand, Value};
+use crate::ir::{How, Kind, Outcome, Place, Statement, Strand, Value};
 use crate::oracle::{digest, part, salt, scoped};
+use crate::promise::{Settler, promise_of};
 use crate::rng::mix;
-use crate::world::{OVER, Token, World, builder, killable_task, outcome, panic_on_purpose};
+use crate::world::{OVER, Token, World, builder, killable_task, panic_on_purpose};
 
 /// Longer than any program takes.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -25,40 +24,6 @@ pub(crate) enum Held {
     Future(Future<u64>),
     Promise(Settler),
     Pool(Pool),
-}
-
-/// The end of a promise at which it is completed.
-pub(crate) enum Settler {
-    Plain(Promise<u64>),
-    Handled(Slot),
-    Trigger(Trigger),
-}
-
-/// A promise that its interrupt handler has as well: so it does not go when this does, but has to be taken out.
-pub(crate) struct Slot(Arc<Mutex<Option<Promise<u64>>>>);
-
-impl Slot {
-    fn take(&self) -> Option<Promise<u64>> {
-        self.0.lock().unwrap().take()
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        drop(self.take());
-    }
-}
-
-/// Interrupts a future when it is dropped, and so its promise, which is kept.
-pub(crate) struct Trigger(
-    Future<u64>,
-    #[expect(dead_code, reason = "its handler does it")] Promise<u64>,
-);
-
-impl Drop for Trigger {
-    fn drop(&mut self) {
-        self.0.interrupt("triggered");
-    }
 }
 
 /// The scopes that a strand may spawn into, from the innermost outwards.
@@ -133,6 +98,15 @@ impl Start {
         state.end()
     }
 
+    /// As the body of a scope.
+    fn run_in<'scope>(
+        self,
+        scope: &Scope<'scope>,
+        outer: Option<&'scope dyn Spawner>,
+    ) -> (u64, Values) {
+        self.run(Some(&Level { scope, outer }), None)
+    }
+
     async fn run_async(self) -> u64 {
         let (mut state, _token) = self.begin();
         for (index, statement) in state.code().statements.iter().enumerate() {
@@ -161,13 +135,13 @@ impl Start {
 /// A strand that runs.
 pub(crate) struct State {
     pub(crate) world: &'static World,
-    strand: Strand,
-    values: Values,
+    pub(crate) strand: Strand,
+    pub(crate) values: Values,
     acc: u64,
 }
 
 impl State {
-    fn code(&self) -> &'static crate::ir::Code {
+    pub(crate) fn code(&self) -> &'static crate::ir::Code {
         &self.world.program.strands[self.strand]
     }
 
@@ -206,7 +180,7 @@ impl State {
         }
     }
 
-    fn seen(&self, value: Value) -> &Future<u64> {
+    pub(crate) fn seen(&self, value: Value) -> &Future<u64> {
         match &self.values[&value] {
             Held::Future(future) => future,
             _ => panic!("strand {} has no future v{value}", self.strand),
@@ -224,14 +198,8 @@ impl State {
         }
     }
 
-    fn by(&self) -> String {
+    pub(crate) fn by(&self) -> String {
         format!("strand {}", self.strand)
-    }
-
-    /// What a wait contributes.
-    fn waited(&self, value: Value, result: &Result<u64, raddle::Failure>) -> Option<u64> {
-        self.world.check(&self.by(), value, result);
-        (!self.world.program.values[value].frail).then(|| digest(&outcome(result)))
     }
 
     /// What came of a strand that ran within this one; what it has left over is this one's.
@@ -280,13 +248,19 @@ impl State {
                 world.threads.lock().unwrap().push(thread);
                 self.keep(*out, future);
             }
-            Statement::Join { by_worker, first, second } => {
+            Statement::Join { place, by_worker, first, second } => {
                 let (first, second) = (self.start(*first), self.start(*second));
-                let joined = world.catch(&self.by(), || match worker {
-                    Some(worker) if *by_worker => {
-                        worker.join(|w| first.run(here, Some(w)), |w| second.run(here, Some(w)))
+                let joined = world.catch(&self.by(), || {
+                    if let (Place::Here, Some(worker), true) = (place, worker, by_worker) {
+                        return worker
+                            .join(|w| first.run(here, Some(w)), |w| second.run(here, Some(w)));
                     }
-                    _ => raddle::join(|| first.run(here, None), || second.run(here, None)),
+                    let (first, second) = (|| first.run(here, None), || second.run(here, None));
+                    match place {
+                        Place::Here => raddle::join(first, second),
+                        Place::Pool(pool) => world.pool(*pool).join(first, second),
+                        Place::Own(pool) => self.own_pool(*pool).join(first, second),
+                    }
                 });
                 let both = joined.map(|((a, mut values), (b, more))| {
                     values.extend(more);
@@ -304,12 +278,14 @@ impl State {
                 });
                 return Some(digest(&self.absorb(result)));
             }
-            Statement::Scope { scope, body } => {
+            Statement::Scope { place, scope, body } => {
                 let start = self.start(*body);
-                let result = world.catch(&self.by(), || {
-                    raddle::scope(|inner| {
-                        start.run(Some(&Level { scope: inner, outer: here }), None)
-                    })
+                let result = world.catch(&self.by(), || match place {
+                    Place::Here => raddle::scope(|inner| start.run_in(inner, here)),
+                    Place::Pool(pool) => world.pool(*pool).scope(|inner| start.run_in(inner, here)),
+                    Place::Own(pool) => {
+                        self.own_pool(*pool).scope(|inner| start.run_in(inner, here))
+                    }
                 });
                 let sum = world.sums[*scope].load(SeqCst);
                 return Some(digest(&self.absorb(result).and_then(|body| scoped(body, sum))));
@@ -321,16 +297,10 @@ impl State {
             Statement::ScopeMany { level, scope, many } => {
                 reach(here, *level).many(self.context(), *scope, *many);
             }
-            Statement::Hold { lock, child } => {
+            Statement::Hold { lock, grip, child } => {
                 let start = self.start(*child);
-                let result = world.catch(&self.by(), || {
-                    let mut count = world.locks[*lock].lock();
-                    let before = *count;
-                    let result = start.run(here, worker);
-                    *count = before + 1;
-                    world.held[*lock].fetch_add(1, SeqCst);
-                    result
-                });
+                let result = world
+                    .catch(&self.by(), || world.hold(*lock, *grip, || start.run(here, worker)));
                 return Some(digest(&self.absorb(result)));
             }
             Statement::Promise { promise, future, kind } => {
@@ -339,35 +309,12 @@ impl State {
                 self.keep(*future, made);
             }
             Statement::Settle { promise } => self.settle(*promise),
-            Statement::Wait { value, how } => {
-                let future = self.future(*value);
-                let result = match how {
-                    How::Wait => future.wait(),
-                    How::Timeout => match future.wait_timeout(HOUR) {
-                        Ok(result) => result,
-                        Err(_) => {
-                            world.complain(format!("{}: v{value}: an hour is over", self.by()));
-                            Ok(0)
-                        }
-                    },
-                    How::Await => unreachable!("of async strands only"),
-                };
-                return self.waited(*value, &result);
+            Statement::Wait { value, how } => return self.wait(*value, *how),
+            Statement::WaitAll { values, in_turn } => return Some(self.wait_all(values, *in_turn)),
+            Statement::WaitAny { values, count, by } => {
+                return Some(self.wait_any(values, *count, *by));
             }
-            Statement::WaitAll { values, in_turn } => {
-                let futures: Vec<_> = values.iter().map(|value| self.future(*value)).collect();
-                let results: Vec<_> = if *in_turn {
-                    raddle::wait_all(futures).into_iter().enumerate().collect()
-                } else {
-                    raddle::as_completed(futures).collect()
-                };
-                let mut sum = 0_u64;
-                for (index, result) in results {
-                    let waited = self.waited(values[index], &result);
-                    sum = sum.wrapping_add(waited.map_or(0, |waited| part(index, waited)));
-                }
-                return Some(sum);
-            }
+            Statement::WaitRef { value, tasks } => self.wait_ref(*value, *tasks),
             Statement::Share { value, out } => {
                 let shared = self.future(*value).shared();
                 assert!(world.shared[*out].set(shared).is_ok(), "shared twice");
@@ -396,28 +343,6 @@ impl State {
         }
         None
     }
-
-    fn settle(&mut self, value: Value) {
-        let Some(Held::Promise(settler)) = self.values.remove(&value) else {
-            panic!("strand {} has no promise v{value}", self.strand)
-        };
-        let From::Settled(settled) = self.world.program.values[value].from else { unreachable!() };
-        let promise = match settler {
-            Settler::Plain(promise) => promise,
-            Settler::Handled(slot) => {
-                let Some(promise) = slot.take() else { return };
-                promise
-            }
-            Settler::Trigger(trigger) => return drop(trigger),
-        };
-        match settled {
-            Settled::To(Ok(value)) => promise.set(value),
-            Settled::To(Err(Kind::Broken)) => drop(promise),
-            Settled::To(Err(_)) => promise.fail(raddle::Failure::message("on purpose")),
-            Settled::Link(to) => promise.link(self.future(to)),
-            Settled::Not => unreachable!("generated so"),
-        }
-    }
 }
 
 fn reach(here: Option<&dyn Spawner>, level: usize) -> &dyn Spawner {
@@ -426,28 +351,6 @@ fn reach(here: Option<&dyn Spawner>, level: usize) -> &dyn Spawner {
         spawner = spawner.outer().expect("within so many scopes");
     }
     spawner
-}
-
-fn promise_of(kind: PromiseKind) -> (Settler, Future<u64>) {
-    if kind == PromiseKind::Plain {
-        let (promise, future) = Promise::new();
-        return (Settler::Plain(promise), future);
-    }
-    let place: Arc<Mutex<Option<Promise<u64>>>> = Arc::default();
-    let handlers = place.clone();
-    let fail = move |why: raddle::Interrupt| {
-        let promise = handlers.lock().unwrap().take();
-        if let Some(promise) = promise {
-            promise.fail(why);
-        }
-    };
-    let (promise, future) = Promise::with_interrupt(fail.clone());
-    *place.lock().unwrap() = Some(promise);
-    if kind == PromiseKind::Handled {
-        return (Settler::Handled(Slot(place)), future);
-    }
-    let (trigger, triggered) = Promise::with_interrupt(fail);
-    (Settler::Trigger(Trigger(triggered, trigger)), future)
 }
 
 /// Pending once, and woken at once.

@@ -1,14 +1,17 @@
 //! Formulas on raddle.
 
+mod pools;
+mod tell;
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use raddle::{Future, Pool, Promise, Scope, Worker};
+use raddle::{Future, Scope, Worker};
 
 use crate::exec::yield_now;
 use crate::ir::{Formula, Order, Place};
 use crate::oracle::{digest, part};
 use crate::rng::mix;
-use crate::world::{World, builder, outcome, panic_on_purpose};
+use crate::world::{World, outcome, panic_on_purpose};
 
 /// On whose behalf a formula is evaluated.
 #[derive(Clone, Copy)]
@@ -74,6 +77,15 @@ pub(crate) fn eval(
             };
             mix(a, b)
         }
+        Formula::JoinIn { pool, halves } => {
+            let half = |which: &'static Formula, salt| {
+                context.count();
+                eval(context, which, mix(given, salt), None)
+            };
+            let pool = context.world.pool(*pool);
+            let (a, b) = pool.join(|| half(&halves.0, 1), || half(&halves.1, 2));
+            mix(a, b)
+        }
         Formula::Tree { place, depth } => match (place, worker) {
             (Place::Pool(pool), _) => {
                 context.world.pool(*pool).run(|worker| tree(context, worker, given, *depth))
@@ -81,7 +93,9 @@ pub(crate) fn eval(
             (_, Some(worker)) => tree(context, worker, given, *depth),
             _ => ambient_tree(context, given, *depth),
         },
-        Formula::Scope { count, chained, task } => scope(context, *count, *chained, task, given),
+        Formula::Scope { place, count, chained, task } => {
+            scope(context, *place, *count, *chained, task, given)
+        }
         Formula::Spawns { place, count, order, task } => {
             let futures =
                 (0..*count).map(|index| context.task(*place, task, given, index)).collect();
@@ -97,8 +111,11 @@ pub(crate) fn eval(
             }
             context.good("relay", last.wait())
         }
-        Formula::Promised { place, count, setters_first, task } => {
-            promised(context, *place, *count, *setters_first, task, given)
+        Formula::Promised { place, means, count, setters_first, task } => {
+            tell::promised(context, *place, *means, *count, *setters_first, task, given)
+        }
+        Formula::Turns { place, count, last_first, task } => {
+            tell::turns(context, *place, *count, *last_first, task, given)
         }
         Formula::Shares { place, count, task } => {
             let shared = context.task(*place, task, given, 0).shared();
@@ -116,13 +133,8 @@ pub(crate) fn eval(
         Formula::Run { pool, inner } => {
             context.world.pool(*pool).run(|worker| eval(context, inner, given, Some(worker)))
         }
-        Formula::Hold { lock, inner } => {
-            let mut held = context.world.locks[*lock].lock();
-            let before = *held;
-            let value = eval(context, inner, given, worker);
-            *held = before + 1;
-            context.world.held[*lock].fetch_add(1, SeqCst);
-            value
+        Formula::Hold { lock, grip, inner } => {
+            context.world.hold(*lock, *grip, || eval(context, inner, given, worker))
         }
         Formula::Async { pool, turns, task } => {
             let driven = async move {
@@ -142,8 +154,11 @@ pub(crate) fn eval(
             let moved = first.on(&context.world.pool(*pool)).map(|value| mix(value, 3));
             context.good("on", moved.wait())
         }
-        Formula::OwnPool { threads, count, task } => {
-            own_pool(context, *threads, *count, task, given)
+        Formula::OwnPool { manner, threads, count, task } => {
+            pools::own_pool(context, *manner, *threads, *count, task, given)
+        }
+        Formula::KillAll { threads, at_once, count, task } => {
+            pools::kill_all(context, *threads, *at_once, *count, task, given)
         }
         Formula::Await(value) => {
             let result = context.world.shared[*value].get().expect("created before").clone().wait();
@@ -197,28 +212,32 @@ fn ambient_tree(context: Context, given: u64, depth: u32) -> u64 {
     mix(a, b)
 }
 
-/// Tasks of a scope, which borrow: spawned by the body, or each by the one before it.
-fn scope(context: Context, count: usize, chained: bool, task: &'static Formula, given: u64) -> u64 {
+/// Tasks of a scope, which borrow.
+fn scope(
+    context: Context,
+    place: Place,
+    count: usize,
+    chained: bool,
+    task: &'static Formula,
+    given: u64,
+) -> u64 {
     let total = AtomicU64::new(0);
     let one = |index: usize| {
         context.count();
         let value = eval(context, task, mix(given, index as u64), None);
         total.fetch_add(part(index, value), SeqCst);
     };
-    if chained {
-        chain(&one, 0, count);
-    } else {
-        raddle::scope(|scope| {
-            let one = &one;
-            for index in 0..count {
-                scope.spawn(move |_| one(index));
-            }
-        });
+    match place {
+        Place::Pool(pool) => {
+            context.world.pool(pool).scope(|scope| spawn_all(scope, &one, count, chained));
+        }
+        _ => raddle::scope(|scope| spawn_all(scope, &one, count, chained)),
     }
     total.into_inner()
 }
 
-fn chain(one: &(impl Fn(usize) + Sync), index: usize, count: usize) {
+/// Spawned by the body, or each by the one before it.
+fn spawn_all<'s>(scope: &Scope<'s>, one: &'s (impl Fn(usize) + Sync), count: usize, chained: bool) {
     fn next<'s>(scope: &Scope<'s>, one: &'s (impl Fn(usize) + Sync), index: usize, count: usize) {
         if index < count {
             scope.spawn(move |scope| {
@@ -227,7 +246,12 @@ fn chain(one: &(impl Fn(usize) + Sync), index: usize, count: usize) {
             });
         }
     }
-    raddle::scope(|scope| next(scope, one, index, count));
+    if chained {
+        return next(scope, one, 0, count);
+    }
+    for index in 0..count {
+        scope.spawn(move |_| one(index));
+    }
 }
 
 fn wait_for(context: Context, mut futures: Vec<Future<u64>>, order: Order) -> u64 {
@@ -269,71 +293,4 @@ fn wait_for(context: Context, mut futures: Vec<Future<u64>>, order: Order) -> u6
                 .fold(0, |total: u64, _| total.wrapping_add(good(raddle::wait_any(&mut futures).1)))
         }
     }
-}
-
-fn promised(
-    context: Context,
-    place: Place,
-    count: usize,
-    setters_first: bool,
-    task: &'static Formula,
-    given: u64,
-) -> u64 {
-    let (promises, futures): (Vec<_>, Vec<_>) = (0..count).map(|_| Promise::new()).unzip();
-    let setters = |promises: Vec<Promise<u64>>| {
-        for (index, promise) in promises.into_iter().enumerate() {
-            drop(context.spawn(place, move || {
-                promise.set(mix(given, !(index as u64)));
-                0
-            }));
-        }
-    };
-    let waiters = |futures: Vec<Future<u64>>| -> Vec<Future<u64>> {
-        let waiter = |(index, future): (usize, Future<u64>)| {
-            context.spawn(place, move || {
-                let set = context.good("promised", future.wait());
-                mix(set, eval(context, task, mix(given, index as u64), None))
-            })
-        };
-        futures.into_iter().enumerate().map(waiter).collect()
-    };
-    let waiting = if setters_first {
-        setters(promises);
-        waiters(futures)
-    } else {
-        let waiting = waiters(futures);
-        setters(promises);
-        waiting
-    };
-    wait_for(context, waiting, Order::Forward)
-}
-
-/// A pool that is dropped while it has something to do: all of that is done before the drop returns.
-fn own_pool(
-    context: Context,
-    threads: usize,
-    count: usize,
-    task: &'static Formula,
-    given: u64,
-) -> u64 {
-    let pool: Pool = builder(threads).build().unwrap();
-    let done = std::sync::Arc::new(AtomicU64::new(0));
-    let mut kept = Vec::new();
-    for index in 0..count {
-        let done = done.clone();
-        let future = pool.spawn(move || {
-            context.count();
-            let value = eval(context, task, mix(given, index as u64), None);
-            done.fetch_add(1, SeqCst);
-            value
-        });
-        if index % 2 == 0 {
-            kept.push((index, future));
-        }
-    }
-    drop(pool);
-    if done.load(SeqCst) != count as u64 {
-        context.world.complain(format!("a pool was gone with {done:?} of {count} tasks done"));
-    }
-    sum(kept.into_iter().map(|(index, future)| (index, context.good("own pool", future.wait()))))
 }

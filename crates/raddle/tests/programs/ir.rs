@@ -20,7 +20,7 @@ pub(crate) struct Program {
     pub(crate) seed: u64,
     /// Threads of each pool that lives throughout.
     pub(crate) pools: Vec<usize>,
-    pub(crate) locks: usize,
+    pub(crate) locks: Vec<LockKind>,
     pub(crate) strands: Vec<Code>,
     pub(crate) values: Vec<Origin>,
     pub(crate) scopes: Vec<ScopeTasks>,
@@ -65,6 +65,31 @@ pub(crate) struct ScopeTasks {
     pub(crate) many: Vec<(usize, Formula)>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    Mutex,
+    ReadWrite,
+    Reentrant,
+    Std,
+}
+
+/// How a lock is held; not all kinds can be in all ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grip {
+    Alone,
+    /// Alone, and with a time limit while it waits for it.
+    Timed,
+    Read,
+    /// By two guards.
+    ReadAgain,
+    /// As the reader that writes in the end.
+    Upgrade,
+    /// As the writer that only reads from then on.
+    Downgrade,
+    /// At so many levels.
+    Deep(usize),
+}
+
 /// Which pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -94,6 +119,7 @@ pub(crate) enum Statement {
         out: Value,
     },
     Join {
+        place: Place,
         by_worker: bool,
         first: Strand,
         second: Strand,
@@ -103,6 +129,7 @@ pub(crate) enum Statement {
         child: Strand,
     },
     Scope {
+        place: Place,
         scope: usize,
         body: Strand,
     },
@@ -120,6 +147,7 @@ pub(crate) enum Statement {
     },
     Hold {
         lock: usize,
+        grip: Grip,
         child: Strand,
     },
     Promise {
@@ -138,6 +166,17 @@ pub(crate) enum Statement {
     WaitAll {
         values: Vec<Value>,
         in_turn: bool,
+    },
+    /// So many of them, whichever are first; the others are dropped.
+    WaitAny {
+        values: Vec<Value>,
+        count: usize,
+        by: Any,
+    },
+    /// Some times here, or once by each of so many tasks of a scope; the value stays.
+    WaitRef {
+        value: Value,
+        tasks: usize,
     },
     Share {
         value: Value,
@@ -181,11 +220,24 @@ pub(crate) enum How {
     Timeout,
     /// By `.await`, in async strands.
     Await,
+    /// Within `raddle::blocking`.
+    Blocking,
+    /// So too, for a channel of `std` into which a continuation puts the result.
+    Channel,
+}
+
+/// By which function any of several is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Any {
+    WaitAny,
+    Completed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PromiseKind {
     Plain,
+    /// Any number may complete it, of which the first does.
+    Shared,
     /// Frail: it fails if it is interrupted before it is set.
     Handled,
     /// It fails when it is interrupted, and that comes to pass when what stands for the promise is settled or dropped.
@@ -262,6 +314,23 @@ pub(crate) enum Op {
     Collect,
     JoinAll,
     CollectResults,
+    /// The second input if the first fails.
+    Or,
+    /// Whichever is done first; all are made the same before.
+    First,
+    /// As `First`, by `select`.
+    Select,
+    /// Several handles of one future race, each by another way, which may lead through that pool.
+    Against(usize),
+    /// Races what never comes.
+    Alone,
+}
+
+impl Op {
+    /// Whether it is done as soon as one of its inputs is.
+    pub(crate) fn by_any(&self) -> bool {
+        matches!(self, Op::First | Op::Select)
+    }
 }
 
 #[derive(Debug)]
@@ -275,6 +344,11 @@ pub(crate) enum Formula {
     /// So many turns of an empty loop.
     Work(u32),
     Join(Box<(Formula, Formula)>),
+    /// By `Pool::join`.
+    JoinIn {
+        pool: usize,
+        halves: Box<(Formula, Formula)>,
+    },
     /// A tree of `Worker::join`, so deep, in a pool of the program's, or where it is.
     Tree {
         place: Place,
@@ -282,6 +356,7 @@ pub(crate) enum Formula {
     },
     /// So many tasks; each may spawn its successor instead of the body.
     Scope {
+        place: Place,
         count: usize,
         chained: bool,
         task: Box<Formula>,
@@ -302,8 +377,16 @@ pub(crate) enum Formula {
     /// So many tasks that wait for a promise each; the setters are spawned before or after.
     Promised {
         place: Place,
+        means: Means,
         count: usize,
         setters_first: bool,
+        task: Box<Formula>,
+    },
+    /// So many tasks, each of which waits on a condition until it is its turn.
+    Turns {
+        place: Place,
+        count: usize,
+        last_first: bool,
         task: Box<Formula>,
     },
     /// Consumers of one shared task.
@@ -318,6 +401,7 @@ pub(crate) enum Formula {
     },
     Hold {
         lock: usize,
+        grip: Grip,
         inner: Box<Formula>,
     },
     /// An async task that yields so often and awaits a task each time.
@@ -333,7 +417,15 @@ pub(crate) enum Formula {
     },
     /// A pool of its own, which is dropped while so many tasks are queued there.
     OwnPool {
+        manner: Manner,
         threads: usize,
+        count: usize,
+        task: Box<Formula>,
+    },
+    /// A pool of its own in which all is killed, at once or when the first of so many tasks is over.
+    KillAll {
+        threads: usize,
+        at_once: bool,
         count: usize,
         task: Box<Formula>,
     },
@@ -341,6 +433,35 @@ pub(crate) enum Formula {
     Await(Value),
     /// The first half of a join panics, which is caught.
     Catch(Box<Formula>),
+}
+
+/// Of a pool of a formula's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Usual,
+    /// Something is called on all of its threads, by some of its tasks and from outside.
+    Broadcast,
+    /// Threads that wait take on anything: its tasks wait for nothing but what they have started.
+    Host,
+}
+
+/// By what one task tells another something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    Promise,
+    /// Waited for within `raddle::blocking`.
+    Blocking,
+    /// Of `std`, so too.
+    Channel,
+    /// A shared promise, which so many want to set.
+    Rivals(usize),
+}
+
+impl Means {
+    /// How many tell it.
+    pub(crate) fn setters(self) -> usize {
+        if let Means::Rivals(count) = self { count } else { 1 }
+    }
 }
 
 /// How a number of futures is waited for.

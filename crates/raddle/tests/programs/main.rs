@@ -14,7 +14,8 @@
 //! | `ir.rs`       | what a program is. **Start here**                                            |
 //! | `generate/`   | how programs are made up, and why they cannot deadlock                       |
 //! | `oracle.rs`   | what comes of a program: the sequential interpreter                          |
-//! | `exec.rs`, `derive.rs`, `formula.rs` | the interpreter that runs on raddle                  |
+//! | `exec.rs`, `waits.rs`, `promise.rs`, `derive.rs`, `formula.rs`, `formula/` | the interpreter that runs on raddle |
+//! | `locks.rs`    | locks of several kinds, and ways to hold them                               |
 //! | `world.rs`    | what strands share; what is checked in the end; how pools are set up          |
 //! | `model.rs`    | the interpreter with a thread of the system for each task: is a program legal? |
 //! | `parent.rs`, `child.rs`, `options.rs` | processes and command line                          |
@@ -25,11 +26,14 @@ mod exec;
 mod formula;
 mod generate;
 mod ir;
+mod locks;
 mod model;
 mod options;
 mod oracle;
 mod parent;
+mod promise;
 mod rng;
+mod waits;
 mod world;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! The interpreter with a thread of the system for each task. It has no pools, no queues and no waits that run something:
-//! a program that hangs here is illegal. Formulas, which are structured, run in a row; locks are those of `std`.
+//! a program that hangs here is illegal. Formulas, which are structured, run in a row; locks are those of `std`, and
+//! readers exclude each other: nobody may count on another one who reads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,7 +14,7 @@ use crate::rng::Rng;
 pub(crate) fn ends(program: Program, limit: Duration) -> Option<Duration> {
     let start = Instant::now();
     let model = Arc::new(Model {
-        locks: (0..program.locks).map(|_| Mutex::new(())).collect(),
+        locks: (0..program.locks.len()).map(|_| Mutex::new(())).collect(),
         state: Mutex::default(),
         changed: Condvar::new(),
         program,
@@ -108,7 +109,7 @@ impl Model {
                 self.begin(*child, pools);
                 self.over(*child);
             }
-            Statement::Scope { scope, body } => {
+            Statement::Scope { scope, body, .. } => {
                 self.begin(*body, pools);
                 self.over(*body);
                 for task in &self.program.scopes[*scope].strands {
@@ -134,7 +135,7 @@ impl Model {
                     });
                 });
             }
-            Statement::Hold { lock, child } => {
+            Statement::Hold { lock, child, .. } => {
                 let held = self.locks[*lock].lock().unwrap();
                 self.begin(*child, pools);
                 self.over(*child);
@@ -146,6 +147,10 @@ impl Model {
             Statement::WaitAll { values, .. } => {
                 values.iter().for_each(|value| self.value(*value));
             }
+            Statement::WaitAny { values, count, .. } => self.wait_until(|state| {
+                values.iter().filter(|value| self.done(state, **value)).count() >= *count
+            }),
+            Statement::WaitRef { value, .. } => self.value(*value),
             Statement::Drop { value } => {
                 // Only pools are counted.
                 self.wait_until(|state| {
@@ -164,19 +169,23 @@ impl Model {
         self.wait_until(|state| state.over.contains(&strand));
     }
 
-    /// Waits for a value: for all that it is made of.
     fn value(&self, value: Value) {
+        self.wait_until(|state| self.done(state, value));
+    }
+
+    /// Whether a value is there: all that it is made of, or of a race any.
+    fn done(&self, state: &State, value: Value) -> bool {
+        let done = |input: &Value| self.done(state, *input);
         match &self.program.values[value].from {
-            From::Strand(strand) => self.over(*strand),
-            From::Promise(promise) => self.value(*promise),
+            From::Strand(strand) => state.over.contains(strand),
+            From::Promise(promise) => done(promise),
             From::Settled(settled) => {
-                self.wait_until(|state| state.settled.contains(&value));
-                if let Settled::Link(to) = settled {
-                    self.value(*to);
-                }
+                let linked = if let Settled::Link(to) = settled { done(to) } else { true };
+                linked && state.settled.contains(&value)
             }
-            From::Derived(_, inputs) => inputs.iter().for_each(|input| self.value(*input)),
-            From::Pool => {}
+            From::Derived(op, inputs) if op.by_any() => inputs.iter().any(done),
+            From::Derived(_, inputs) => inputs.iter().all(done),
+            From::Pool => true,
         }
     }
 
@@ -184,7 +193,7 @@ impl Model {
         let times = |count: usize, task: &Formula| (0..count).for_each(|_| self.formula(task));
         match formula {
             Formula::Work(_) | Formula::Tree { .. } => {}
-            Formula::Join(both) => {
+            Formula::Join(both) | Formula::JoinIn { halves: both, .. } => {
                 self.formula(&both.0);
                 self.formula(&both.1);
             }
@@ -192,11 +201,13 @@ impl Model {
             | Formula::Spawns { count, task, .. }
             | Formula::Relay { count, task, .. }
             | Formula::Promised { count, task, .. }
+            | Formula::Turns { count, task, .. }
             | Formula::OwnPool { count, task, .. }
+            | Formula::KillAll { count, task, .. }
             | Formula::Async { turns: count, task, .. } => times(*count, task),
             Formula::Shares { task, .. } | Formula::On { task, .. } => self.formula(task),
             Formula::Run { inner, .. } | Formula::Catch(inner) => self.formula(inner),
-            Formula::Hold { lock, inner } => {
+            Formula::Hold { lock, inner, .. } => {
                 let held = self.locks[*lock].lock().unwrap();
                 self.formula(inner);
                 drop(held);

@@ -7,7 +7,7 @@ const SPARES: usize = 2048;
 
 /// What programs may contain; each has a name, to be switched off by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub(crate) enum Choice {
     Always,
     Formula,
@@ -35,6 +35,17 @@ pub(crate) enum Choice {
     OwnPool,
     Relay,
     Yield,
+    /// Any of several.
+    Race,
+    WaitRef,
+    ReadWrite,
+    Reentrant,
+    /// What blocks outside of raddle.
+    Blocking,
+    Condition,
+    Broadcast,
+    /// Pools by rayon's rules.
+    Host,
 }
 
 const NAMES: &[(Choice, &str)] = &[
@@ -62,23 +73,31 @@ const NAMES: &[(Choice, &str)] = &[
     (Choice::OwnPool, "own-pool"),
     (Choice::Relay, "relay"),
     (Choice::Yield, "yield"),
+    (Choice::Race, "race"),
+    (Choice::WaitRef, "wait-ref"),
+    (Choice::ReadWrite, "read-write"),
+    (Choice::Reentrant, "reentrant"),
+    (Choice::Blocking, "blocking"),
+    (Choice::Condition, "condition"),
+    (Choice::Broadcast, "broadcast"),
+    (Choice::Host, "host"),
 ];
 
 /// A set of choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Features(u32);
+pub(crate) struct Features(u64);
 
 impl Features {
-    const ALL: Features = Features(u32::MAX);
+    const ALL: Features = Features(u64::MAX);
 
     pub(crate) fn has(self, choice: Choice) -> bool {
-        self.0 & (1 << choice as u32) != 0
+        self.0 & (1 << choice as u64) != 0
     }
 
-    fn named(names: &str) -> Result<u32, String> {
+    fn named(names: &str) -> Result<u64, String> {
         let one = |name: &str| {
             let known = NAMES.iter().find(|(_, known)| *known == name);
-            known.map(|(choice, _)| 1 << *choice as u32).ok_or_else(|| {
+            known.map(|(choice, _)| 1 << *choice as u64).ok_or_else(|| {
                 let all: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
                 format!("'{name}' is none of {}", all.join(", "))
             })

@@ -42,6 +42,9 @@ struct Oracle<'p> {
     total: u64,
 }
 
+/// What all that take part in a race are made.
+pub(crate) const WON: u64 = 0xf125;
+
 /// A result as a number.
 pub(crate) fn digest(outcome: &Outcome) -> u64 {
     match outcome {
@@ -112,14 +115,16 @@ impl Oracle<'_> {
             Statement::Run { child, .. } | Statement::Hold { child, .. } => {
                 digest(&self.strand(*child))
             }
-            Statement::Scope { scope, body } => {
+            Statement::Scope { scope, body, .. } => {
                 let sum = self.scope(*scope);
                 let body = self.strand(*body);
                 digest(&sum.and_then(|sum| body.and_then(|body| scoped(body, sum))))
             }
             Statement::Wait { value, .. } if self.program.values[*value].frail => return None,
             Statement::Wait { value, .. } => digest(&self.value(*value)),
-            Statement::WaitAll { values, .. } => {
+            // Which of them it were is not said.
+            Statement::WaitAny { values, count, .. } if *count < values.len() => *count as u64,
+            Statement::WaitAll { values, .. } | Statement::WaitAny { values, .. } => {
                 let mut sum = 0_u64;
                 for (index, value) in values.iter().enumerate() {
                     if !self.program.values[*value].frail {
@@ -162,6 +167,8 @@ impl Oracle<'_> {
             From::Settled(Settled::Link(to)) => self.value(*to),
             From::Settled(Settled::Not) => panic!("a promise is never settled"),
             From::Pool => Ok(0),
+            // Of those that lose some may even depend on whoever waits for the race.
+            From::Derived(op, _) if op.by_any() => Ok(WON),
             From::Derived(op, inputs) => {
                 let inputs: Vec<Outcome> = inputs.iter().map(|input| self.value(*input)).collect();
                 self.derived(op, &inputs)
@@ -196,7 +203,11 @@ impl Oracle<'_> {
             Op::Collect => normal(values(inputs)),
             Op::JoinAll => normal(values(inputs).map(|_| 7)),
             Op::CollectResults => Ok(inputs.iter().fold(0, |acc, one| mix(acc, digest(one)))),
+            Op::Or => first.or(inputs[1]),
+            Op::First | Op::Select => unreachable!("their inputs don't matter"),
             Op::Same
+            | Op::Against(_)
+            | Op::Alone
             | Op::OnComplete(_)
             | Op::Ensure(_)
             | Op::Within
@@ -213,7 +224,7 @@ impl Oracle<'_> {
     fn formula(&mut self, formula: &Formula, given: u64) -> u64 {
         match formula {
             Formula::Work(turns) => mix(given, u64::from(*turns)),
-            Formula::Join(both) => {
+            Formula::Join(both) | Formula::JoinIn { halves: both, .. } => {
                 self.closures += 2;
                 let first = self.formula(&both.0, mix(given, 1));
                 mix(first, self.formula(&both.1, mix(given, 2)))
@@ -233,10 +244,11 @@ impl Oracle<'_> {
                 }
                 acc
             }
-            Formula::Promised { count, task, .. } => {
+            Formula::Turns { count, task, .. } => self.sum(*count, task, given, true),
+            Formula::Promised { count, means, task, .. } => {
                 let mut sum = 0_u64;
                 for index in 0..*count {
-                    self.closures += 1;
+                    self.closures += means.setters() as u64;
                     let set = mix(given, !(index as u64));
                     let one = mix(set, self.task(task, given, index));
                     sum = sum.wrapping_add(part(index, one));
@@ -267,6 +279,7 @@ impl Oracle<'_> {
                 }
                 sum
             }
+            Formula::KillAll { .. } => mix(given, 0xdead),
             Formula::Await(value) => digest(&self.value(*value)),
             Formula::Catch(inner) => {
                 self.closures += 1;

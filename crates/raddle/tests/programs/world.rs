@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Condvar, Mutex, OnceLock, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
-use raddle::{Failure, FailureKind, Pool, PoolBuilder, Shared};
+use raddle::{Failure, FailureKind, Pool, PoolBuilder, Promise, Shared};
 
-use crate::ir::{Form, From, Kind, Outcome, Program, Value};
+use crate::ir::{Form, From, Grip, Kind, Outcome, Program, Value};
+use crate::locks::Lock;
 use crate::oracle::{self, Expected};
 
 pub(crate) struct World {
     pub(crate) program: &'static Program,
     pub(crate) expected: Expected,
     pools: Vec<RwLock<Option<Pool>>>,
-    pub(crate) locks: Vec<raddle::lock::Mutex<u64>>,
-    /// How often each lock was held to the end.
-    pub(crate) held: Vec<AtomicU64>,
+    locks: Vec<Lock>,
     pub(crate) shared: Vec<OnceLock<Shared<u64>>>,
     pub(crate) sums: Vec<AtomicU64>,
     /// How often each strand has started.
@@ -30,6 +29,8 @@ pub(crate) struct World {
     /// Those in frail strands and in calls.
     pub(crate) uncounted: AtomicU64,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Promises that nobody completes before all is over.
+    pub(crate) kept: Mutex<Vec<Promise<u64>>>,
     tokens: AtomicUsize,
     none_left: (Mutex<()>, Condvar),
     errors: Mutex<Vec<String>>,
@@ -61,8 +62,7 @@ impl World {
             program,
             expected,
             pools: program.pools.iter().map(pool).collect(),
-            locks: many(program.locks, || raddle::lock::Mutex::new(0)),
-            held: many(program.locks, AtomicU64::default),
+            locks: program.locks.iter().copied().map(Lock::new).collect(),
             shared: many(program.values.len(), OnceLock::new),
             sums: many(program.scopes.len(), AtomicU64::default),
             starts: many(program.strands.len(), AtomicU32::default),
@@ -72,6 +72,7 @@ impl World {
             closures: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
             threads: Mutex::default(),
+            kept: Mutex::default(),
             tokens: AtomicUsize::new(0),
             none_left: Default::default(),
             errors: Mutex::default(),
@@ -80,6 +81,15 @@ impl World {
 
     pub(crate) fn pool(&self, index: usize) -> OnePool<'_> {
         OnePool(self.pools[index].read().unwrap())
+    }
+
+    /// Calls `f` while a lock is held.
+    pub(crate) fn hold<R>(&self, lock: usize, grip: Grip, f: impl FnOnce() -> R) -> R {
+        let (result, changed) = self.locks[lock].hold(grip, f);
+        if changed {
+            self.complain(format!("lock {lock} was held by another meanwhile: {grip:?}"));
+        }
+        result
     }
 
     pub(crate) fn complain(&self, what: String) {
@@ -126,6 +136,8 @@ impl World {
         for thread in self.threads.lock().unwrap().drain(..) {
             thread.join().unwrap();
         }
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap());
+        drop(kept);
         for pool in &self.pools {
             let pool = pool.write().unwrap().take();
             drop(pool);
@@ -149,10 +161,8 @@ impl World {
         if closures != self.expected.closures {
             self.complain(format!("{closures} closures instead of {}", self.expected.closures));
         }
-        for (lock, held) in self.locks.iter().zip(&self.held) {
-            if *lock.lock() != held.load(SeqCst) {
-                self.complain("a lock was held twice at a time".to_owned());
-            }
+        if !self.locks.iter().all(Lock::is_sound) {
+            self.complain("a lock was held twice at a time".to_owned());
         }
         std::mem::take(&mut self.errors.lock().unwrap())
     }

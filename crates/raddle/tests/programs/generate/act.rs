@@ -3,9 +3,11 @@
 use super::sim::{Ambient, bit};
 use super::{Act, Generator, MOST_DEPTH, MOST_STRANDS};
 use crate::ir::{
-    Call, Form, From, Kind, Op, Place, PromiseKind, Settled, Statement, Strand, Value,
+    Call, Form, From, Grip, Kind, LockKind, Op, Place, PromiseKind, Settled, Statement, Strand,
+    Value,
 };
 use crate::options::Choice;
+use crate::rng::Rng;
 
 impl Generator {
     /// Tries to do something; what is not possible is left.
@@ -28,10 +30,11 @@ impl Generator {
                 self.sim.suspend(strand, 1);
             }
             Act::Scope if !full && !deep => {
-                let body = self.within(strand, Form::Body, Place::Here);
-                let scope = self.sim.open_scope(strand);
+                let place = self.elsewhere(strand);
+                let body = self.within(strand, Form::Body, place);
+                let scope = self.sim.open_scope(strand, self.sim.running[body].ambient);
                 self.sim.running[body].scopes.insert(0, scope);
-                self.sim.say(strand, Statement::Scope { scope, body });
+                self.sim.say(strand, Statement::Scope { place, scope, body });
                 self.sim.suspend(strand, 1);
             }
             Act::ScopeSpawn if !full => self.scope_spawn(strand),
@@ -44,13 +47,13 @@ impl Generator {
                 }
             }
             Act::Wait => {
-                let mut futures = self.sim.futures(strand);
-                futures.retain(|future| self.sim.may_wait(strand, *future));
-                if let Some(future) = self.rng.pick(&futures).copied() {
+                if let Some(future) = self.ripe(strand) {
                     self.wait(strand, future);
                 }
             }
             Act::WaitAll => self.wait_all(strand),
+            Act::WaitAny => self.wait_any(strand),
+            Act::WaitRef => self.wait_ref(strand),
             Act::Share => {
                 if let Some(value) = self.any_future(strand) {
                     self.consume(strand, value);
@@ -118,6 +121,11 @@ impl Generator {
             return Place::Here;
         }
         Place::Pool(self.rng.below(self.sim.program.pools.len()))
+    }
+
+    /// Here, as a rule.
+    fn elsewhere(&mut self, strand: Strand) -> Place {
+        if self.rng.chance(30) { self.place(strand, false) } else { Place::Here }
     }
 
     fn ambient(&self, strand: Strand, place: Place, run: bool) -> Ambient {
@@ -189,10 +197,11 @@ impl Generator {
     }
 
     fn join(&mut self, strand: Strand) {
-        let first = self.within(strand, Form::Half, Place::Here);
-        let second = self.within(strand, Form::Half, Place::Here);
+        let place = self.elsewhere(strand);
+        let first = self.within(strand, Form::Half, place);
+        let second = self.within(strand, Form::Half, place);
         let by_worker = self.rng.chance(70);
-        self.sim.say(strand, Statement::Join { by_worker, first, second });
+        self.sim.say(strand, Statement::Join { place, by_worker, first, second });
         self.sim.suspend(strand, 2);
     }
 
@@ -214,7 +223,10 @@ impl Generator {
         let scope = self.sim.running[strand].scopes[level];
         let floor = self.sim.scopes[scope].floor;
         let (each, locks) = self.formula_for(strand, floor);
-        let count = self.rng.sized(500).min(self.closures / each.closures().max(1)) + 1;
+        let deaf = each.deaf();
+        let most = (self.closures / each.closures().max(1)).min(self.deaf / deaf.max(1));
+        let count = self.rng.sized(500).min(most) + 1;
+        self.deaf -= (count - 1) * deaf;
         self.closures = self.closures.saturating_sub(count * each.closures());
         let many = &mut self.sim.program.scopes[scope].many;
         many.push((count, each));
@@ -225,15 +237,36 @@ impl Generator {
 
     fn hold(&mut self, strand: Strand) {
         let lowest = self.sim.running[strand].floor.map_or(0, |floor| floor + 1);
-        if lowest >= self.sim.program.locks {
-            return;
-        }
-        let lock = self.rng.between(lowest, self.sim.program.locks - 1);
+        let Some((lock, grip)) = self.lock(lowest) else { return };
         self.sim.absorb(strand, bit(lock));
         let child = self.within(strand, Form::Held, Place::Here);
         self.sim.running[child].floor = Some(lock);
-        self.sim.say(strand, Statement::Hold { lock, child });
+        self.sim.say(strand, Statement::Hold { lock, grip, child });
         self.sim.suspend(strand, 1);
+    }
+
+    /// A lock from `lowest` on, and a way to hold it.
+    pub(super) fn lock(&mut self, lowest: usize) -> Option<(usize, Grip)> {
+        let last = self.sim.program.locks.len() - 1;
+        if lowest > last {
+            return None;
+        }
+        let lock = self.rng.between(lowest, last);
+        let one_of = |rng: &mut Rng, grips: &[Grip]| grips[rng.below(grips.len())];
+        let grip = match self.sim.program.locks[lock] {
+            LockKind::Std => Grip::Alone,
+            LockKind::Mutex if self.rng.chance(90) => Grip::Alone,
+            LockKind::Mutex => Grip::Timed,
+            LockKind::ReadWrite => {
+                let writes = [Grip::Alone, Grip::Timed, Grip::Upgrade, Grip::Downgrade];
+                let reads = [Grip::Read, Grip::ReadAgain];
+                let grips = if self.rng.chance(40) { &writes[..] } else { &reads };
+                one_of(&mut self.rng, grips)
+            }
+            LockKind::Reentrant if self.rng.chance(90) => Grip::Deep(self.rng.sized(300)),
+            LockKind::Reentrant => Grip::Timed,
+        };
+        Some((lock, grip))
     }
 
     fn promise(&mut self, strand: Strand) {
@@ -242,6 +275,7 @@ impl Generator {
         let kind = match self.rng.below(10) {
             0 if perish => PromiseKind::Handled,
             1 if perish && !frail => PromiseKind::Trigger,
+            2..=3 => PromiseKind::Shared,
             _ => PromiseKind::Plain,
         };
         let settled = match kind {
@@ -280,20 +314,6 @@ impl Generator {
         }
     }
 
-    fn wait_all(&mut self, strand: Strand) {
-        let mut values = self.sim.futures(strand);
-        values.retain(|future| self.sim.may_wait(strand, *future) && self.rng.chance(70));
-        if values.is_empty() {
-            return;
-        }
-        for value in &values {
-            self.consume(strand, *value);
-            self.sim.absorb(strand, self.sim.known[*value].locks);
-        }
-        let in_turn = self.rng.chance(50);
-        self.sim.say(strand, Statement::WaitAll { values, in_turn });
-    }
-
     fn derive(&mut self, strand: Strand) {
         let Some(source) = self.any_future(strand) else { return };
         self.consume(strand, source);
@@ -302,7 +322,8 @@ impl Generator {
         let timed = self.features.has(Choice::Timer);
         let mut inputs = vec![source];
         let call = self.sim.program.calls.len();
-        let op = match self.rng.below(22) {
+        let races = self.features.has(Choice::Race);
+        let op = match self.rng.below(26) {
             0..=4 => Op::Map(call),
             5 => Op::Fail(call),
             6 if self.features.has(Choice::Panic) => Op::MapPanics(call),
@@ -321,6 +342,12 @@ impl Generator {
             18 if timed => Op::InterruptAfter,
             19 if timed => Op::Delayed(self.rng.sized(1500) as u64),
             20 => Op::Masked,
+            21 if second.is_some() => {
+                inputs.extend(second);
+                Op::Or
+            }
+            22..=23 if races => Op::Against(pool),
+            24 if races => Op::Alone,
             _ if self.features.has(Choice::On) => Op::On(pool),
             _ => Op::Map(call),
         };
@@ -343,13 +370,16 @@ impl Generator {
         if inputs.is_empty() {
             return;
         }
-        let op = match self.rng.below(4) {
+        let races = self.features.has(Choice::Race);
+        let op = match self.rng.below(6) {
             0 if inputs.len() > 1 => {
                 inputs.truncate(2);
                 Op::Zip
             }
             1 => Op::JoinAll,
             2 => Op::CollectResults,
+            3 if races => Op::First,
+            4 if races => Op::Select,
             _ => Op::Collect,
         };
         for input in &inputs {

@@ -5,11 +5,21 @@
 //! order of all that happens in which nobody waits in vain; as waits have no other effect than to wait, whatever is the
 //! first in that order and has not happened yet can happen, in every run: none gets stuck.
 //!
+//! A wait for any of several is written when as many are done in the made-up run as it waits for. In other runs those may be
+//! others, so all come to the same, or it isn't said which they were.
+//!
 //! Locks are another matter, because who is first is not said. They are taken in the order of their numbers; and while one
 //! is held nothing is waited for that may need it, or one before it. What a value may need is tracked, from the creation
 //! of its task or promise on: the locks taken by that task, by those it has waited for, and by whoever held the promise
 //! in the meantime. Of all locks that are held at a standstill take the last: its holder waits neither for a later one
 //! nor for what needs any up to it, so something can happen, and it is none.
+//!
+//! Those who read a lock count as its holders, and nobody counts on another one who reads it at the same time.
+//!
+//! Threads that wait for what raddle doesn't see take on nothing, so there are only so many ([`DEAF`]). Those that wait for locks
+//! are not counted: with as few spare threads as pools have of themselves, once in some hundred thousand programs more tasks want
+//! a lock than there may be threads, and a thread that waits for something else takes on one of those. If the lock's holder
+//! waits for what lies beneath, that is the end.
 //!
 //! What may not happen at all, because something was killed or interrupted before, is *frail*: nobody counts on it.
 //!
@@ -19,8 +29,9 @@
 mod act;
 mod formula;
 mod sim;
+mod wait;
 
-use crate::ir::{Form, How, Program, Settled, Statement, Strand, Value};
+use crate::ir::{Form, LockKind, Program, Settled, Statement, Strand, Value};
 use crate::options::{Choice, Features};
 use crate::rng::Rng;
 use sim::Sim;
@@ -35,6 +46,8 @@ pub(crate) struct Generator {
     turns: [usize; 3],
     /// How many closures formulas may have yet.
     closures: usize,
+    /// How many more threads may wait for what raddle doesn't see.
+    deaf: usize,
     threads: usize,
 }
 
@@ -55,6 +68,8 @@ pub(crate) enum Act {
     Settle,
     Wait,
     WaitAll,
+    WaitAny,
+    WaitRef,
     Share,
     Again,
     Derive,
@@ -83,6 +98,8 @@ const ACTS: &[(Act, usize, Choice)] = &[
     (Act::Settle, 6, Choice::Promise),
     (Act::Wait, 16, Choice::Wait),
     (Act::WaitAll, 3, Choice::Wait),
+    (Act::WaitAny, 8, Choice::Race),
+    (Act::WaitRef, 8, Choice::WaitRef),
     (Act::Share, 4, Choice::Shared),
     (Act::Again, 6, Choice::Shared),
     (Act::Derive, 12, Choice::Ops),
@@ -95,6 +112,8 @@ const ACTS: &[(Act, usize, Choice)] = &[
     (Act::Close, 6, Choice::Always),
 ];
 
+/// Well below the 256 spare threads that pools have of themselves.
+const DEAF: usize = 150;
 const MOST_STRANDS: usize = 300;
 const MOST_DEPTH: usize = 30;
 
@@ -115,7 +134,7 @@ pub(crate) fn generate(
     let program = Program {
         seed,
         pools: (0..rng.between(1, 3)).map(|_| rng.between(1, threads)).collect(),
-        locks: rng.between(1, 4),
+        locks: (0..rng.between(1, 4)).map(|_| lock_kind(&mut rng, features)).collect(),
         strands: Vec::new(),
         values: Vec::new(),
         scopes: Vec::new(),
@@ -123,8 +142,16 @@ pub(crate) fn generate(
     };
     let turns = [rng.sized(8), rng.sized(8), rng.sized(8)];
     let closures = if rng.chance(3) { 10_000 } else { rng.sized(2000) };
-    let mut generator =
-        Generator { rng, sim: Sim::new(program), features, weights, turns, closures, threads };
+    let mut generator = Generator {
+        rng,
+        sim: Sim::new(program),
+        features,
+        weights,
+        turns,
+        closures,
+        deaf: DEAF,
+        threads,
+    };
     for _ in 0..size.unwrap_or(usual) {
         if generator.sim.ready.is_empty() {
             break;
@@ -135,6 +162,15 @@ pub(crate) fn generate(
     }
     generator.end();
     generator.sim.program
+}
+
+fn lock_kind(rng: &mut Rng, features: Features) -> LockKind {
+    match rng.below(6) {
+        0..=1 if features.has(Choice::ReadWrite) => LockKind::ReadWrite,
+        2 if features.has(Choice::Reentrant) => LockKind::Reentrant,
+        3 if features.has(Choice::Blocking) => LockKind::Std,
+        _ => LockKind::Mutex,
+    }
 }
 
 impl Generator {
@@ -168,6 +204,12 @@ impl Generator {
             if self.rng.chance(80) {
                 self.settle(strand, promise);
             }
+        }
+        if self.features.has(Choice::Race) && self.rng.chance(15) {
+            self.wait_any(strand);
+        }
+        if self.features.has(Choice::WaitRef) && self.rng.chance(15) {
+            self.wait_ref(strand);
         }
         for future in self.sim.futures(strand) {
             if self.sim.may_wait(strand, future) {
@@ -203,22 +245,6 @@ impl Generator {
         self.sim.running[strand].owns.retain(|owned| *owned != pool);
         self.sim.absorb(strand, self.sim.known[pool].locks);
         true
-    }
-
-    fn wait(&mut self, strand: Strand, value: Value) {
-        // What awaits interrupts when it is dropped: not what others count on.
-        let drops = self.sim.running[strand].frail && !self.sim.program.values[value].frail;
-        let awaits = self.sim.running[strand].form == Form::Async && self.rng.chance(80) && !drops;
-        let how = if awaits {
-            How::Await
-        } else if self.features.has(Choice::Timeout) && self.rng.chance(10) {
-            How::Timeout
-        } else {
-            How::Wait
-        };
-        self.sim.say(strand, Statement::Wait { value, how });
-        self.consume(strand, value);
-        self.sim.absorb(strand, self.sim.known[value].locks);
     }
 
     /// The strand does not own it any more.

@@ -153,8 +153,9 @@ impl Sim {
         self.ready.retain(|ready| *ready != strand);
     }
 
-    pub(crate) fn open_scope(&mut self, owner: Strand) -> usize {
-        let Running { floor, ambient, depth, .. } = self.running[owner];
+    /// One whose tasks run in such a place.
+    pub(crate) fn open_scope(&mut self, owner: Strand, ambient: Ambient) -> usize {
+        let Running { floor, depth, .. } = self.running[owner];
         self.program.scopes.push(Default::default());
         self.scopes.push(OpenScope {
             owner,
@@ -305,7 +306,12 @@ impl Sim {
         if self.known[value].done {
             return true;
         }
-        let inputs = self.inputs(value);
+        let mut inputs = self.inputs(value);
+        if matches!(&self.program.values[value].from, From::Derived(op, _) if op.by_any()) {
+            // What the others need nobody has to wait for.
+            inputs.retain(|input| self.done(*input));
+            inputs.truncate(1);
+        }
         if inputs.is_empty() || !inputs.iter().all(|input| self.done(*input)) {
             return false;
         }
