@@ -177,6 +177,33 @@ fn a_write_that_becomes_a_read_is_held_no_more() {
     });
 }
 
+/// A native lock that is read has no hold. One of `lock_api` that came to lie where such a lock was forgotten, and moved, took
+/// one off the strand that ended a counted read of it.
+#[test]
+fn a_counted_read_is_not_taken_for_one_that_was_forgotten_there() {
+    if !raddle_sync::fence::init() {
+        return; // All readers are counted.
+    }
+    elsewhere(|| {
+        strand::current();
+        let holds = || strand::with_local(strand::Local::holds);
+        let native = RwLock::new(());
+        let mut place: Result<_, lock_api::RwLock<RawRwLock, ()>> = Ok(native);
+        let lock = place.as_ref().unwrap();
+        (0..5_000).for_each(|_| drop(lock.read()));
+        forget(lock.read());
+        let at = std::ptr::from_ref(lock).addr();
+        // Moved, and so not the one that takes back what is published where it is dropped.
+        let old = std::mem::replace(&mut place, Err(lock_api::RwLock::new(())));
+        let lock = place.as_ref().unwrap_err();
+        assert_eq!(std::ptr::from_ref(lock).addr(), at);
+        drop(lock.read());
+        assert_eq!(holds(), 0);
+        assert!(lock.try_write().is_some());
+        drop(old);
+    });
+}
+
 /// It slept for itself to leave.
 #[test]
 fn one_that_reads_as_well_is_refused_the_upgrade() {

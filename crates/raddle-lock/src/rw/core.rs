@@ -9,7 +9,8 @@
 //! | 27 `PARKED` | somebody sleeps in the lock's bucket |
 //! | 26-0 | readers that are counted; 0 where `HELD` |
 //!
-//! A reader is *counted* in the word, or *published* in a slot of its strand, which is a cell with the lock's address:
+//! A reader is *counted* in the word, or *published* in a slot of its strand, which is a cell with the lock's address, and
+//! whether the strand counts it among what it holds:
 //!
 //! ```text
 //! reader:  cell = lock;  light fence;  in, if the word says SLOTS and neither CLAIMED nor HELD;  else cell = 0
@@ -29,6 +30,8 @@
 //! **R5** A lock outlives the calls that release it: a reader looks at the word after it has left its cell.
 //! **R6** Readers do not sleep where only `UPGRADABLE` is set. A writer that is woken alone, and finds that somebody has
 //! become that meanwhile, wakes them as it queues again.
+//! **R7** A read whose guard does not know its cell is published with [`HOLDS`](slot::HOLDS), and held. So who ends such a
+//! read, and takes the hold back, finds no cell of a guard that knows its own, forgotten where this lock lies now.
 
 use super::queue::{self, Kind};
 use crate::core::Patience;
@@ -71,9 +74,10 @@ impl RwCore {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Comes in as a reader, if that needs no waiting and the lock is read often enough to be published.
+    /// Comes in as a reader, if that needs no waiting and the lock is read often enough to be published. `HOLDS` is that of
+    /// [`slot`], or 0 (R7).
     #[inline(always)]
-    pub(crate) fn publish(&self) -> Cell {
+    pub(crate) fn publish<const HOLDS: usize>(&self) -> Cell {
         let me = strand::with_local(strand::Local::token_or_zero);
         if me.wrapping_sub(1) >= MAX_OWNER {
             return None;
@@ -84,14 +88,14 @@ impl RwCore {
         }
         let cell = &slot::of(me).reads[0];
         if cell.load(Ordering::Relaxed) != 0 {
-            return self.publish_elsewhere(me);
+            return self.publish_elsewhere::<HOLDS>(me);
         }
-        self.publish_in(cell)
+        self.publish_in::<HOLDS>(cell)
     }
 
     #[inline(always)]
-    fn publish_in(&self, cell: &'static AtomicUsize) -> Cell {
-        cell.store(self.address(), Ordering::Relaxed);
+    fn publish_in<const HOLDS: usize>(&self, cell: &'static AtomicUsize) -> Cell {
+        cell.store(self.address() | HOLDS, Ordering::Relaxed);
         // ORD: Dekker with `drain`, whose half is the heavy fence (R1).
         fence::light();
         // ORD: Acquire pairs with the Releases that take `HELD` away: what the last writer did.
@@ -103,9 +107,9 @@ impl RwCore {
     }
 
     #[cold]
-    fn publish_elsewhere(&self, me: u32) -> Cell {
+    fn publish_elsewhere<const HOLDS: usize>(&self, me: u32) -> Cell {
         let cell = slot::of(me).reads.iter().find(|cell| cell.load(Ordering::Relaxed) == 0)?;
-        self.publish_in(cell)
+        self.publish_in::<HOLDS>(cell)
     }
 
     /// Waits, as long as it may, to come in as a reader. `again`: also where one has claimed the lock, if somebody
@@ -162,15 +166,15 @@ impl RwCore {
         }
     }
 
-    /// Ends a read of which is not known where it is published, by a strand of this thread, or counted; the name of that
-    /// strand.
+    /// Ends a read of which is not known where it is published, with [`HOLDS`](slot::HOLDS), by a strand of this thread, or
+    /// counted; the name of that strand.
     #[inline]
     pub(crate) fn end_read_somewhere(&self) -> Option<u32> {
-        let address = self.address();
+        let held = self.address() | slot::HOLDS;
         let found = strand::with_local(|local| {
             local.find_name(|name| {
                 let reads = &slot::of(name).reads;
-                let cell = reads.iter().find(|cell| cell.load(Ordering::Relaxed) == address)?;
+                let cell = reads.iter().find(|cell| cell.load(Ordering::Relaxed) == held)?;
                 Some((name, cell))
             })
         });
@@ -455,7 +459,7 @@ impl Drop for RwCore {
         if self.word.load(Ordering::Relaxed) & SLOTS != 0 {
             let address = self.address();
             slot::any_read(|cell| {
-                if cell.load(Ordering::Relaxed) == address {
+                if slot::names(cell.load(Ordering::Relaxed), address) {
                     cell.store(0, Ordering::Relaxed);
                 }
                 false

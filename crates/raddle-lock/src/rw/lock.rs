@@ -130,7 +130,7 @@ impl<T: ?Sized> RwLock<T> {
 
     #[inline(always)]
     fn read_within(&self, again: bool, patience: Patience) -> Option<RwLockReadGuard<'_, T>> {
-        if let Some(cell) = self.core.publish() {
+        if let Some(cell) = self.core.publish::<0>() {
             return Some(RwLockReadGuard::new(self, Some(cell)));
         }
         match self.core.read_slow(again, patience) {

@@ -4,22 +4,22 @@ use super::core::{CLAIMED, COUNT, HELD, PARKED, RwCore, SLOTS, UPGRADABLE};
 use super::queue;
 use crate::slot;
 use crate::word::MAX_OWNER;
-use raddle_sync::atomic::Ordering;
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::strand;
 
 impl RwCore {
     /// Whether the running strand reads the lock, published. Nobody takes it away meanwhile.
     pub(super) fn is_read_here(&self) -> bool {
         let me = strand::token();
-        me <= MAX_OWNER
-            && slot::of(me).reads.iter().any(|cell| cell.load(Ordering::Relaxed) == self.address())
+        let is_it = |cell: &AtomicUsize| slot::names(cell.load(Ordering::Relaxed), self.address());
+        me <= MAX_OWNER && slot::of(me).reads.iter().any(is_it)
     }
 
     /// Whether a cell names this lock. After the barrier (R1).
     pub(super) fn is_published(&self) -> bool {
         let address = self.address();
         // ORD: Acquire pairs with the Release in `leave`.
-        slot::any_read(|cell| cell.load(Ordering::Acquire) == address)
+        slot::any_read(|cell| slot::names(cell.load(Ordering::Acquire), address))
     }
 
     /// The strands that have the lock, or have claimed it, as far as they are known.
