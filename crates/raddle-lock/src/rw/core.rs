@@ -15,14 +15,15 @@
 //! ```text
 //! reader:  cell = lock;  light fence;  in, if the word says SLOTS and neither CLAIMED nor HELD;  else cell = 0
 //!          ..  cell = 0;  light fence;  if the word says CLAIMED, wake who has claimed
-//! writer:  word |= CLAIMED;  if SLOTS: heavy fence;  wait until no cell names the lock and none is counted;  HELD
+//! writer:  word |= CLAIMED;  if SLOTS: heavy fence, wait until no cell names the lock;  wait until none is counted;  HELD
 //! ```
 //!
-//! **R1** Of a reader that publishes and a writer that claims at least one sees the other, by the pair of fences: the reader
+//! **R1** Of a reader that publishes and a writer that claims, and runs the fence, at least one sees the other: the reader
 //! the claim, and leaves again, or the writer the cell, and waits for it. So it is with a reader that leaves: either the
 //! writer sees the cell empty, or the reader sees the claim, and wakes it.
 //! **R2** `SLOTS` is set by a counted reader only, and taken away only by the step from `CLAIMED` to `HELD`, when all cells
-//! have been seen empty. So where it is not set no cell names the lock, and a writer needs no barrier.
+//! have been seen empty. So where it is not set nobody who is published is in, and a writer needs no barrier. Nor may it look at
+//! cells then: one that still names the lock is of a reader that has come too late, and need not see the claim as it leaves.
 //! **R3** The step to `HELD` finds no counted reader. One that is counted while it is published as well keeps the
 //! writer waiting throughout: it is counted before its cell is empty.
 //! **R4** `PARKED` is set and taken away under the bucket's lock, and is set while somebody is queued there. Whoever waits
@@ -120,9 +121,9 @@ impl RwCore {
         strand::token(); // so that the next one can publish
         let taken = self.wait(Kind::Read, patience, |word| {
             let in_the_way = word & (HELD | CLAIMED);
+            let is_read = || word & COUNT != 0 || word & SLOTS != 0 && self.is_published();
             let passes = in_the_way == 0
-                || in_the_way == CLAIMED
-                    && (again && (word & COUNT != 0 || self.is_published()) || self.is_read_here());
+                || in_the_way == CLAIMED && (again && is_read() || self.is_read_here(word));
             passes.then(|| self.counted(word))
         });
         if taken { Ok(None) } else { Err(()) }
@@ -206,7 +207,7 @@ impl RwCore {
     pub(crate) fn write_slow(&self, patience: Patience) -> bool {
         let me = name();
         let word = self.word.load(Ordering::Relaxed);
-        let held = me != 0 && word & (HELD | OWNER) == HELD | me || self.is_read_here();
+        let held = me != 0 && word & (HELD | OWNER) == HELD | me || self.is_read_here(word);
         if held && matches!(patience, Patience::Try) {
             return false;
         }
@@ -232,8 +233,9 @@ impl RwCore {
     ///
     /// If it would wait, and reads published as well.
     pub(crate) fn upgrade(&self, patience: Patience) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
         assert!(
-            matches!(patience, Patience::Try) || !self.is_read_here(),
+            matches!(patience, Patience::Try) || !self.is_read_here(word),
             "this lock is read by the strand that wants to write: waiting would hang"
         );
         self.change(Ordering::Relaxed, |word| (word & !UPGRADABLE) | CLAIMED);
@@ -243,23 +245,21 @@ impl RwCore {
     /// Has claimed the lock: waits for the readers to leave. If that takes too long the claim becomes `instead`.
     fn drain(&self, patience: Patience, instead: u32) -> bool {
         let me = name();
-        let word = self.word.load(Ordering::Relaxed);
-        if word & SLOTS != 0 {
+        let slots = self.word.load(Ordering::Relaxed) & SLOTS != 0;
+        if slots {
             slot::revoke();
-        } else if self.enter(me) {
-            return true;
         }
         let mut spin = Spin::default();
         let mut slept = Ok(true);
         loop {
-            if !self.is_published() && self.enter(me) {
+            if !(slots && self.is_published()) && self.enter(me) {
                 return true;
             }
             if matches!(patience, Patience::Try) {
                 break;
             }
             if !spin.spin() {
-                slept = self.sleep_for_readers(patience);
+                slept = self.sleep_for_readers(slots, patience);
                 if !matches!(slept, Ok(true)) {
                     break;
                 }
@@ -295,11 +295,11 @@ impl RwCore {
     }
 
     /// Sleeps until a reader has left; false if the deadline comes first. The error is a panic that is to be passed on.
-    fn sleep_for_readers(&self, patience: Patience) -> Result<bool, Panic> {
+    fn sleep_for_readers(&self, slots: bool, patience: Patience) -> Result<bool, Panic> {
         let node = Node::new();
         let mut bucket = queue::bucket(self);
         // Whoever leaves from here on comes to the bucket (R1).
-        if !self.is_published() && self.word.load(Ordering::Relaxed) & COUNT == 0 {
+        if !(slots && self.is_published()) && self.word.load(Ordering::Relaxed) & COUNT == 0 {
             return Ok(true);
         }
         let me = strand::token();

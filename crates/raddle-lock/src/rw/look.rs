@@ -8,14 +8,14 @@ use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::strand;
 
 impl RwCore {
-    /// Whether the running strand reads the lock, published. Nobody takes it away meanwhile.
-    pub(super) fn is_read_here(&self) -> bool {
+    /// Whether the running strand reads the lock, of which it has just seen `word`, published. Nobody takes it away meanwhile.
+    pub(super) fn is_read_here(&self, word: u32) -> bool {
         let me = strand::token();
         let is_it = |cell: &AtomicUsize| slot::names(cell.load(Ordering::Relaxed), self.address());
-        me <= MAX_OWNER && slot::of(me).reads.iter().any(is_it)
+        word & SLOTS != 0 && me <= MAX_OWNER && slot::of(me).reads.iter().any(is_it) // R2
     }
 
-    /// Whether a cell names this lock. After the barrier (R1).
+    /// Whether a cell names this lock. Where the word says `SLOTS` (R2); after the barrier (R1).
     pub(super) fn is_published(&self) -> bool {
         let address = self.address();
         // ORD: Acquire pairs with the Release in `leave`.
