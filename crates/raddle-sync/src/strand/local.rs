@@ -11,8 +11,10 @@
 //! such a record is older than that hold, so it is out of date, and made one of its strand's others. So a strand
 //! that lets go of what an ended one held finds no record of its own there, and looks further.
 
+mod cuts;
 mod holds;
 
+use self::cuts::Cuts;
 pub(super) use self::holds::Holds;
 pub use self::holds::Release;
 use self::holds::count_down;
@@ -59,6 +61,7 @@ const TOO_OFTEN: &str = "a lock taken too often by its owner";
 ///
 /// All of it belongs to the strand that runs now: [`enter_foreign`](super::enter_foreign) puts it aside.
 #[derive(Debug)]
+#[repr(C)] // What each lock looks at comes first, together.
 pub struct Local {
     /// The id or token; 0: none assigned yet.
     pub(super) token: Cell<u32>,
@@ -74,6 +77,7 @@ pub struct Local {
     pub(super) beneath: RefCell<ManuallyDrop<Vec<Saved>>>,
     /// Strands that were abandoned on this thread. Never freed: their guards may turn up.
     pub(super) lost: RefCell<ManuallyDrop<Vec<Saved>>>,
+    pub(super) cuts: Cuts,
 }
 
 impl Local {
@@ -87,6 +91,7 @@ impl Local {
             ids: [const { Cell::new(0) }; KEPT],
             beneath: RefCell::new(ManuallyDrop::new(Vec::new())),
             lost: RefCell::new(ManuallyDrop::new(Vec::new())),
+            cuts: Cuts::new(),
         }
     }
 
