@@ -115,6 +115,10 @@ impl RwCore {
 
     /// Waits, as long as it may, to come in as a reader. `again`: also where one has claimed the lock, if somebody
     /// reads who keeps that one waiting. The error is that it did not come in.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](RwCore::wait).
     #[cold]
     #[inline(never)]
     pub(crate) fn read_slow(&self, again: bool, patience: Patience) -> Result<Cell, ()> {
@@ -205,9 +209,8 @@ impl RwCore {
     #[cold]
     #[inline(never)]
     pub(crate) fn write_slow(&self, patience: Patience) -> bool {
-        let me = name();
         let word = self.word.load(Ordering::Relaxed);
-        let held = me != 0 && word & (HELD | OWNER) == HELD | me || self.is_read_here(word);
+        let held = is_writer(strand::token(), word) || self.is_read_here(word);
         if held && matches!(patience, Patience::Try) {
             return false;
         }
@@ -218,6 +221,10 @@ impl RwCore {
     }
 
     /// Comes in as the one reader that may write later.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](RwCore::wait).
     pub(crate) fn read_upgradable(&self, patience: Patience) -> bool {
         self.wait(Kind::Upgradable, patience, |word| {
             (word & (HELD | CLAIMED | UPGRADABLE) == 0).then(|| {
@@ -367,6 +374,10 @@ impl RwCore {
     }
 
     /// Waits until `step` can be taken, and takes it. False if the time is over.
+    ///
+    /// # Panics
+    ///
+    /// If it would wait for ever, as the running strand is the writer, and has an id.
     fn wait(&self, kind: Kind, patience: Patience, step: impl Fn(u32) -> Option<u32>) -> bool {
         let me = strand::token();
         let mut spin = Spin::default();
@@ -385,6 +396,10 @@ impl RwCore {
             if matches!(patience, Patience::Try) {
                 return false;
             }
+            assert!(
+                !is_writer(me, seen) || patience.deadline().is_some(),
+                "this lock is held by the strand that wants to read: waiting would hang"
+            );
             if seen & PARKED == 0 && spin.spin() {
                 continue;
             }
@@ -445,6 +460,11 @@ fn unhold(word: u32) {
         // SAFETY: the caller has taken the name out of the lock's word.
         strand::with_local(|local| unsafe { local.unhold_of(word & OWNER) });
     }
+}
+
+/// Whether a word says that the strand of this name writes. Of one without an id none does.
+fn is_writer(name: u32, word: u32) -> bool {
+    word & (HELD | OWNER) == HELD | name
 }
 
 /// The running strand's id, or 0.
