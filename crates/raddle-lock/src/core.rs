@@ -59,6 +59,9 @@ pub(crate) enum Found<R> {
     Late,
 }
 
+/// Why a guard cannot be taken back.
+pub(crate) const BENEATH: &str = "this guard belongs to a strand beneath the one that runs";
+
 /// Calls what takes a lock for which there is a guard already. Ends the process if it panics.
 #[inline]
 pub(crate) fn keeping_guards<R>(take_back: impl FnOnce() -> R) -> R {
@@ -102,7 +105,7 @@ impl Core {
     /// guard it is.
     #[inline]
     pub(crate) fn assert_held(&self) {
-        assert!(self.is_held(), "this guard belongs to a strand beneath the one that runs");
+        assert!(self.is_held(), "{BENEATH}");
     }
 
     /// Takes the lock if that needs no waiting.

@@ -156,6 +156,52 @@ fn a_counted_read_is_not_taken_off_another_strand() {
     assert!(READ.try_write().is_some());
 }
 
+/// A guard that one strand has made and another, above it on the same thread, has to hand the lock on and take it back. The lock
+/// would then be the other's, which ends with what it holds.
+#[test]
+fn a_guard_of_a_writer_or_reader_is_not_handed_on_by_a_strand_above() {
+    elsewhere(|| {
+        let lock = lock_api::RwLock::<RawRwLock, _>::new(0);
+        let holds = || strand::with_local(strand::Local::holds);
+        let panics = |bump: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(bump)).is_err();
+        let mut guard = lock.write();
+        thread::scope(|s| {
+            s.spawn(|| assert!(lock.try_write_for(LONG).is_some()));
+            let above = strand::enter_foreign();
+            // As soon as that one sleeps.
+            while !panics(&mut || lock_api::RwLockWriteGuard::bump(&mut guard)) {
+                assert_eq!(holds(), 0, "a strand above has handed the lock on");
+                thread::yield_now();
+            }
+            drop(above);
+            assert!(lock.is_locked_exclusive() && holds() == 1);
+            lock_api::RwLockWriteGuard::bump(&mut guard);
+            drop(guard);
+        });
+        // Published, and counted: that is nobody's.
+        for reads in [5_000, 0] {
+            (0..reads).for_each(|_| drop(lock.read()));
+            let mut guard = lock.read();
+            let held = holds();
+            thread::scope(|s| {
+                s.spawn(|| assert!(lock.try_write_for(LONG).is_some()));
+                while elsewhere(|| lock.try_read().is_some()) {
+                    thread::yield_now(); // until it has claimed the lock
+                }
+                let above = strand::enter_foreign();
+                let bump = &mut || lock_api::RwLockReadGuard::bump(&mut guard);
+                assert_eq!(panics(bump), held == 1);
+                assert_eq!(holds(), 0);
+                drop(above);
+                assert_eq!(holds(), held);
+                lock_api::RwLockReadGuard::bump(&mut guard);
+                drop(guard);
+            });
+            assert!(holds() == 0 && !lock.is_locked());
+        }
+    });
+}
+
 /// The same for a writer that has become a reader.
 #[test]
 fn a_write_that_becomes_a_read_is_held_no_more() {

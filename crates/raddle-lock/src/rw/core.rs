@@ -171,18 +171,11 @@ impl RwCore {
         }
     }
 
-    /// Ends a read of which is not known where it is published, with [`HOLDS`](slot::HOLDS), by a strand of this thread, or
-    /// counted; the name of that strand.
+    /// Ends a read of which is not known where it is published, or whether it is counted; the name of the strand that is
+    /// published.
     #[inline]
     pub(crate) fn end_read_somewhere(&self) -> Option<u32> {
-        let held = self.address() | slot::HOLDS;
-        let found = strand::with_local(|local| {
-            local.find_name(|name| {
-                let reads = &slot::of(name).reads;
-                let cell = reads.iter().find(|cell| cell.load(Ordering::Relaxed) == held)?;
-                Some((name, cell))
-            })
-        });
+        let found = self.find_held();
         self.end_read(found.map(|(_, cell)| cell));
         found.map(|(name, _)| name)
     }

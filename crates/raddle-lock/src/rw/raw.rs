@@ -114,13 +114,16 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 
     unsafe fn bump_shared(&self) {
         if self.core.is_wanted() {
+            self.core.assert_read_here();
             self.end_read();
-            keeping_guards(|| self.read(false, Patience::Back));
+            // Counted, and so nobody's, whichever strand runs.
+            keeping_guards(|| self.core.read_slow(false, Patience::Back).is_ok());
         }
     }
 
     unsafe fn bump_exclusive(&self) {
         if self.core.is_wanted() {
+            self.core.assert_written_here();
             self.core.end_write(true);
             keeping_guards(|| self.core.write_slow(Patience::Back));
         }
