@@ -51,7 +51,7 @@ fn nor_does_that_of_lock_api() {
 
 #[test]
 fn nor_does_that_of_a_writer() {
-    ends_the_process("nor_does_that_of_a_writer", "held by the strand that wants to write", || {
+    ends_the_process("nor_does_that_of_a_writer", "read by the strand that wants to write", || {
         let lock = ApiRwLock::new(0);
         let mut kept = None;
         let mut guard = lock.write();

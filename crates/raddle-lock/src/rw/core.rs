@@ -56,6 +56,10 @@ const OWNER: u32 = MAX_OWNER;
 
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
 
+/// Who reads without a hold, and forgets the guard, leaves the cell to the next strand of that name.
+const READS: &str = "this lock is read by the strand that wants to write, or was by an earlier one of the same name, \
+                     which forgot its guard: waiting would hang";
+
 /// The word of a lock.
 pub(crate) struct RwCore {
     pub(super) word: AtomicU32,
@@ -203,11 +207,12 @@ impl RwCore {
     #[inline(never)]
     pub(crate) fn write_slow(&self, patience: Patience) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        let held = is_writer(strand::token(), word) || self.is_read_here(word);
-        if held && matches!(patience, Patience::Try) {
+        let (writes, reads) = (is_writer(strand::token(), word), self.is_read_here(word));
+        if (writes || reads) && matches!(patience, Patience::Try) {
             return false;
         }
-        assert!(!held, "this lock is held by the strand that wants to write: waiting would hang");
+        assert!(!writes, "this lock is held by the strand that wants to write: waiting would hang");
+        assert!(!reads, "{READS}");
         self.wait(Kind::Write, patience, |word| {
             (word & (HELD | CLAIMED | UPGRADABLE) == 0).then_some(word | CLAIMED)
         }) && self.drain(patience, 0)
@@ -234,10 +239,7 @@ impl RwCore {
     /// If it would wait, and reads published as well.
     pub(crate) fn upgrade(&self, patience: Patience) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        assert!(
-            matches!(patience, Patience::Try) || !self.is_read_here(word),
-            "this lock is read by the strand that wants to write: waiting would hang"
-        );
+        assert!(matches!(patience, Patience::Try) || !self.is_read_here(word), "{READS}");
         self.change(Ordering::Relaxed, |word| (word & !UPGRADABLE) | CLAIMED);
         self.drain(patience, UPGRADABLE)
     }

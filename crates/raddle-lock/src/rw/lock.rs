@@ -50,7 +50,8 @@ use std::time::Duration;
 /// does. So where a thread pool spares threads that hold a lock from taking on unrelated work, a reader is not spared.
 ///
 /// A read guard that is forgotten leaves the lock read for ever; and a lock that is moved after that may leave another, which
-/// comes to lie at the same place, read for ever as well.
+/// comes to lie at the same place, read for ever as well. The end of its strand is not reported, and whoever gets the strand's
+/// name may be taken for the reader: it gets a panic if it wants to write, and reads ahead of a writer that waits.
 ///
 /// A panic does not poison it; see the [crate's page](crate). It is invariant in `T`:
 ///
