@@ -100,7 +100,8 @@ impl RwCore {
 
     #[inline(always)]
     fn publish_in<const HOLDS: usize>(&self, cell: &'static AtomicUsize) -> Cell {
-        cell.store(self.address() | HOLDS, Ordering::Relaxed);
+        // ORD: Release, as in `leave`: a writer of the lock that was read before may see the cell as late as this.
+        cell.store(self.address() | HOLDS, Ordering::Release);
         // ORD: Dekker with `drain`, whose half is the heavy fence (R1).
         fence::light();
         // ORD: Acquire pairs with the Releases that take `HELD` away: what the last writer did.
@@ -155,7 +156,8 @@ impl RwCore {
 
     #[inline(always)]
     fn leave(&self, cell: &AtomicUsize) {
-        // ORD: Release pairs with the Acquire in `is_published`: the reads are over.
+        // ORD: Release pairs with the Acquire in `is_published`: the reads are over. That may find what is stored here
+        // later; those stores are Releases, too.
         cell.store(0, Ordering::Release);
         // ORD: Dekker with `drain` (R1).
         fence::light();
@@ -474,8 +476,10 @@ impl Drop for RwCore {
         if self.word.load(Ordering::Relaxed) & SLOTS != 0 {
             let address = self.address();
             slot::any_read(|cell| {
-                if slot::names(cell.load(Ordering::Relaxed), address) {
-                    cell.store(0, Ordering::Relaxed);
+                // ORD: Acquire and Release hand on what the cell's strand has done, to a writer that finds this 0 in the stead
+                // of what that strand has stored before.
+                if slot::names(cell.load(Ordering::Acquire), address) {
+                    cell.store(0, Ordering::Release);
                 }
                 false
             });

@@ -48,7 +48,7 @@ impl RwCore {
     /// Whether a cell names this lock. Where the word says `SLOTS` (R2); after the barrier (R1).
     pub(super) fn is_published(&self) -> bool {
         let address = self.address();
-        // ORD: Acquire pairs with the Release in `leave`.
+        // ORD: Acquire pairs with the Releases in `leave` and `publish_in`, and when a lock is dropped.
         slot::any_read(|cell| slot::names(cell.load(Ordering::Acquire), address))
     }
 
