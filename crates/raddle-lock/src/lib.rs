@@ -96,6 +96,7 @@
 #[cfg(feature = "serde")]
 mod serialize;
 
+mod armed;
 mod condvar;
 mod core;
 mod deadlock;
@@ -105,6 +106,7 @@ mod fat;
 mod fork;
 mod header;
 mod inflate;
+mod look;
 mod monitor;
 mod mutex;
 mod once;
