@@ -215,6 +215,21 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_keeps_the_ids_of_its_foreign_strands() {
+        let ids = || {
+            let strands = [(); 3].map(|()| (enter_foreign(), current().unwrap()));
+            let ids = strands.each_ref().map(|(_, id)| *id);
+            strands.into_iter().rev().for_each(drop);
+            ids
+        };
+        current();
+        let mine = ids();
+        let others = thread::spawn(ids).join().unwrap();
+        assert!(others.iter().all(|id| !mine.contains(id)), "{others:?} {mine:?}");
+        assert_eq!(ids(), mine);
+    }
+
+    #[test]
     fn guards_forgotten_or_dropped_out_of_order_do_no_harm() {
         let base = current();
         let outer = enter_foreign();

@@ -401,6 +401,28 @@ impl Drop for RwCore {
 mod tests {
     use super::*;
 
+    /// The word is as before: no read-modify-write can have come to it but for nothing.
+    #[test]
+    fn a_reader_that_is_published_leaves_the_word_alone() {
+        strand::token();
+        for holds in [0, slot::HOLDS] {
+            let core = RwCore::new();
+            core.word.store(SLOTS, Ordering::Relaxed);
+            let cells = [(); 5].map(|()| match holds {
+                0 => core.publish::<0>(),
+                _ => core.publish::<{ slot::HOLDS }>(),
+            });
+            let written = cells[..4].iter().flatten().map(|cell| cell.load(Ordering::Relaxed));
+            assert!(written.eq([core.address() | holds; 4]) && cells[4].is_none());
+            assert_eq!(core.word.load(Ordering::Relaxed), SLOTS);
+            assert_eq!(core.find_held().is_some(), holds != 0);
+            assert!(core.is_read_here(SLOTS) && !core.is_read_here(0) && core.is_published());
+            cells[..4].iter().for_each(|cell| core.end_read(*cell));
+            assert_eq!(core.word.load(Ordering::Relaxed), SLOTS);
+            assert!(!core.is_published());
+        }
+    }
+
     /// Each left its count behind, until that ran into `PARKED`, and was gone.
     #[test]
     fn readers_that_were_upgradable_are_not_too_many() {
