@@ -59,6 +59,9 @@ pub(crate) enum Found<R> {
     Late,
 }
 
+/// Why a guard cannot be taken back.
+pub(crate) const BENEATH: &str = "this guard belongs to a strand beneath the one that runs";
+
 /// Calls what takes a lock for which there is a guard already. Ends the process if it panics.
 #[inline]
 pub(crate) fn keeping_guards<R>(take_back: impl FnOnce() -> R) -> R {
@@ -96,13 +99,6 @@ impl Core {
                 self.acquire_slow(false, Patience::Back);
             }
         });
-    }
-
-    /// Panics unless the strand that runs holds the lock: one that lets go of it, to take it back, must be the one whose
-    /// guard it is.
-    #[inline]
-    pub(crate) fn assert_held(&self) {
-        assert!(self.is_held(), "this guard belongs to a strand beneath the one that runs");
     }
 
     /// Takes the lock if that needs no waiting.
@@ -299,22 +295,6 @@ impl Core {
         }
     }
 
-    /// Whether somebody sleeps for this lock, which this strand holds.
-    pub(crate) fn is_wanted(&self) -> bool {
-        let seen = self.word.load(Ordering::Acquire);
-        match view(seen) {
-            View::Fat => {
-                let state = table::entry(seen & word::INDEX).state.load(Ordering::Relaxed);
-                state & crate::entry::QUEUED != 0
-            }
-            View::Thin { owner } => {
-                slot::of(owner).flag.load(Ordering::Relaxed) > READY
-                    && pending::bucket(self.address()).find().is_some()
-            }
-            _ => false,
-        }
-    }
-
     /// Releases one level of the lock; to whoever waits longest, if `fair`.
     #[cold]
     #[inline(never)]
@@ -447,39 +427,6 @@ impl Core {
     /// The name under which the lock waits in buckets.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
-    }
-
-    pub(crate) fn is_locked(&self) -> bool {
-        let seen = self.word.load(Ordering::Acquire);
-        match view(seen) {
-            View::Free | View::Hashed => false,
-            View::Thin { .. } => true,
-            View::Fat => {
-                let entry = table::entry(seen & word::INDEX);
-                entry.state.load(Ordering::Relaxed) & crate::entry::LOCKED != 0
-                    // Given back between the two looks: then look again.
-                    && (self.word.load(Ordering::Acquire) == seen || self.is_locked())
-            }
-        }
-    }
-
-    /// Whether the strand that runs now holds the lock. Exact: what it would read otherwise is its own
-    /// doing (L1, E5).
-    pub(crate) fn is_held(&self) -> bool {
-        self.holder() == Some(strand::token())
-    }
-
-    /// Who holds the lock, at some moment during the call.
-    pub(crate) fn holder(&self) -> Option<u32> {
-        let seen = self.word.load(Ordering::Acquire);
-        match view(seen) {
-            View::Free | View::Hashed => None,
-            View::Thin { owner } => Some(owner),
-            View::Fat => {
-                let owner = table::entry(seen & word::INDEX).owner.load(Ordering::Relaxed);
-                Some(owner).filter(|&owner| owner != 0)
-            }
-        }
     }
 }
 

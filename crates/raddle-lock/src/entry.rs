@@ -46,7 +46,7 @@
 //! **E5** `owner`, `levels` are written by the holder only. A strand that finds its own name in `owner`
 //! holds the lock.
 
-use crate::fat::Armed;
+use crate::armed::Armed;
 use crate::queue::List;
 use raddle_sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use raddle_sync::sync::Mutex;

@@ -1,5 +1,6 @@
 //! Fat locks: taking one, waiting for it, releasing it.
 
+use crate::armed::Armed;
 use crate::core::{Core, Gain, Patience};
 use crate::deadlock;
 use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN, clock};
@@ -348,39 +349,6 @@ fn rouse(entry: &Entry, node: &Node) -> bool {
     true
 }
 
-/// A flag on the holder of a sticky entry, taken back unless the entry keeps it.
-pub(crate) struct Armed(u32);
-
-impl Armed {
-    /// Flags `holder`, if it can be: 0 is nobody, and strands without an id have no slot.
-    /// `None` if the deadline passes meanwhile.
-    fn new(holder: u32, deadline: Option<Instant>) -> Option<Armed> {
-        if !(1..=word::MAX_OWNER).contains(&holder) {
-            return Some(Armed(0));
-        }
-        // Lazily: one that is not armed has nothing to take back.
-        slot::arm(holder, deadline).then(|| Armed(holder))
-    }
-
-    /// Whom it flags, or 0.
-    pub(crate) fn holder(&self) -> u32 {
-        self.0
-    }
-
-    /// Leaves the flag to the entry.
-    pub(crate) fn leave(&mut self) {
-        self.0 = 0;
-    }
-}
-
-impl Drop for Armed {
-    fn drop(&mut self) {
-        if self.0 != 0 {
-            slot::disarm(self.0);
-        }
-    }
-}
-
 /// Whether a state says that the entry is not what the word said.
 fn is_stale(state: u32, generation: u32) -> bool {
     state & DEAD != 0 || state & GENERATIONS != generation
@@ -513,16 +481,5 @@ mod tests {
         assert_eq!(turn(2 * STARVED), 1);
         // Less than that, as far as this thread has not been put off meanwhile.
         assert!((0..1_000).any(|_| turn(0) == 0));
-    }
-
-    #[test]
-    fn a_flag_that_came_too_late_is_taken_back_once() {
-        let owner = word::MAX_OWNER - 1; // nobody's
-        let slot = slot::of(owner);
-        // As if stopped within a release.
-        slot.releasing.store(1, Ordering::Relaxed);
-        assert!(Armed::new(owner, Some(Instant::now())).is_none());
-        slot.releasing.store(0, Ordering::Relaxed);
-        assert_eq!(slot.flag.load(Ordering::Relaxed), 0);
     }
 }

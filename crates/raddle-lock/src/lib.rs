@@ -24,9 +24,11 @@
 //!
 //! - **The owner is a strand, not a thread** ([`raddle_sync::strand`]). Foreign work that runs on a
 //!   thread while the work beneath it waits is another strand, and waits for its turn like any other.
-//! - **Locking a mutex again on the same strand panics** with a clear message. Other locks hang there.
+//! - **Waiting for a lock that the same strand has panics** with a clear message, as far as that is known: it is not of readers
+//!   that are counted, of one that may write later, nor of a writer without an id. They hang there.
 //! - **A strand that ends with a lock held** leaves it locked and is reported ([`set_abandon_hook`]); its name
-//!   is not used again, so nobody is taken for the owner.
+//!   is not used again, so nobody is taken for the owner. This does not go for readers whose guards were forgotten: nobody is
+//!   told of them, and a later strand of the same name may be taken for one of them ([`RwLock`]).
 //! - **A circle of strands that wait for each other** is reported ([`set_deadlock_hook`]), in debug builds and
 //!   with the feature `deadlock`.
 //!
@@ -94,6 +96,7 @@
 #[cfg(feature = "serde")]
 mod serialize;
 
+mod armed;
 mod condvar;
 mod core;
 mod deadlock;
@@ -103,6 +106,7 @@ mod fat;
 mod fork;
 mod header;
 mod inflate;
+mod look;
 mod monitor;
 mod mutex;
 mod once;

@@ -30,7 +30,9 @@ mod tests {
         let text =
             serde_json::to_string(&(Mutex::new(1), RwLock::new([2]), ReentrantLock::new("3")));
         assert_eq!(text.unwrap(), r#"[1,[2],"3"]"#);
-        let back: (Mutex<u8>, RwLock<[u8; 1]>) = serde_json::from_str("[1,[2]]").unwrap();
+        let back: (Mutex<u8>, RwLock<[u8; 1]>, ReentrantLock<String>) =
+            serde_json::from_str(r#"[1,[2],"3"]"#).unwrap();
         assert_eq!((back.0.into_inner(), back.1.into_inner()), (1, [2]));
+        assert_eq!(back.2.into_inner(), "3");
     }
 }

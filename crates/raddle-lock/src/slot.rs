@@ -57,12 +57,21 @@ const SLOTS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 4 } else { 1 <<
 pub(crate) struct Slot {
     pub(crate) flag: AtomicU32,
     pub(crate) releasing: AtomicU32,
-    /// Addresses of readers-writer locks that the strand reads, or 0; see `rw/core.rs`.
+    /// Addresses of readers-writer locks that the strand reads, perhaps with [`HOLDS`], or 0; see `rw/core.rs`.
     pub(crate) reads: [AtomicUsize; READS],
 }
 
 /// As many locks a strand can read without being counted.
 const READS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 4 };
+
+/// In a cell, beside the address, which is even: the strand counts the read among what it holds.
+pub(crate) const HOLDS: usize = 1;
+
+/// Whether a cell with this in it says that the lock at an address is read.
+#[inline]
+pub(crate) fn names(cell: usize, address: usize) -> bool {
+    cell & !HOLDS == address
+}
 
 impl Slot {
     raddle_sync::const_fn! {
@@ -361,7 +370,8 @@ pub(crate) fn any_read(which: impl Fn(&AtomicUsize) -> bool) -> bool {
 pub(crate) fn readers(address: usize) -> Vec<u32> {
     let highest = raddle_sync::strand::highest().min(SLOTS as u32 - 1);
     // ORD: `Relaxed`: one that sleeps has written its cells before it registered.
-    let reads = |owner: &u32| of(*owner).reads.iter().any(|c| c.load(Ordering::Relaxed) == address);
+    let is_it = |cell: &AtomicUsize| names(cell.load(Ordering::Relaxed), address);
+    let reads = |owner: &u32| of(*owner).reads.iter().any(is_it);
     (1..=highest).filter(reads).collect()
 }
 

@@ -27,6 +27,8 @@ fn ends_the_process(test: &str, words: &str, comes_back: impl FnOnce()) {
     assert!(told.contains(words) && told.contains("could not be taken back"), "{told}");
 }
 
+type ApiRwLock = lock_api::RwLock<RawRwLock, i32>;
+
 #[test]
 fn unlocked_does_not_come_back_without_the_lock() {
     ends_the_process("unlocked_does_not_come_back_without_the_lock", "not re-entrant", || {
@@ -49,8 +51,8 @@ fn nor_does_that_of_lock_api() {
 
 #[test]
 fn nor_does_that_of_a_writer() {
-    ends_the_process("nor_does_that_of_a_writer", "held by the strand that wants to write", || {
-        let lock = lock_api::RwLock::<RawRwLock, _>::new(0);
+    ends_the_process("nor_does_that_of_a_writer", "read by the strand that wants to write", || {
+        let lock = ApiRwLock::new(0);
         let mut kept = None;
         let mut guard = lock.write();
         lock_api::RwLockWriteGuard::unlocked(&mut guard, || {
@@ -58,5 +60,36 @@ fn nor_does_that_of_a_writer() {
             (0..5_000).for_each(|_| drop(lock.read()));
             kept = Some(lock.read());
         });
+    });
+}
+
+const HELD: &str = "held by the strand that wants to read";
+
+#[test]
+fn nor_does_that_of_a_reader() {
+    ends_the_process("nor_does_that_of_a_reader", HELD, || {
+        let lock = ApiRwLock::new(0);
+        let mut kept = None;
+        let mut guard = lock.read();
+        lock_api::RwLockReadGuard::unlocked(&mut guard, || kept = Some(lock.write()));
+    });
+}
+
+#[test]
+fn nor_does_that_of_one_that_may_write_later() {
+    ends_the_process("nor_does_that_of_one_that_may_write_later", HELD, || {
+        let lock = ApiRwLock::new(0);
+        let mut kept = None;
+        let mut guard = lock.upgradable_read();
+        lock_api::RwLockUpgradableReadGuard::unlocked(&mut guard, || kept = Some(lock.write()));
+    });
+}
+
+#[test]
+fn one_that_writes_does_not_wait_for_itself_to_read() {
+    ends_the_process("one_that_writes_does_not_wait_for_itself_to_read", HELD, || {
+        let lock = ApiRwLock::new(0);
+        let _guard = lock.write();
+        drop(lock.read());
     });
 }

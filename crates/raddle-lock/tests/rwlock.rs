@@ -242,6 +242,25 @@ fn writing_again_panics_instead_of_hanging() {
     assert_eq!(lock.into_inner(), 0);
 }
 
+/// It waited for itself for ever.
+#[test]
+fn reading_what_one_writes_panics_instead_of_hanging() {
+    let lock = RwLock::new(0);
+    let guard = lock.write();
+    let panics = |f: &dyn Fn()| catch_unwind(AssertUnwindSafe(f)).is_err();
+    assert!(panics(&|| drop(lock.read())));
+    assert!(panics(&|| drop(lock.read_recursive())));
+    assert!(panics(&|| drop(lock.upgradable_read())));
+    assert!(lock.try_read().is_none() && lock.try_upgradable_read().is_none());
+    assert!(lock.try_read_for(SHORT).is_none() && lock.try_upgradable_read_for(SHORT).is_none());
+    {
+        let _other = strand::enter_foreign();
+        assert!(lock.try_read_for(SHORT).is_none());
+    }
+    drop(guard);
+    assert_eq!(*lock.read() + *lock.upgradable_read(), 0);
+}
+
 #[test]
 fn parts_are_guarded_like_the_whole() {
     let lock = RwLock::new((1, vec![2]));

@@ -3,8 +3,8 @@
 #![cfg(raddle_shuttle)]
 
 use raddle_lock::{
-    Condvar, Mutex, MutexGuard, ObjectHeader, OnceLock, RwLock, RwLockUpgradableReadGuard,
-    RwLockWriteGuard,
+    Condvar, Mutex, MutexGuard, ObjectHeader, OnceLock, RawRwLock, RwLock,
+    RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 use raddle_sync::sync::Arc;
 use raddle_sync::{strand, thread};
@@ -295,6 +295,51 @@ fn a_value_is_made_by_one_whose_time_is_not_over() {
             assert_eq!(got[0], Some(1));
             assert!(got.into_iter().flatten().all(|value| value == 1));
             assert_eq!(*shared.1.lock(), 1);
+        },
+        3_000,
+    );
+}
+
+/// Guards that do not know where they are published, some of them let go of by another strand than their own.
+#[test]
+fn readers_and_writers_of_lock_api_take_nothing_off_others() {
+    shuttle::check_random(
+        || {
+            let lock = Arc::new(lock_api::RwLock::<RawRwLock, _>::new((0, 0)));
+            let threads: Vec<_> = (0..3)
+                .map(|n| {
+                    let lock = Arc::clone(&lock);
+                    thread::spawn(move || {
+                        let holds = || strand::with_local(strand::Local::holds);
+                        for round in 0..3 {
+                            let mut read = lock.read();
+                            thread::yield_now();
+                            assert_eq!(read.0, read.1);
+                            lock_api::RwLockReadGuard::bump(&mut read);
+                            assert_eq!(read.0, read.1);
+                            let above = ((n + round) % 3 == 0).then(strand::enter_foreign);
+                            drop(read);
+                            drop(above);
+                            assert_eq!(holds(), 0);
+                            let mut pair = lock.write();
+                            *pair = (pair.0 + 1, pair.1 + 1);
+                            lock_api::RwLockWriteGuard::bump(&mut pair);
+                            pair.0 += 1;
+                            thread::yield_now();
+                            pair.1 = pair.0;
+                            if round == 1 {
+                                drop(lock_api::RwLockWriteGuard::downgrade(pair));
+                            } else {
+                                drop(pair);
+                            }
+                            assert_eq!(holds(), 0);
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(*lock.read(), (18, 18));
+            assert!(!lock.is_locked());
         },
         3_000,
     );

@@ -156,6 +156,52 @@ fn a_counted_read_is_not_taken_off_another_strand() {
     assert!(READ.try_write().is_some());
 }
 
+/// A guard that one strand has made and another, above it on the same thread, has to hand the lock on and take it back. The lock
+/// would then be the other's, which ends with what it holds.
+#[test]
+fn a_guard_of_a_writer_or_reader_is_not_handed_on_by_a_strand_above() {
+    elsewhere(|| {
+        let lock = lock_api::RwLock::<RawRwLock, _>::new(0);
+        let holds = || strand::with_local(strand::Local::holds);
+        let panics = |bump: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(bump)).is_err();
+        let mut guard = lock.write();
+        thread::scope(|s| {
+            s.spawn(|| assert!(lock.try_write_for(LONG).is_some()));
+            let above = strand::enter_foreign();
+            // As soon as that one sleeps.
+            while !panics(&mut || lock_api::RwLockWriteGuard::bump(&mut guard)) {
+                assert_eq!(holds(), 0, "a strand above has handed the lock on");
+                thread::yield_now();
+            }
+            drop(above);
+            assert!(lock.is_locked_exclusive() && holds() == 1);
+            lock_api::RwLockWriteGuard::bump(&mut guard);
+            drop(guard);
+        });
+        // Published, and counted: that is nobody's.
+        for reads in [5_000, 0] {
+            (0..reads).for_each(|_| drop(lock.read()));
+            let mut guard = lock.read();
+            let held = holds();
+            thread::scope(|s| {
+                s.spawn(|| assert!(lock.try_write_for(LONG).is_some()));
+                while elsewhere(|| lock.try_read().is_some()) {
+                    thread::yield_now(); // until it has claimed the lock
+                }
+                let above = strand::enter_foreign();
+                let bump = &mut || lock_api::RwLockReadGuard::bump(&mut guard);
+                assert_eq!(panics(bump), held == 1);
+                assert_eq!(holds(), 0);
+                drop(above);
+                assert_eq!(holds(), held);
+                lock_api::RwLockReadGuard::bump(&mut guard);
+                drop(guard);
+            });
+            assert!(holds() == 0 && !lock.is_locked());
+        }
+    });
+}
+
 /// The same for a writer that has become a reader.
 #[test]
 fn a_write_that_becomes_a_read_is_held_no_more() {
@@ -174,6 +220,33 @@ fn a_write_that_becomes_a_read_is_held_no_more() {
         assert!(holds() <= 3);
         drop(guards);
         assert_eq!(holds(), 0);
+    });
+}
+
+/// A native lock that is read has no hold. One of `lock_api` that came to lie where such a lock was forgotten, and moved, took
+/// one off the strand that ended a counted read of it.
+#[test]
+fn a_counted_read_is_not_taken_for_one_that_was_forgotten_there() {
+    if !raddle_sync::fence::init() {
+        return; // All readers are counted.
+    }
+    elsewhere(|| {
+        strand::current();
+        let holds = || strand::with_local(strand::Local::holds);
+        let native = RwLock::new(());
+        let mut place: Result<_, lock_api::RwLock<RawRwLock, ()>> = Ok(native);
+        let lock = place.as_ref().unwrap();
+        (0..5_000).for_each(|_| drop(lock.read()));
+        forget(lock.read());
+        let at = std::ptr::from_ref(lock).addr();
+        // Moved, and so not the one that takes back what is published where it is dropped.
+        let old = std::mem::replace(&mut place, Err(lock_api::RwLock::new(())));
+        let lock = place.as_ref().unwrap_err();
+        assert_eq!(std::ptr::from_ref(lock).addr(), at);
+        drop(lock.read());
+        assert_eq!(holds(), 0);
+        assert!(lock.try_write().is_some());
+        drop(old);
     });
 }
 

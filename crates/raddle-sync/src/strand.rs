@@ -9,7 +9,8 @@
 //! back at most once, when the thread ends. Until then the thread keeps it: for its own strand, or for
 //! the next foreign strand at the same depth. Those too deep for that give it back when they end.
 //! **S2** A thread's foreign strands nest, and each has a depth of its own. A guard that is dropped ends its
-//! strand and all above it; one whose strand was so ended does nothing.
+//! strand and all above it; one whose strand was so ended does nothing. It is known by the number of such ends
+//! that there had been when its strand began (`local/cuts.rs`).
 //! **S3** A thread's ids go back only if no foreign guard is left that could restore them.
 //! **S4** A strand that ends while it holds something ([`Local::hold`]) is *abandoned*: its id is not used
 //! again, so nobody else is ever taken for the owner of what it held, and the hook is told
@@ -214,6 +215,21 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_keeps_the_ids_of_its_foreign_strands() {
+        let ids = || {
+            let strands = [(); 3].map(|()| (enter_foreign(), current().unwrap()));
+            let ids = strands.each_ref().map(|(_, id)| *id);
+            strands.into_iter().rev().for_each(drop);
+            ids
+        };
+        current();
+        let mine = ids();
+        let others = thread::spawn(ids).join().unwrap();
+        assert!(others.iter().all(|id| !mine.contains(id)), "{others:?} {mine:?}");
+        assert_eq!(ids(), mine);
+    }
+
+    #[test]
     fn guards_forgotten_or_dropped_out_of_order_do_no_harm() {
         let base = current();
         let outer = enter_foreign();
@@ -227,6 +243,39 @@ mod tests {
         std::mem::forget(enter_foreign());
         drop(outer);
         assert_eq!(current(), base);
+    }
+
+    /// It ended those that had come to run at the same depth.
+    #[test]
+    fn a_guard_whose_strand_was_ended_ends_no_other() {
+        let base = enter_foreign();
+        let id = current();
+        let [outer, mut inner, innermost] = [(); 3].map(|()| enter_foreign());
+        drop(outer);
+        assert_eq!(current(), id);
+        let held = enter_foreign();
+        let beneath = current();
+        with_local(Local::hold);
+        let [above, top] = [(); 2].map(|()| enter_foreign());
+        let mine = current();
+        with_local(Local::hold);
+        drop(innermost);
+        assert_eq!((current(), with_local(Local::holds)), (mine, 1));
+        inner.renew(); // begins another one, as there is none to end
+        assert_eq!(with_local(Local::holds), 0);
+        drop(inner);
+        assert_eq!((current(), with_local(Local::holds)), (mine, 1));
+        // SAFETY: it was nothing that was held.
+        with_local(|local| unsafe { local.unhold() });
+        std::mem::forget(top);
+        drop(above);
+        assert_eq!((current(), with_local(Local::holds)), (beneath, 1));
+        // SAFETY: it was nothing that was held.
+        with_local(|local| unsafe { local.unhold() });
+        drop(held);
+        assert_eq!(current(), id, "a guard beneath still ends its own");
+        drop(base);
+        assert_ne!(current(), id);
     }
 
     #[test]

@@ -9,19 +9,21 @@
 //! | 27 `PARKED` | somebody sleeps in the lock's bucket |
 //! | 26-0 | readers that are counted; 0 where `HELD` |
 //!
-//! A reader is *counted* in the word, or *published* in a slot of its strand, which is a cell with the lock's address:
+//! A reader is *counted* in the word, or *published* in a slot of its strand, which is a cell with the lock's address, and
+//! whether the strand counts it among what it holds:
 //!
 //! ```text
 //! reader:  cell = lock;  light fence;  in, if the word says SLOTS and neither CLAIMED nor HELD;  else cell = 0
 //!          ..  cell = 0;  light fence;  if the word says CLAIMED, wake who has claimed
-//! writer:  word |= CLAIMED;  if SLOTS: heavy fence;  wait until no cell names the lock and none is counted;  HELD
+//! writer:  word |= CLAIMED;  if SLOTS: heavy fence, wait until no cell names the lock;  wait until none is counted;  HELD
 //! ```
 //!
-//! **R1** Of a reader that publishes and a writer that claims at least one sees the other, by the pair of fences: the reader
+//! **R1** Of a reader that publishes and a writer that claims, and runs the fence, at least one sees the other: the reader
 //! the claim, and leaves again, or the writer the cell, and waits for it. So it is with a reader that leaves: either the
 //! writer sees the cell empty, or the reader sees the claim, and wakes it.
 //! **R2** `SLOTS` is set by a counted reader only, and taken away only by the step from `CLAIMED` to `HELD`, when all cells
-//! have been seen empty. So where it is not set no cell names the lock, and a writer needs no barrier.
+//! have been seen empty. So where it is not set nobody who is published is in, and a writer needs no barrier. Nor may it look at
+//! cells then: one that still names the lock is of a reader that has come too late, and need not see the claim as it leaves.
 //! **R3** The step to `HELD` finds no counted reader. One that is counted while it is published as well keeps the
 //! writer waiting throughout: it is counted before its cell is empty.
 //! **R4** `PARKED` is set and taken away under the bucket's lock, and is set while somebody is queued there. Whoever waits
@@ -29,10 +31,12 @@
 //! **R5** A lock outlives the calls that release it: a reader looks at the word after it has left its cell.
 //! **R6** Readers do not sleep where only `UPGRADABLE` is set. A writer that is woken alone, and finds that somebody has
 //! become that meanwhile, wakes them as it queues again.
+//! **R7** A read whose guard does not know its cell is published with [`HOLDS`](slot::HOLDS), and held. So who ends such a
+//! read, and takes the hold back, finds no cell of a guard that knows its own, forgotten where this lock lies now.
 
 use super::queue::{self, Kind};
 use crate::core::Patience;
-use crate::deadlock::{self, Panic};
+use crate::deadlock;
 use crate::queue::{HAND_OFF, Node, WAITING};
 use crate::slot;
 use crate::spin::Spin;
@@ -51,6 +55,10 @@ pub(super) const COUNT: u32 = PARKED - 1;
 const OWNER: u32 = MAX_OWNER;
 
 const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+
+/// Who reads without a hold, and forgets the guard, leaves the cell to the next strand of that name.
+pub(super) const READS: &str = "this lock is read by the strand that wants to write, or was by an earlier one of the same name, \
+                     which forgot its guard: waiting would hang";
 
 /// The word of a lock.
 pub(crate) struct RwCore {
@@ -71,9 +79,10 @@ impl RwCore {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Comes in as a reader, if that needs no waiting and the lock is read often enough to be published.
+    /// Comes in as a reader, if that needs no waiting and the lock is read often enough to be published. `HOLDS` is that of
+    /// [`slot`], or 0 (R7).
     #[inline(always)]
-    pub(crate) fn publish(&self) -> Cell {
+    pub(crate) fn publish<const HOLDS: usize>(&self) -> Cell {
         let me = strand::with_local(strand::Local::token_or_zero);
         if me.wrapping_sub(1) >= MAX_OWNER {
             return None;
@@ -84,14 +93,15 @@ impl RwCore {
         }
         let cell = &slot::of(me).reads[0];
         if cell.load(Ordering::Relaxed) != 0 {
-            return self.publish_elsewhere(me);
+            return self.publish_elsewhere::<HOLDS>(me);
         }
-        self.publish_in(cell)
+        self.publish_in::<HOLDS>(cell)
     }
 
     #[inline(always)]
-    fn publish_in(&self, cell: &'static AtomicUsize) -> Cell {
-        cell.store(self.address(), Ordering::Relaxed);
+    fn publish_in<const HOLDS: usize>(&self, cell: &'static AtomicUsize) -> Cell {
+        // ORD: Release, as in `leave`: a writer of the lock that was read before may see the cell as late as this.
+        cell.store(self.address() | HOLDS, Ordering::Release);
         // ORD: Dekker with `drain`, whose half is the heavy fence (R1).
         fence::light();
         // ORD: Acquire pairs with the Releases that take `HELD` away: what the last writer did.
@@ -103,22 +113,26 @@ impl RwCore {
     }
 
     #[cold]
-    fn publish_elsewhere(&self, me: u32) -> Cell {
+    fn publish_elsewhere<const HOLDS: usize>(&self, me: u32) -> Cell {
         let cell = slot::of(me).reads.iter().find(|cell| cell.load(Ordering::Relaxed) == 0)?;
-        self.publish_in(cell)
+        self.publish_in::<HOLDS>(cell)
     }
 
     /// Waits, as long as it may, to come in as a reader. `again`: also where one has claimed the lock, if somebody
     /// reads who keeps that one waiting. The error is that it did not come in.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](RwCore::wait).
     #[cold]
     #[inline(never)]
     pub(crate) fn read_slow(&self, again: bool, patience: Patience) -> Result<Cell, ()> {
         strand::token(); // so that the next one can publish
         let taken = self.wait(Kind::Read, patience, |word| {
             let in_the_way = word & (HELD | CLAIMED);
+            let is_read = || word & COUNT != 0 || word & SLOTS != 0 && self.is_published();
             let passes = in_the_way == 0
-                || in_the_way == CLAIMED
-                    && (again && (word & COUNT != 0 || self.is_published()) || self.is_read_here());
+                || in_the_way == CLAIMED && (again && is_read() || self.is_read_here(word));
             passes.then(|| self.counted(word))
         });
         if taken { Ok(None) } else { Err(()) }
@@ -142,7 +156,8 @@ impl RwCore {
 
     #[inline(always)]
     fn leave(&self, cell: &AtomicUsize) {
-        // ORD: Release pairs with the Acquire in `is_published`: the reads are over.
+        // ORD: Release pairs with the Acquire in `is_published`: the reads are over. That may find what is stored here
+        // later; those stores are Releases, too.
         cell.store(0, Ordering::Release);
         // ORD: Dekker with `drain` (R1).
         fence::light();
@@ -162,18 +177,11 @@ impl RwCore {
         }
     }
 
-    /// Ends a read of which is not known where it is published, by a strand of this thread, or counted; the name of that
-    /// strand.
+    /// Ends a read of which is not known where it is published, or whether it is counted; the name of the strand that is
+    /// published.
     #[inline]
     pub(crate) fn end_read_somewhere(&self) -> Option<u32> {
-        let address = self.address();
-        let found = strand::with_local(|local| {
-            local.find_name(|name| {
-                let reads = &slot::of(name).reads;
-                let cell = reads.iter().find(|cell| cell.load(Ordering::Relaxed) == address)?;
-                Some((name, cell))
-            })
-        });
+        let found = self.find_held();
         self.end_read(found.map(|(_, cell)| cell));
         found.map(|(name, _)| name)
     }
@@ -200,19 +208,23 @@ impl RwCore {
     #[cold]
     #[inline(never)]
     pub(crate) fn write_slow(&self, patience: Patience) -> bool {
-        let me = name();
         let word = self.word.load(Ordering::Relaxed);
-        let held = me != 0 && word & (HELD | OWNER) == HELD | me || self.is_read_here();
-        if held && matches!(patience, Patience::Try) {
+        let (writes, reads) = (is_writer(strand::token(), word), self.is_read_here(word));
+        if (writes || reads) && matches!(patience, Patience::Try) {
             return false;
         }
-        assert!(!held, "this lock is held by the strand that wants to write: waiting would hang");
+        assert!(!writes, "this lock is held by the strand that wants to write: waiting would hang");
+        assert!(!reads, "{READS}");
         self.wait(Kind::Write, patience, |word| {
             (word & (HELD | CLAIMED | UPGRADABLE) == 0).then_some(word | CLAIMED)
         }) && self.drain(patience, 0)
     }
 
     /// Comes in as the one reader that may write later.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](RwCore::wait).
     pub(crate) fn read_upgradable(&self, patience: Patience) -> bool {
         self.wait(Kind::Upgradable, patience, |word| {
             (word & (HELD | CLAIMED | UPGRADABLE) == 0).then(|| {
@@ -220,100 +232,6 @@ impl RwCore {
                 word | UPGRADABLE
             })
         })
-    }
-
-    /// Makes a writer of the one that may write later; false, as before, if the readers do not leave in time.
-    ///
-    /// # Panics
-    ///
-    /// If it would wait, and reads published as well.
-    pub(crate) fn upgrade(&self, patience: Patience) -> bool {
-        assert!(
-            matches!(patience, Patience::Try) || !self.is_read_here(),
-            "this lock is read by the strand that wants to write: waiting would hang"
-        );
-        self.change(Ordering::Relaxed, |word| (word & !UPGRADABLE) | CLAIMED);
-        self.drain(patience, UPGRADABLE)
-    }
-
-    /// Has claimed the lock: waits for the readers to leave. If that takes too long the claim becomes `instead`.
-    fn drain(&self, patience: Patience, instead: u32) -> bool {
-        let me = name();
-        let word = self.word.load(Ordering::Relaxed);
-        if word & SLOTS != 0 {
-            slot::revoke();
-        } else if self.enter(me) {
-            return true;
-        }
-        let mut spin = Spin::default();
-        let mut slept = Ok(true);
-        loop {
-            if !self.is_published() && self.enter(me) {
-                return true;
-            }
-            if matches!(patience, Patience::Try) {
-                break;
-            }
-            if !spin.spin() {
-                slept = self.sleep_for_readers(patience);
-                if !matches!(slept, Ok(true)) {
-                    break;
-                }
-            }
-        }
-        // ORD: Release: whoever claims next sees what this one did while it held `UPGRADABLE`.
-        let before = self.change(Ordering::Release, |word| (word & !CLAIMED) | instead);
-        if before & PARKED != 0 {
-            queue::wake(self, 0, false);
-        }
-        slept.unwrap_or_else(|panic| resume_unwind(panic));
-        false
-    }
-
-    /// The step from `CLAIMED` to `HELD`; false while readers are counted (R3).
-    fn enter(&self, me: u32) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
-        while seen & COUNT == 0 {
-            let held = (seen & PARKED) | HELD | me; // R2
-            // ORD: Acquire pairs with the Releases in `end_counted`, and those of writers.
-            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-            match self.word.compare_exchange(seen, held, success, failure) {
-                Ok(_) => {
-                    if me != 0 {
-                        strand::with_local(strand::Local::hold);
-                    }
-                    return true;
-                }
-                Err(now) => seen = now,
-            }
-        }
-        false
-    }
-
-    /// Sleeps until a reader has left; false if the deadline comes first. The error is a panic that is to be passed on.
-    fn sleep_for_readers(&self, patience: Patience) -> Result<bool, Panic> {
-        let node = Node::new();
-        let mut bucket = queue::bucket(self);
-        // Whoever leaves from here on comes to the bucket (R1).
-        if !self.is_published() && self.word.load(Ordering::Relaxed) & COUNT == 0 {
-            return Ok(true);
-        }
-        let me = strand::token();
-        bucket.push(&node, me, Kind::Claimant, false);
-        drop(bucket);
-        let holders = || slot::readers(self.address());
-        let what = deadlock::For { address: self.address(), me, holders: &holders };
-        let slept = deadlock::sleep(&what, &node, patience.deadline(), patience);
-        if slept.as_ref().is_ok_and(|&signal| signal != WAITING) {
-            return Ok(true);
-        }
-        // Woken at the last moment it has left the queue.
-        let left = queue::bucket(self).remove(&node);
-        if left {
-            return slept.map(|_| false);
-        }
-        deadlock::discard(slept);
-        Ok(true)
     }
 
     /// Ends the writer's time; for whoever waits longest, if `fair`.
@@ -363,6 +281,10 @@ impl RwCore {
     }
 
     /// Waits until `step` can be taken, and takes it. False if the time is over.
+    ///
+    /// # Panics
+    ///
+    /// If it would wait for ever, as the running strand is the writer, and has an id.
     fn wait(&self, kind: Kind, patience: Patience, step: impl Fn(u32) -> Option<u32>) -> bool {
         let me = strand::token();
         let mut spin = Spin::default();
@@ -381,6 +303,10 @@ impl RwCore {
             if matches!(patience, Patience::Try) {
                 return false;
             }
+            assert!(
+                !is_writer(me, seen) || patience.deadline().is_some(),
+                "this lock is held by the strand that wants to read: waiting would hang"
+            );
             if seen & PARKED == 0 && spin.spin() {
                 continue;
             }
@@ -443,8 +369,13 @@ fn unhold(word: u32) {
     }
 }
 
+/// Whether a word says that the strand of this name writes. Of one without an id none does.
+fn is_writer(name: u32, word: u32) -> bool {
+    word & (HELD | OWNER) == HELD | name
+}
+
 /// The running strand's id, or 0.
-fn name() -> u32 {
+pub(super) fn name() -> u32 {
     Some(strand::token()).filter(|&name| name <= MAX_OWNER).unwrap_or(0)
 }
 
@@ -455,8 +386,10 @@ impl Drop for RwCore {
         if self.word.load(Ordering::Relaxed) & SLOTS != 0 {
             let address = self.address();
             slot::any_read(|cell| {
-                if cell.load(Ordering::Relaxed) == address {
-                    cell.store(0, Ordering::Relaxed);
+                // ORD: Acquire and Release hand on what the cell's strand has done, to a writer that finds this 0 in the stead
+                // of what that strand has stored before.
+                if slot::names(cell.load(Ordering::Acquire), address) {
+                    cell.store(0, Ordering::Release);
                 }
                 false
             });
@@ -467,6 +400,28 @@ impl Drop for RwCore {
 #[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
 mod tests {
     use super::*;
+
+    /// The word is as before: no read-modify-write can have come to it but for nothing.
+    #[test]
+    fn a_reader_that_is_published_leaves_the_word_alone() {
+        strand::token();
+        for holds in [0, slot::HOLDS] {
+            let core = RwCore::new();
+            core.word.store(SLOTS, Ordering::Relaxed);
+            let cells = [(); 5].map(|()| match holds {
+                0 => core.publish::<0>(),
+                _ => core.publish::<{ slot::HOLDS }>(),
+            });
+            let written = cells[..4].iter().flatten().map(|cell| cell.load(Ordering::Relaxed));
+            assert!(written.eq([core.address() | holds; 4]) && cells[4].is_none());
+            assert_eq!(core.word.load(Ordering::Relaxed), SLOTS);
+            assert_eq!(core.find_held().is_some(), holds != 0);
+            assert!(core.is_read_here(SLOTS) && !core.is_read_here(0) && core.is_published());
+            cells[..4].iter().for_each(|cell| core.end_read(*cell));
+            assert_eq!(core.word.load(Ordering::Relaxed), SLOTS);
+            assert!(!core.is_published());
+        }
+    }
 
     /// Each left its count behind, until that ran into `PARKED`, and was gone.
     #[test]

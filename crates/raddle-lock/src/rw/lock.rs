@@ -42,14 +42,16 @@ use std::time::Duration;
 /// is handed it the next time: neither writers nor readers starve.
 ///
 /// A strand that reads the lock may read it again. Where a writer waits in between, that is only sure to go on
-/// with [`read_recursive`](RwLock::read_recursive). A strand that writes, or is published as a reader, and wants to
-/// write gets a panic. One that is counted as a reader hangs.
+/// with [`read_recursive`](RwLock::read_recursive). A strand that writes and would wait to read or to write gets a panic, and
+/// so does one that is published as a reader and wants to write. One that is counted as a reader, or may write later,
+/// hangs there.
 ///
 /// Guards that read, upgradable ones too, are not counted among what a strand holds, as that would cost each read more than it
 /// does. So where a thread pool spares threads that hold a lock from taking on unrelated work, a reader is not spared.
 ///
 /// A read guard that is forgotten leaves the lock read for ever; and a lock that is moved after that may leave another, which
-/// comes to lie at the same place, read for ever as well.
+/// comes to lie at the same place, read for ever as well. The end of its strand is not reported, and whoever gets the strand's
+/// name may be taken for the reader: it gets a panic if it wants to write, and reads ahead of a writer that waits.
 ///
 /// A panic does not poison it; see the [crate's page](crate). It is invariant in `T`:
 ///
@@ -87,6 +89,10 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Comes in to read, waiting for a writer if need be. Costs a nanosecond or two together with the guard's drop where
     /// the lock is read often, two read-modify-writes otherwise.
+    ///
+    /// # Panics
+    ///
+    /// If this strand writes; see [`RwLock`].
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         match self.read_within(false, Patience::Until(None)) {
@@ -112,8 +118,12 @@ impl<T: ?Sized> RwLock<T> {
         self.read_within(false, Patience::Until(Some(deadline)))
     }
 
-    /// As [`read`](RwLock::read), also ahead of a writer that waits, if that waits for this strand, or for one that reads
-    /// and is counted. Strands that read all the time in this way starve the writers.
+    /// As [`read`](RwLock::read), also ahead of a writer that waits for readers to leave. Strands that read all the time in this
+    /// way starve the writers.
+    ///
+    /// # Panics
+    ///
+    /// As [`read`](RwLock::read).
     ///
     /// ```
     /// let lock = raddle_lock::RwLock::new(1);
@@ -130,7 +140,7 @@ impl<T: ?Sized> RwLock<T> {
 
     #[inline(always)]
     fn read_within(&self, again: bool, patience: Patience) -> Option<RwLockReadGuard<'_, T>> {
-        if let Some(cell) = self.core.publish() {
+        if let Some(cell) = self.core.publish::<0>() {
             return Some(RwLockReadGuard::new(self, Some(cell)));
         }
         match self.core.read_slow(again, patience) {
@@ -199,6 +209,10 @@ impl<T: ?Sized> RwLock<T> {
     /// }
     /// assert_eq!(*lock.read(), [1, 2]);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`read`](RwLock::read).
     pub fn upgradable_read(&self) -> RwLockUpgradableReadGuard<'_, T> {
         let _came_in = self.core.read_upgradable(Patience::Until(None));
         RwLockUpgradableReadGuard::new(self)

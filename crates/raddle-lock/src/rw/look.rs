@@ -2,24 +2,54 @@
 
 use super::core::{CLAIMED, COUNT, HELD, PARKED, RwCore, SLOTS, UPGRADABLE};
 use super::queue;
+use crate::core::BENEATH;
 use crate::slot;
 use crate::word::MAX_OWNER;
-use raddle_sync::atomic::Ordering;
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::strand;
 
 impl RwCore {
-    /// Whether the running strand reads the lock, published. Nobody takes it away meanwhile.
-    pub(super) fn is_read_here(&self) -> bool {
+    /// Whether the running strand reads the lock, of which it has just seen `word`, published. Nobody takes it away meanwhile.
+    pub(super) fn is_read_here(&self, word: u32) -> bool {
         let me = strand::token();
-        me <= MAX_OWNER
-            && slot::of(me).reads.iter().any(|cell| cell.load(Ordering::Relaxed) == self.address())
+        let is_it = |cell: &AtomicUsize| slot::names(cell.load(Ordering::Relaxed), self.address());
+        word & SLOTS != 0 && me <= MAX_OWNER && slot::of(me).reads.iter().any(is_it) // R2
     }
 
-    /// Whether a cell names this lock. After the barrier (R1).
+    /// A strand of this thread that is published with [`HOLDS`](slot::HOLDS), and where; the running one first.
+    #[inline]
+    pub(super) fn find_held(&self) -> Option<(u32, &'static AtomicUsize)> {
+        let held = self.address() | slot::HOLDS;
+        strand::with_local(|local| {
+            local.find_name(|name| {
+                let reads = &slot::of(name).reads;
+                let cell = reads.iter().find(|cell| cell.load(Ordering::Relaxed) == held)?;
+                Some((name, cell))
+            })
+        })
+    }
+
+    /// Panics if the writer, as far as it has a name, is not the strand that runs. As [`Core::assert_held`].
+    ///
+    /// [`Core::assert_held`]: crate::core::Core::assert_held
+    #[cfg_attr(raddle_loom, allow(dead_code, reason = "for `lock_api`"))]
+    pub(super) fn assert_written_here(&self) {
+        let owner = self.word.load(Ordering::Relaxed) & MAX_OWNER;
+        assert!(owner == 0 || owner == strand::token(), "{BENEATH}");
+    }
+
+    /// Panics if the read that [`end_read_somewhere`](RwCore::end_read_somewhere) ends is another strand's than the one that
+    /// runs. One that is counted is nobody's.
+    #[cfg_attr(raddle_loom, allow(dead_code, reason = "for `lock_api`"))]
+    pub(super) fn assert_read_here(&self) {
+        assert!(self.find_held().is_none_or(|(name, _)| name == strand::token()), "{BENEATH}");
+    }
+
+    /// Whether a cell names this lock. Where the word says `SLOTS` (R2); after the barrier (R1).
     pub(super) fn is_published(&self) -> bool {
         let address = self.address();
-        // ORD: Acquire pairs with the Release in `leave`.
-        slot::any_read(|cell| cell.load(Ordering::Acquire) == address)
+        // ORD: Acquire pairs with the Releases in `leave` and `publish_in`, and when a lock is dropped.
+        slot::any_read(|cell| slot::names(cell.load(Ordering::Acquire), address))
     }
 
     /// The strands that have the lock, or have claimed it, as far as they are known.

@@ -1,5 +1,6 @@
 //! The readers-writer lock.
 
+mod claim;
 mod core;
 mod guards;
 mod lock;

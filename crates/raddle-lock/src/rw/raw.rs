@@ -2,6 +2,7 @@
 
 use super::core::RwCore;
 use crate::core::{Patience, keeping_guards};
+use crate::slot::HOLDS;
 use lock_api::GuardNoSend;
 use raddle_sync::strand::{self, Local};
 use raddle_sync::time::Instant;
@@ -37,7 +38,7 @@ impl RawRwLock {
     /// A read that is counted bears nobody's name, so nobody holds it.
     #[inline]
     fn read(&self, again: bool, patience: Patience) -> bool {
-        if self.core.publish().is_some() {
+        if self.core.publish::<HOLDS>().is_some() {
             strand::with_local(Local::hold);
             return true;
         }
@@ -47,7 +48,7 @@ impl RawRwLock {
     #[inline]
     fn end_read(&self) {
         if let Some(name) = self.core.end_read_somewhere() {
-            // SAFETY: nothing is published any more for what was held.
+            // SAFETY: nothing is published any more for what was held (R7).
             strand::with_local(|local| unsafe { local.unhold_of(name) });
         }
     }
@@ -113,13 +114,16 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 
     unsafe fn bump_shared(&self) {
         if self.core.is_wanted() {
+            self.core.assert_read_here();
             self.end_read();
-            keeping_guards(|| self.read(false, Patience::Back));
+            // Counted, and so nobody's, whichever strand runs.
+            keeping_guards(|| self.core.read_slow(false, Patience::Back).is_ok());
         }
     }
 
     unsafe fn bump_exclusive(&self) {
         if self.core.is_wanted() {
+            self.core.assert_written_here();
             self.core.end_write(true);
             keeping_guards(|| self.core.write_slow(Patience::Back));
         }

@@ -3,8 +3,8 @@
 use super::{LONG, model};
 use raddle_lock::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use raddle_sync::sync::Arc;
-use raddle_sync::thread;
 use raddle_sync::time::let_expire;
+use raddle_sync::{strand, thread};
 
 #[test]
 fn a_published_reader_and_a_writer_exclude_each_other() {
@@ -188,5 +188,29 @@ fn an_upgrade_that_fails_still_reads() {
         *lock.write() += 1;
         let added = thread.join().unwrap();
         assert_eq!(*lock.read(), 1 + added);
+    });
+}
+
+/// One that published itself too late, and took that back, is not waited for: it need not see the claim of a writer that ran no
+/// barrier, and so wakes nobody.
+#[test]
+fn a_writer_that_ran_no_barrier_does_not_wait_for_one_that_came_too_late() {
+    model(2, || {
+        let lock = Arc::new(RwLock::new(0));
+        drop(lock.read());
+        let other = Arc::clone(&lock);
+        let late = thread::spawn(move || {
+            strand::current();
+            *other.read()
+        });
+        thread::yield_now(); // It may have seen that readers are published.
+        let counted = RwLockWriteGuard::downgrade(lock.write());
+        let other = Arc::clone(&lock);
+        let writer = thread::spawn(move || *other.write() += 1);
+        thread::yield_now();
+        drop(counted);
+        writer.join().unwrap();
+        assert!(late.join().unwrap() <= 1);
+        assert_eq!(*lock.read(), 1);
     });
 }

@@ -43,7 +43,7 @@ pub fn enter_foreign() -> ForeignStrand {
         }
         local.depth.set(depth.checked_add(1).expect("foreign strands nested too deep"));
         local.token.set(local.kept(depth + 1));
-        ForeignStrand { depth, plain, not_send: PhantomData }
+        ForeignStrand { depth, plain, cuts: local.cuts.count(), not_send: PhantomData }
     })
 }
 
@@ -56,6 +56,8 @@ pub struct ForeignStrand {
     depth: u32,
     /// Of which nothing is to be restored but an id that is kept.
     plain: bool,
+    /// The thread's cuts when the strand began.
+    cuts: u64,
     not_send: PhantomData<*const ()>,
 }
 
@@ -77,12 +79,18 @@ impl ForeignStrand {
         // One that holds nothing may pass for the next, which would have the same name.
         let unchanged = RUNNING.with(|local| {
             let kept = (inner as usize) < KEPT || local.token.get() == 0;
-            kept && local.depth.get() == inner && local.is_free()
+            kept && self.runs(local) && local.is_free()
         });
         if !unchanged {
-            RUNNING.with(|local| local.end_down_to(self.depth));
+            RUNNING.with(|local| local.end_down_to(self.depth, self.cuts));
             std::mem::forget(std::mem::replace(self, enter_foreign()));
         }
+    }
+
+    /// Whether its strand is the one that runs. If not, `end_down_to` tells more.
+    #[inline(always)]
+    fn runs(&self, local: &Local) -> bool {
+        local.depth.get() == self.depth + 1 && local.cuts.count() == self.cuts
     }
 }
 
@@ -92,11 +100,11 @@ impl Drop for ForeignStrand {
         RUNNING.with(|local| {
             let inner = self.depth + 1;
             let kept = (inner as usize) < KEPT || local.token.get() == 0;
-            if self.plain && kept && local.depth.get() == inner && local.is_free() {
+            if self.plain && kept && self.runs(local) && local.is_free() {
                 local.depth.set(self.depth);
                 local.token.set(local.kept(self.depth));
             } else {
-                local.end_down_to(self.depth);
+                local.end_down_to(self.depth, self.cuts);
             }
         });
     }
@@ -113,10 +121,16 @@ impl Local {
     }
 
     /// Ends the running strand, and others beneath it whose guards were forgotten, and goes on with the one at `depth`.
-    /// Nothing if that runs already (S2).
+    /// Nothing if the strand above that, which began when there had been so many `cuts`, has ended already (S2).
     #[cold]
     #[inline(never)]
-    fn end_down_to(&self, depth: u32) {
+    fn end_down_to(&self, depth: u32, cuts: u64) {
+        if self.cuts.ended(depth + 1, cuts) {
+            return;
+        }
+        if self.depth.get() > depth + 1 {
+            self.cuts.cut(depth);
+        }
         while self.depth.get() > depth {
             let ended =
                 Saved { depth: self.depth.get(), token: self.token.get(), holds: self.holding() };
