@@ -70,6 +70,23 @@ fn a_pool_dropped_while_a_task_waits_for_another_thread() {
     });
 }
 
+/// What it then spawns needs a thread beside its own, after all others had nothing to do.
+#[test]
+fn a_pool_dropped_while_a_task_waits_that_blocks_for_what_it_spawns() {
+    check(|| {
+        let (pool, tally) = (pool(1), Tally::default());
+        let ours = tally.clone();
+        drop(pool.spawn(move || {
+            tasks(&ours, 2);
+            let next = ours.clone();
+            drop(crate::spawn(move || next.add()));
+            crate::blocking(|| until(&ours, 3));
+        }));
+        drop(pool);
+        assert_eq!(tally.count(), 3);
+    });
+}
+
 /// The thread that drops one pool works for another, and gives its place there to what the first one's tasks wait for.
 #[test]
 fn a_pool_dropped_by_a_task_of_another_that_its_tasks_wait_for() {
