@@ -5,6 +5,28 @@
 //! a thread that is left over. Nodes of futures are counted as in `models::future`.
 //!
 //! Some hundred schedules each; as many as `RADDLE_SHUTTLE` says if it is set.
+//!
+//! | file         | what the pool meets                                                       |
+//! |--------------|---------------------------------------------------------------------------|
+//! | here         | nested scopes, joins, tasks that meet, ends, pools within pools             |
+//! | `ends`       | its drop, while a task waits that then spawns                               |
+//! | `guests`     | guests, also of two pools within each other, beside tasks that queue more     |
+//! | `waits`      | waits with a limit, waits for a race, and calls that block elsewhere          |
+//! | `kills`      | kills and interrupts of tasks that wait                                     |
+//! | `broadcasts` | letters to its threads, beside tasks and other letters                        |
+//! | `locks`      | locks that its tasks contend for, and hold while they wait                    |
+//! | `refused`    | too few threads for tasks that wait for each other                            |
+//!
+//! The timer has no models: it sleeps by a condition variable of `std`, which would stop all threads of a model. What
+//! `Future::within` and its like do here a thread does that completes a promise at any time.
+
+mod broadcasts;
+mod ends;
+mod guests;
+mod kills;
+mod locks;
+mod refused;
+mod waits;
 
 use std::time::Duration;
 
@@ -111,12 +133,17 @@ fn joins_of_two_guests() {
     });
 }
 
-/// Goes on until so many have come here.
-fn meet(tally: &Tally, count: u32) {
-    tally.add();
+/// Goes on until so many have been counted.
+fn until(tally: &Tally, count: u32) {
     while tally.count() < count {
         hint::spin_loop();
     }
+}
+
+/// Goes on until so many have come here.
+fn meet(tally: &Tally, count: u32) {
+    tally.add();
+    until(tally, count);
 }
 
 /// Both threads are to come, though one alone finds both tasks.

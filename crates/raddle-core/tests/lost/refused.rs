@@ -1,21 +1,26 @@
 //! A system that refuses threads, or to write.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::*;
 
 /// Whether this process is the one that the test is about: limits are the process's, and so is stderr.
 fn in_process_of_its_own(test: &str, stderr: impl Into<Stdio>) -> bool {
+    output_of_its_process(test, stderr).is_none()
+}
+
+/// What the process has written that the test is about. None: it is this one.
+fn output_of_its_process(test: &str, stderr: impl Into<Stdio>) -> Option<Output> {
     const CHILD: &str = "RADDLE_TEST_CHILD";
     if std::env::var_os(CHILD).is_some() {
-        return true;
+        return None;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", &format!("refused::{test}"), "--nocapture"]).env(CHILD, "1");
     let output = child.stderr(stderr).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("1 passed"), "{}\n{told}", output.status);
-    false
+    Some(output)
 }
 
 /// The address space of this process.
@@ -98,6 +103,35 @@ fn nothing_hangs_where_stderr_cannot_be_written() {
         limit_memory(Some(STACK as u64 / 2));
         assert_eq!(pool.run(|worker| worker.join(|_| 1, |_| 2)), (1, 2));
         limit_memory(None);
+    });
+}
+
+/// However often threads are refused and waits take on other work, in however many pools.
+#[test]
+fn that_threads_are_refused_is_said_once() {
+    let output = output_of_its_process("that_threads_are_refused_is_said_once", Stdio::piped());
+    if let Some(output) = output {
+        let told = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<_> = told.lines().filter(|line| line.starts_with("raddle: ")).collect();
+        assert!(lines.len() == 1 && lines[0].contains("the system refuses threads"), "{told}");
+        return;
+    }
+    ends("forks and waits where threads are refused", || {
+        for _ in 0..3 {
+            let pool = nobody(Pool::builder().threads(2).stack_size(STACK));
+            // So that there is memory for a guest.
+            pool.run(|_| ());
+            limit_memory(Some(STACK as u64 / 2));
+            pool.run(|worker| {
+                assert_eq!(worker.join(|_| 1, |_| 2), (1, 2));
+                let (promise, future) = Promise::new();
+                drop(spawn(move || promise.set(1)));
+                assert_eq!(future.wait().unwrap(), 1);
+            });
+            limit_memory(None);
+            let stats = pool.stats();
+            assert!(stats.refused > 0 && stats.hosted > 0, "{stats:?}");
+        }
     });
 }
 
