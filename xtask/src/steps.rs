@@ -116,7 +116,7 @@ fn test() -> Outcome {
 
 /// At full size, and where the optimiser may move what only debug builds keep in order.
 fn release_tests() -> Outcome {
-    let tests = ["awkward", "defects", "endings", "fork", "lost", "timers", "waits"];
+    let tests = ["awkward", "counts", "defects", "endings", "fork", "lost", "timers", "waits"];
     let mut command = cargo();
     command.args(["test", "--release", "-p", "raddle-core"]);
     outcome(command.args(tests.iter().flat_map(|test| ["--test", test])))

@@ -113,7 +113,6 @@ fn each_call_that_blocks_gives_one_place() {
 
 /// What it has forked meanwhile may need somebody; nothing of the kind does not.
 #[test]
-#[ignore = "each sleep within a call that blocks wakes a thread, or has one started"]
 fn whoever_blocks_within_a_call_that_blocks_wakes_nobody_without_work() {
     ends(|| {
         let pool = Pool::new(1).unwrap();
@@ -153,7 +152,6 @@ fn a_wait_is_surplus_if_it_ends_while_another_works_in_its_place() {
 
 /// Each caller is a task of a pool of its own: when that has given its place away, the call is in the queue.
 #[test]
-#[ignore = "every 61st turn a thread takes calls of a later batch, or the newest of its own, before its next"]
 fn calls_that_have_to_queue_are_served_in_the_order_in_which_they_came() {
     const CALLERS: usize = 6;
     for threads in [1, 2] {

@@ -107,11 +107,13 @@ impl WorkerMemory {
         registry.places.block(&registry.crew(Waker::Idle), self.index, self.owned.hosts.get());
     }
 
-    /// Lets others see what this worker has forked since it gave its place away.
+    /// Lets others see what this worker has forked since it gave its place away, if there is any.
     fn show(&self) {
-        self.open_forks();
-        fence(Ordering::SeqCst); // S1
-        self.registry().wake_if_needed(Waker::Idle);
+        if self.fork.has_work() {
+            self.open_forks();
+            fence(Ordering::SeqCst); // S1
+            self.registry().wake_if_needed(Waker::Idle);
+        }
     }
 
     fn regain(&self) {

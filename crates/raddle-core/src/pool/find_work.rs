@@ -245,6 +245,11 @@ impl WorkerMemory {
 
     /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
     fn grab(&self) -> Option<Work> {
+        // Callers are served in the order in which they came, whatever turn it is: not out of a ring.
+        // ORD: a hint; who queues a call counts it before.
+        if self.registry().calls.load(Ordering::Relaxed) > 0 {
+            return self.registry().injector.take_one().map(tagged);
+        }
         let mut batch = self.registry().injector.take::<GRAB>()?.tagged();
         let first = batch.next();
         let mut rest = batch.rev().peekable();
