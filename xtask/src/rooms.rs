@@ -112,7 +112,7 @@ const ATOMICS: &[Known] = &[
 ];
 
 /// The most lines that a file may have.
-const MOST_LINES: usize = 600;
+const MOST_LINES: usize = 500;
 
 /// Files that are longer, and why.
 const LONG: &[Known] = &[];

@@ -62,7 +62,7 @@ fn a_task_that_waits_with_a_limit_for_another() {
     check(|| a_task_waits_bit_by_bit_in(&pool(2)));
 }
 
-/// What it waits for it may not run itself, as that has no limit (W8).
+/// What it waits for it may not run itself: that would not end when the wait is to.
 #[test]
 fn a_task_that_waits_with_a_limit_for_what_it_has_spawned() {
     check(|| {
