@@ -87,7 +87,8 @@ impl RwCore {
         let me = strand::token();
         bucket.push(&node, me, Kind::Claimant, false);
         drop(bucket);
-        let holders = || slot::readers(self.address());
+        // Who is in a cell though the writer ran no barrier is none of those that it waits for (R2).
+        let holders = || if slots { slot::readers(self.address()) } else { Vec::new() };
         let what = deadlock::For { address: self.address(), me, holders: &holders };
         let slept = deadlock::sleep(&what, &node, patience.deadline(), patience);
         if slept.as_ref().is_ok_and(|&signal| signal != WAITING) {

@@ -38,11 +38,11 @@ impl RwCore {
         assert!(owner == 0 || owner == strand::token(), "{BENEATH}");
     }
 
-    /// Panics if the read that [`end_read_somewhere`](RwCore::end_read_somewhere) ends is another strand's than the one that
-    /// runs. One that is counted is nobody's.
+    /// Whether the read that [`end_read_somewhere`](RwCore::end_read_somewhere) ends is no other strand's than that of the one
+    /// that runs. One that is counted is nobody's.
     #[cfg_attr(raddle_loom, allow(dead_code, reason = "for `lock_api`"))]
-    pub(super) fn assert_read_here(&self) {
-        assert!(self.find_held().is_none_or(|(name, _)| name == strand::token()), "{BENEATH}");
+    pub(super) fn is_read_beneath_nobody(&self) -> bool {
+        self.find_held().is_none_or(|(name, _)| name == strand::token())
     }
 
     /// Whether a cell names this lock. Where the word says `SLOTS` (R2); after the barrier (R1).

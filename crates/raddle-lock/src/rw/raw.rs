@@ -21,8 +21,9 @@ use std::time::Duration;
 /// assert_eq!(size_of::<raddle_lock::RawRwLock>(), 4);
 /// ```
 ///
-/// Where waiting would hang, as the strand has the lock already, locking ends the process: see
-/// [`RawThinLock`](crate::RawThinLock).
+/// Where waiting would hang, as the strand has the lock already, locking ends the process, as far as that is known: see
+/// [`RwLock`](crate::RwLock), and [`RawThinLock`](crate::RawThinLock). `bump` of a writer's guard by a strand above the guard's
+/// panics; that of a reader's hands nothing on where a strand beneath reads the lock, too.
 pub struct RawRwLock {
     core: RwCore,
 }
@@ -113,8 +114,8 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     }
 
     unsafe fn bump_shared(&self) {
-        if self.core.is_wanted() {
-            self.core.assert_read_here();
+        // Whose guard it is is not known where a strand beneath has the lock as well, and to hand it on is no duty.
+        if self.core.is_wanted() && self.core.is_read_beneath_nobody() {
             self.end_read();
             // Counted, and so nobody's, whichever strand runs.
             keeping_guards(|| self.core.read_slow(false, Patience::Back).is_ok());
