@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::{
-    CurrentPool, Pool, PoolBuildError, Waits, current_worker_index, join, spawn, yield_now,
+    CurrentPool, Pool, PoolBuildError, Promise, Waits, current_worker_index, join, spawn, yield_now,
 };
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
@@ -208,9 +208,12 @@ fn a_pool_that_has_ended_takes_no_task() {
     let kept = KEPT.take().expect("a guest works in the pool");
     let reference: &Pool = &kept;
     drop(pool);
-    let late = catch_unwind(AssertUnwindSafe(|| drop(reference.spawn(|| 7))));
+    let captured = Arc::new(());
+    let held = Arc::clone(&captured);
+    let late = catch_unwind(AssertUnwindSafe(|| drop(reference.spawn(move || drop(held)))));
     let payload = late.expect_err("there is no thread that would run it");
     assert_eq!(payload.downcast_ref(), Some(&"raddle: the pool has ended"));
+    assert_eq!(Arc::strong_count(&captured), 1, "what the closure holds is dropped");
 }
 
 /// Nobody can come in its place.
@@ -229,6 +232,28 @@ fn a_yield_where_there_is_no_other_thread_runs_what_is_polled_for() {
     });
     starts.recv().unwrap();
     assert!(polls.wait_timeout(Duration::from_secs(60)).is_ok(), "hangs");
+}
+
+/// Where another one can, who yields takes on nothing that may wait for what lies beneath.
+#[test]
+fn a_yield_leaves_what_is_queued_to_a_thread_that_is_idle() {
+    let pool = Pool::builder().threads(2).max_spare_threads(0).build().unwrap();
+    for _ in 0..50 {
+        let (promise, future) = Promise::new();
+        let (started, starts) = mpsc::channel();
+        let polls = pool.spawn(move || {
+            let waits = spawn(move || {
+                started.send(()).unwrap();
+                future.wait().unwrap();
+            });
+            while starts.try_recv().is_err() {
+                yield_now();
+            }
+            promise.set(());
+            drop(waits);
+        });
+        assert!(polls.wait_timeout(Duration::from_secs(60)).is_ok(), "hangs");
+    }
 }
 
 /// Who searches has no number: another task that works may have it.

@@ -83,8 +83,13 @@ where
     M: FromIterator<(K, T)> + Send + 'static,
 {
     let (keys, futures): (Vec<K>, Vec<Future<T>>) = futures.into_iter().unzip();
-    collect(futures)
-        .adapt(move |values| values.map(|values| keys.into_iter().zip(values).collect()))
+    collect(futures).adapt(move |values| match values {
+        Ok(values) => Ok(keys.into_iter().zip(values).collect()),
+        Err(failure) => {
+            discard(keys);
+            Err(failure)
+        }
+    })
 }
 
 /// Calls `f` with each item, and collects the futures that it returns: all of them run at the same time.

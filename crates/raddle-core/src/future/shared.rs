@@ -15,10 +15,10 @@ use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
+use crate::future::wait::host::blocking;
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::panics::{discard, discard_all};
-use crate::pool::blocking;
 
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///

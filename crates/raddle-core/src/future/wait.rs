@@ -122,6 +122,7 @@ pub(super) mod host {
     use crate::future::Waiter;
     use crate::future::node::NodeRef;
     use crate::job::{TaskHeader, TaskVTable};
+    pub(in crate::future) use crate::pool::blocking;
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
     use crate::pool::{self, Pool, Worker};
@@ -215,6 +216,11 @@ pub(super) mod host {
 
     pub(in crate::future) fn relies_on_others() -> bool {
         false
+    }
+
+    /// Models have no pool.
+    pub(in crate::future) fn blocking<R>(f: impl FnOnce() -> R) -> R {
+        f()
     }
 
     pub(crate) fn parker() -> &'static Parker {

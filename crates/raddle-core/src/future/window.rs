@@ -26,6 +26,9 @@ use crate::panics::{discard, discard_all};
 /// futures that are on their way. (One that waits for itself, through a [`Shared`](crate::Shared), waits for ever: what `f` will
 /// return next is not known.) One allocation for each of these, and a few more.
 ///
+/// If the future is dropped, or what [`unit`](Future::unit) and the like have made of it, then `f` is not called for the rest of
+/// the items: whoever wants it to be keeps the future, or attaches something that is to happen then.
+///
 /// # Panics
 ///
 /// If `n` is 0.

@@ -106,13 +106,15 @@ impl Drop for Context {
 
 impl Context {
     fn new(inner: Inner) -> Context {
-        let inner = Box::leak(Box::new(inner));
-        if inner.lendable {
+        let lendable = inner.lendable;
+        let own = NonNull::from(Box::leak(Box::new(inner)));
+        if lendable {
+            // SAFETY: fresh memory, of nobody else yet.
+            let frame = unsafe { &mut (*own.as_ptr()).frame };
             // What runs in it and attaches something takes along this very one: a loop makes no chain of them.
-            let own: *const Inner = inner;
-            inner.frame.lend_snapshot(own);
+            frame.lend_snapshot(own.as_ptr());
         }
-        Context(Some(NonNull::from(inner)))
+        Context(Some(own))
     }
 
     fn inner(&self) -> Option<&Inner> {

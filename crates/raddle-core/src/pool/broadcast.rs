@@ -163,6 +163,8 @@ where
         drop(restore);
         drop(entered);
         call.results.lock().unwrap_or_else(|e| e.into_inner())[letter.index] = Some(result);
+        // Whoever has called may ask at once, too.
+        worker.memory().leave_number();
         let latch = &raw const call.latch;
         // ORD: AcqRel: the last has seen what the others did.
         if call.pending.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -381,10 +381,18 @@ fn default_threads() -> usize {
 pub(crate) fn queue(registry: &Registry, task: Task, place: Option<Place>) {
     match here(registry) {
         Some(memory) => memory.queue(task, NOBODY, place),
-        None => {
-            registry.assert_open();
-            queue_last(registry, task, NOBODY, place);
-        }
+        None => queue_last(registry, task, NOBODY, place),
+    }
+}
+
+/// Before a task is made.
+///
+/// # Panics
+///
+/// If the pool has ended, and the caller is no worker of it.
+pub(crate) fn assert_takes_tasks(registry: &Registry) {
+    if here(registry).is_none() {
+        registry.assert_open();
     }
 }
 

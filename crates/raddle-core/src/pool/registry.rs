@@ -262,9 +262,7 @@ impl Registry {
 
     /// A worker is about to give its place back, since it blocks, sleeps, or leaves.
     pub(crate) fn sign_off(&self, memory: &WorkerMemory) {
-        if let Some(number) = memory.owned.number.take() {
-            self.give_number(number);
-        }
+        memory.leave_number();
         if self.is_guest(memory.index) {
             self.guests.fetch_sub(1, Ordering::Relaxed);
         }

@@ -150,7 +150,8 @@ impl Registry {
     /// One host or thread, then two more, and so on. Not by two at a time: one look is due.
     fn grant(&self) {
         if self.places.hosts.len() > 0 {
-            let step = (2 * self.relief.step.load(Ordering::Relaxed)).max(1);
+            let step =
+                self.relief.step.load(Ordering::Relaxed).saturating_mul(2).clamp(1, MOST_RESERVE);
             self.relief.step.store(step, Ordering::Relaxed);
             self.relief.credit.fetch_add(step, Ordering::Relaxed);
             self.relief.hostless.store(0, Ordering::Relaxed);

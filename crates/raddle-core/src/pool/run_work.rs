@@ -45,11 +45,16 @@ impl WorkerMemory {
             }
         };
         // Somebody else's task may be the next that asks.
+        self.leave_number();
+        forget(no_unwinding);
+        searching
+    }
+
+    /// The number of its place, if it was asked for, may be another's from now on.
+    pub(crate) fn leave_number(&self) {
         if let Some(number) = self.owned.number.take() {
             self.registry().give_number(number);
         }
-        forget(no_unwinding);
-        searching
     }
 
     /// Runs a foreign job on top of this thread's stack, while it waits.

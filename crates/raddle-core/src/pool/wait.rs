@@ -55,6 +55,9 @@ const LAST_PATIENCE: u32 = 10;
 /// A thread that waits for a scope and holds a lock looks so often whether others have become unable to come.
 const LONG_STILL: Duration = Duration::from_secs(1);
 
+/// So many looks without progress a thread that yields takes for standing still: a tenth of a second.
+const VERY_STILL: u32 = 1000;
+
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal<'a> {
@@ -242,8 +245,11 @@ impl WorkerMemory {
         }
         let registry = self.registry();
         let task = registry.injector.take_tagged(tag).or_else(|| {
-            // Whoever holds a lock is no host, so nobody may ever come to what lies beneath others' tasks in a ring.
-            let sifts = strand::with_local(strand::Local::thread_holds) && !registry.is_seated();
+            // Whoever holds a lock is no host, so nobody may ever come to what lies beneath others' tasks in a ring: once nobody
+            // is idle, and nothing has ended since the last look.
+            let still = self.stillness() > 0;
+            let holds = strand::with_local(strand::Local::thread_holds);
+            let sifts = still && holds && !registry.is_seated() && !registry.places.has_somebody();
             sifts.then(|| registry.empty_rings())?;
             registry.injector.take_tagged(tag)
         });
@@ -339,12 +345,25 @@ impl WorkerMemory {
         self.registry().config.waits == Waits::Host && self.has_room()
     }
 
-    /// Where a wait would take on anything, of itself or since nobody else can come, does so for once. False: nothing was to
-    /// be had.
+    /// At how many looks of this thread, this one and those before, nothing had ended in the pool since the one before.
+    fn stillness(&self) -> u32 {
+        let progress = self.registry().progress();
+        let still = self.owned.progress.replace(progress) == progress;
+        let looks = if still { self.owned.still.get().saturating_add(1) } else { 0 };
+        self.owned.still.set(looks);
+        looks
+    }
+
+    /// Where a wait would take on anything, does so for once; and so it does where nobody else can come, once nothing has ended
+    /// at very many looks: what it takes on may wait for what lies beneath. False: nothing was to be had.
     pub(crate) fn host_once(&self) -> bool {
         let alone = || {
-            let free = !strand::with_local(strand::Local::thread_holds);
-            free && self.is_on_its_own() && self.registry().may_host()
+            let registry = self.registry();
+            self.is_on_its_own()
+                && registry.may_host()
+                && self.stillness() >= VERY_STILL
+                && !registry.places.has_somebody()
+                && !strand::with_local(strand::Local::thread_holds)
         };
         self.has_room() && (self.may_host() || alone()) && self.take_on(|at| self.find_as_host(at))
     }

@@ -58,6 +58,9 @@ pub(crate) struct Owned {
     pub(crate) hold: Cell<Hold>,
     /// The number of the place it holds, once it was asked for.
     pub(crate) number: Cell<Option<usize>>,
+    /// How much had ended in the pool at the last look, and at how many looks before it had been as much.
+    pub(crate) progress: Cell<usize>,
+    pub(crate) still: Cell<u32>,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
     /// What the worker has in hand of a scope's count.
@@ -212,6 +215,8 @@ impl OwnedMemory {
                 late: Cell::new(false),
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
+                progress: Cell::new(0),
+                still: Cell::new(0),
                 hosts: Cell::new(false),
                 purse: Purse::new(),
                 apart: Cell::new(false),

@@ -88,6 +88,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    pool::assert_takes_tasks(registry);
     let (future, task) = task_of(registry, f);
     pool::queue(registry, task, Some(place));
     future
