@@ -234,6 +234,31 @@ fn a_yield_where_there_is_no_other_thread_runs_what_is_polled_for() {
     assert!(polls.wait_timeout(Duration::from_secs(60)).is_ok(), "hangs");
 }
 
+/// As above, of the last of many tasks, and while others bring tasks that they run themselves.
+#[test]
+fn a_yield_where_there_is_no_other_thread_runs_all_whoever_else_goes_on() {
+    const TASKS: usize = 100;
+    let pool = Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+    let (started, starts) = mpsc::channel();
+    let polls = pool.spawn(move || {
+        started.send(()).unwrap();
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..TASKS {
+            let done = Arc::clone(&done);
+            drop(spawn(move || done.fetch_add(1, Ordering::SeqCst)));
+        }
+        while done.load(Ordering::SeqCst) < TASKS {
+            yield_now();
+        }
+    });
+    starts.recv().unwrap();
+    let since = Instant::now();
+    while !polls.is_done() {
+        pool.spawn(|| ()).wait().unwrap();
+        assert!(since.elapsed() < Duration::from_secs(60), "hangs");
+    }
+}
+
 /// Where another one can, who yields takes on nothing that may wait for what lies beneath.
 #[test]
 fn a_yield_leaves_what_is_queued_to_a_thread_that_is_idle() {

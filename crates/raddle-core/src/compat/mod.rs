@@ -339,6 +339,7 @@ impl fmt::Debug for Here<'_> {
 #[track_caller]
 fn spawn_in(registry: &Registry, f: impl FnOnce() + Send + 'static) {
     registry.assert_here();
+    pool::assert_takes_tasks(registry);
     pool::queue(registry, task_in(registry, f), Some(Location::caller()));
 }
 

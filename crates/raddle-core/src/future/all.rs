@@ -86,7 +86,7 @@ where
     collect(futures).adapt(move |values| match values {
         Ok(values) => Ok(keys.into_iter().zip(values).collect()),
         Err(failure) => {
-            discard(keys);
+            discard_all(keys);
             Err(failure)
         }
     })

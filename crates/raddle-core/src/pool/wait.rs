@@ -30,6 +30,7 @@
 //!   so nobody leapfrogs into what has nothing to do with that fork.
 
 use raddle_sync::time::Instant;
+use std::cell::Cell;
 use std::time::Duration;
 
 use raddle_sync::atomic::Ordering;
@@ -57,6 +58,43 @@ const LONG_STILL: Duration = Duration::from_secs(1);
 
 /// So many looks without progress a thread that yields takes for standing still: a tenth of a second.
 const VERY_STILL: u32 = 1000;
+/// So many times as many looks it takes for that whatever ends beside it.
+const SELDOM: u32 = 30;
+
+/// How a thread sees whether its pool stands still.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// How much had ended at the last look.
+    progress: Cell<usize>,
+    /// At how many looks before it had been as much.
+    still: Cell<u32>,
+    /// How many there have been in a row.
+    all: Cell<u32>,
+}
+
+impl Looks {
+    fn look(&self, progress: usize) -> &Looks {
+        let still = self.progress.replace(progress) == progress;
+        self.still.set(if still { self.still.get().saturating_add(1) } else { 0 });
+        self.all.set(self.all.get().saturating_add(1));
+        self
+    }
+
+    /// Whether nothing had ended at so `many` looks, or there have been so many in `all`.
+    fn is_still(&self, many: u32, all: u32) -> bool {
+        self.still.get() >= many || self.all.get() >= all
+    }
+
+    fn begin_anew(&self) {
+        self.still.set(0);
+        self.all.set(0);
+    }
+
+    /// As if there had been so many looks already.
+    fn go_on(&self, all: u32) {
+        self.all.set(all);
+    }
+}
 
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
@@ -246,11 +284,13 @@ impl WorkerMemory {
         let registry = self.registry();
         let task = registry.injector.take_tagged(tag).or_else(|| {
             // Whoever holds a lock is no host, so nobody may ever come to what lies beneath others' tasks in a ring: once nobody
-            // is idle, and nothing has ended since the last look.
-            let still = self.stillness() > 0;
-            let holds = strand::with_local(strand::Local::thread_holds);
-            let sifts = still && holds && !registry.is_seated() && !registry.places.has_somebody();
+            // is idle and nothing has ended since the last look; now and then in any case, as what ends may be of no help.
+            let sifts = strand::with_local(strand::Local::thread_holds)
+                && !registry.is_seated()
+                && !registry.places.has_somebody()
+                && self.owned.looks.look(registry.progress()).is_still(1, SELDOM);
             sifts.then(|| registry.empty_rings())?;
+            self.owned.looks.begin_anew();
             registry.injector.take_tagged(tag)
         });
         Some(Found::Own(Work::Task(task?, tag)))
@@ -345,27 +385,32 @@ impl WorkerMemory {
         self.registry().config.waits == Waits::Host && self.has_room()
     }
 
-    /// At how many looks of this thread, this one and those before, nothing had ended in the pool since the one before.
-    fn stillness(&self) -> u32 {
-        let progress = self.registry().progress();
-        let still = self.owned.progress.replace(progress) == progress;
-        let looks = if still { self.owned.still.get().saturating_add(1) } else { 0 };
-        self.owned.still.set(looks);
-        looks
-    }
-
     /// Where a wait would take on anything, does so for once; and so it does where nobody else can come, once nothing has ended
     /// at very many looks: what it takes on may wait for what lies beneath. False: nothing was to be had.
     pub(crate) fn host_once(&self) -> bool {
-        let alone = || {
-            let registry = self.registry();
-            self.is_on_its_own()
-                && registry.may_host()
-                && self.stillness() >= VERY_STILL
-                && !registry.places.has_somebody()
-                && !strand::with_local(strand::Local::thread_holds)
-        };
-        self.has_room() && (self.may_host() || alone()) && self.take_on(|at| self.find_as_host(at))
+        if !self.has_room() {
+            return false;
+        }
+        if self.may_host() {
+            return self.take_on(|at| self.find_as_host(at));
+        }
+        let registry = self.registry();
+        let looks = &self.owned.looks;
+        if !self.is_on_its_own() || !registry.may_host() {
+            looks.begin_anew();
+            return false;
+        }
+        if registry.places.has_somebody() || strand::with_local(strand::Local::thread_holds) {
+            return false;
+        }
+        let all = SELDOM * VERY_STILL;
+        let still = looks.look(registry.progress()).is_still(VERY_STILL, all);
+        let hosted = still && self.take_on(|at| self.find_as_host(at));
+        if hosted {
+            // No harm was done: the next comes at once.
+            looks.go_on(all);
+        }
+        hosted
     }
 
     /// Runs what `find` finds, on top of this thread's stack. False: nothing.

@@ -28,6 +28,7 @@ use crate::local::{ForkCaptures, Restore};
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::run_work::Serving;
+use crate::pool::wait::Looks;
 use crate::pool::worker::Worker;
 use crate::queue::{Injector, Ring};
 use crate::spawn::running::List;
@@ -58,9 +59,8 @@ pub(crate) struct Owned {
     pub(crate) hold: Cell<Hold>,
     /// The number of the place it holds, once it was asked for.
     pub(crate) number: Cell<Option<usize>>,
-    /// How much had ended in the pool at the last look, and at how many looks before it had been as much.
-    pub(crate) progress: Cell<usize>,
-    pub(crate) still: Cell<u32>,
+    /// For whoever can only take on what may wait for what lies beneath.
+    pub(crate) looks: Looks,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
     /// What the worker has in hand of a scope's count.
@@ -215,8 +215,7 @@ impl OwnedMemory {
                 late: Cell::new(false),
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
-                progress: Cell::new(0),
-                still: Cell::new(0),
+                looks: Looks::default(),
                 hosts: Cell::new(false),
                 purse: Purse::new(),
                 apart: Cell::new(false),

@@ -42,7 +42,7 @@ use std::time::Duration;
 /// is handed it the next time: neither writers nor readers starve.
 ///
 /// A strand that reads the lock may read it again. Where a writer waits in between, that is only sure to go on
-/// with [`read_recursive`](RwLock::read_recursive). A strand that writes and would wait to read or to write, without a time limit, gets a panic, and
+/// with [`read_recursive`](RwLock::read_recursive). A strand that writes and would wait to write, or to read without a time limit, gets a panic, and
 /// so does one that is published as a reader and wants to write. One that is counted as a reader, or may write later,
 /// hangs there.
 ///

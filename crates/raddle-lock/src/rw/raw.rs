@@ -23,7 +23,7 @@ use std::time::Duration;
 ///
 /// Where waiting would hang, as the strand has the lock already, locking ends the process, as far as that is known: see
 /// [`RwLock`](crate::RwLock), and [`RawThinLock`](crate::RawThinLock). `bump` of a writer's guard by a strand above the guard's
-/// panics; that of a reader's hands nothing on where a strand beneath reads the lock, too.
+/// panics; that of a reader's hands nothing on where a strand beneath is published as a reader, too.
 pub struct RawRwLock {
     core: RwCore,
 }
