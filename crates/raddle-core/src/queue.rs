@@ -101,6 +101,7 @@ impl Ring {
         }
     }
 
+    #[inline]
     fn buffer(&self, ordering: Ordering) -> &Buffer {
         // SAFETY: Q4.
         unsafe { &*self.buffer.load(ordering) }

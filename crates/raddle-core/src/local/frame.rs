@@ -217,10 +217,16 @@ impl Frame {
         })
     }
 
+    /// Whether nothing is bound that detached code may have.
+    #[inline]
+    pub(crate) fn binds_nothing(&self) -> bool {
+        self.flags & !LENT == 0
+    }
+
     /// What detached code takes along: nothing if nothing is bound that it may have.
     #[inline]
     pub(crate) fn capture(&self) -> Context {
-        if self.flags & !LENT == 0 {
+        if self.binds_nothing() {
             return Context::default();
         }
         // ORD: Acquire pairs with the Release below: the snapshot is complete.

@@ -128,7 +128,11 @@ pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
 /// What code that is attached or spawned now takes along.
 #[inline(always)]
 pub(crate) fn capture() -> Context {
-    if is_outside() { Context::default() } else { capture_all() }
+    // SAFETY: X1.
+    let frame = unsafe { Frame::of_word(current()) };
+    // As in a task that was spawned where nothing is bound.
+    let nothing = frame.is_none_or(Frame::binds_nothing) && !is_followed();
+    if nothing { Context::default() } else { capture_all() }
 }
 
 #[cold]

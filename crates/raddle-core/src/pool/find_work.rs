@@ -50,6 +50,7 @@ impl WorkerMemory {
     // --- finding work ---
 
     /// Anything.
+    #[inline(always)]
     pub(crate) fn find_any(&self, eager: bool) -> Option<Work> {
         if self.registry().is_seated() {
             return self.find_in_order(eager, None);
@@ -214,8 +215,9 @@ impl WorkerMemory {
     }
 
     /// A task for this very thread.
+    #[inline]
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        self.mail.take_one().map(tagged)
+        if self.has_mail() { self.mail.take_one().map(tagged) } else { None }
     }
 
     pub(crate) fn has_mail(&self) -> bool {

@@ -380,9 +380,14 @@ fn default_threads() -> usize {
 #[inline]
 pub(crate) fn queue(registry: &Registry, task: Task, place: Option<Place>) {
     match here(registry) {
-        Some(memory) => memory.queue(task, NOBODY, place),
+        Some(memory) => queue_here(memory, task, place),
         None => queue_last(registry, task, NOBODY, place),
     }
+}
+
+/// Queues a task on the worker that this thread is.
+pub(crate) fn queue_here(memory: &WorkerMemory, task: Task, place: Option<Place>) {
+    memory.queue(task, NOBODY, place);
 }
 
 /// Before a task is made.

@@ -29,6 +29,7 @@ pub(crate) struct Serving {
 
 impl WorkerMemory {
     /// Runs a foreign job on a thread that has nothing else to do. True: the worker counts as a searcher now.
+    #[inline]
     pub(crate) fn run(&self, work: Work) -> bool {
         let no_unwinding = AbortOnUnwind;
         let at = self.base();

@@ -48,6 +48,7 @@ impl Hooks {
     }
 
     /// Calls the hook; a panic of it becomes the future's.
+    #[inline]
     pub(crate) fn before_start(&self, id: TaskId) -> std::thread::Result<()> {
         match &self.before_start {
             Some(hook) => panic::catch_unwind(AssertUnwindSafe(|| hook(id))),
@@ -56,6 +57,7 @@ impl Hooks {
     }
 
     /// Calls the hook; a panic of it has been reported by the panic hook and changes nothing.
+    #[inline]
     pub(crate) fn after_finish(&self, id: TaskId, outcome: Outcome) {
         if let Some(hook) = &self.after_finish {
             crate::panics::contain(|| hook(id, outcome));

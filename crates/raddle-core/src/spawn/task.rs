@@ -19,7 +19,7 @@ use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Frame};
 use crate::memory;
 use crate::panics::discard;
-use crate::pool::recorder::{self, Place};
+use crate::pool::recorder;
 use crate::pool::{self, Pool, PoolRef, Registry, Worker};
 use crate::spawn::claim::{Claim, KillOutcome, Started};
 use crate::spawn::hooks::{Outcome, TaskId};
@@ -45,7 +45,11 @@ where
     T: Send + 'static,
 {
     match Worker::here() {
-        Some(memory) => spawn_in(memory.registry(), Location::caller(), f),
+        Some(memory) => {
+            let (future, task) = task_of(memory.registry(), f);
+            pool::queue_here(memory, task, Some(Location::caller()));
+            future
+        }
         None => Pool::global().spawn(f),
     }
 }
@@ -79,19 +83,12 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        spawn_in(self.registry(), Location::caller(), f)
+        let registry = self.registry();
+        pool::assert_takes_tasks(registry);
+        let (future, task) = task_of(registry, f);
+        pool::queue(registry, task, Some(Location::caller()));
+        future
     }
-}
-
-fn spawn_in<F, T>(registry: &Registry, place: Place, f: F) -> Future<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    pool::assert_takes_tasks(registry);
-    let (future, task) = task_of(registry, f);
-    pool::queue(registry, task, Some(place));
-    future
 }
 
 /// A task that is still to be queued.
