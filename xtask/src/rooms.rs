@@ -35,7 +35,9 @@ const FLOORS: &[Floor] = &[
             "queue",
             "latch",
             "count",
+            "balance",
             "places",
+            "mail",
             "record",
             "spawn::claim",
             "spawn::hooks",
@@ -83,10 +85,7 @@ const fn known(file: &'static str, names: &'static str, why: &'static str) -> Kn
 }
 
 /// Arrows that run up inside `raddle-core/src`.
-const UPWARD: &[Known] = &[
-    known("pool/gate.rs", "future", "a home spawns, and returns the future"),
-    known("pool/gate.rs", "spawn", "the same"),
-];
+const UPWARD: &[Known] = &[];
 
 /// Who takes atomics from `std`.
 const ATOMICS: &[Known] = &[
@@ -368,11 +367,11 @@ mod tests {
 
     #[test]
     fn what_is_known_is_known_of_that_file_and_module_only() {
-        let text = "use crate::future::Future;";
-        assert_eq!(found("crates/raddle-core/src/pool/gate.rs", text).len(), 0);
-        assert_eq!(found("crates/raddle-core/src/pool/search.rs", text).len(), 1);
+        let text = "use std::sync::atomic::AtomicUsize;";
+        assert_eq!(found("crates/raddle-core/src/timer.rs", text).len(), 0);
+        assert_eq!(found("crates/raddle-core/src/queue.rs", text).len(), 1);
         let other = "use crate::scope::Scope;";
-        assert_eq!(found("crates/raddle-core/src/pool/gate.rs", other).len(), 1);
+        assert_eq!(found("crates/raddle-core/src/timer.rs", other).len(), 1);
     }
 
     #[test]

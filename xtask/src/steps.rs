@@ -195,7 +195,7 @@ fn models(checker: &str) -> Outcome {
         }
         command.arg("--target-dir").arg(target_dir(checker));
         // Replaces flags from outside: they must not reach the model, nor rebuild it each time.
-        command.env("RUSTFLAGS", format!("--cfg raddle_{checker}"));
+        command.env("RUSTFLAGS", format!("--cfg raddle_model --cfg raddle_{checker}"));
         command.env("SHUTTLE_SILENCE_WARNINGS", "1");
         if outcome(&mut command) != Outcome::Passed {
             all = Outcome::Failed;

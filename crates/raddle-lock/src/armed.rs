@@ -37,7 +37,7 @@ impl Drop for Armed {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use raddle_sync::atomic::Ordering;

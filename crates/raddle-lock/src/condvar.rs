@@ -58,24 +58,24 @@ pub(crate) struct Waiter {
 // the mutex are borrowed by the waiter.
 unsafe impl Send for Waiter {}
 
-const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 256 };
+const BUCKETS: usize = if cfg!(raddle_model) { 1 } else { 256 };
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
 }
 
 /// Locks all buckets.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_all() -> Vec<BucketGuard<'static, Vec<Waiter>>> {
     BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
 }
 
 /// In the child of a fork, where nobody waits.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
     for waiter in bucket.drain(..) {
         // SAFETY: borrowed by the waiter, who waited until the fork.
@@ -273,7 +273,7 @@ impl fmt::Debug for Condvar {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::Mutex as Lock;

@@ -9,7 +9,8 @@
 //! registered, and both still are. A registered strand sleeps; asleep it releases nothing; so `b` holds the
 //! lock still. Beneath a strand that sleeps, on the same thread, others sleep with it, and are registered along: they
 //! go on when it does. A wait that ends by itself, at a deadline, is not registered, nor is a strand while it runs the hook.
-//! **D2** A panic of the hook's is caught, and passed on when the strand has left the lock's queue (Q2).
+//! **D2** A panic of the hook's is caught, and passed on when the strand has left the lock's queue (Q2). Where there is a guard
+//! already nobody may unwind, so a strand that takes a lock back leaves a circle to one of its others that may.
 
 use crate::core::Patience;
 use crate::queue::Node;
@@ -63,7 +64,7 @@ impl fmt::Display for Deadlock {
     }
 }
 
-#[cfg(all(any(debug_assertions, feature = "deadlock"), not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(any(debug_assertions, feature = "deadlock"), not(raddle_model)))]
 mod detector {
     use super::{Deadlock, DeadlockHook, For, Instant, Node, Panic, Patience, Wait};
     use crate::queue::WAITING;
@@ -84,6 +85,8 @@ mod detector {
         seen: u64,
         /// Has been part of a deadlock that was reported.
         reported: bool,
+        /// Whether a panic of the hook's may come out of the wait (D2).
+        unwinds: bool,
     }
 
     #[derive(Default)]
@@ -103,18 +106,18 @@ mod detector {
     }
 
     /// What is to be whole in the child of a fork.
-    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    #[cfg(all(unix, not(any(miri, raddle_model))))]
     pub(crate) struct Locked {
         registry: MutexGuard<'static, Registry>,
         _hook: MutexGuard<'static, Option<DeadlockHook>>,
     }
 
-    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    #[cfg(all(unix, not(any(miri, raddle_model))))]
     pub(crate) fn lock_all() -> Locked {
         Locked { registry: locked(&REGISTRY), _hook: locked(&HOOK) }
     }
 
-    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    #[cfg(all(unix, not(any(miri, raddle_model))))]
     impl Locked {
         /// In the child, where nobody waits.
         pub(crate) fn forget_all(&mut self) {
@@ -132,19 +135,19 @@ mod detector {
         if until.is_some() || patience.deadline().is_some() {
             return Ok(node.sleep_until(until)); // D1
         }
+        let unwinds = !matches!(patience, Patience::Back);
         let mut registered = Registered { me: what.me, told: false };
         loop {
             let signal = node.sleep_until(Some(Instant::now() + INTERVAL));
             if signal != WAITING {
                 return Ok(signal);
             }
-            if let Some(deadlock) = look_round(what, registered.told) {
+            if let Some(deadlock) = look_round(what, registered.told, unwinds) {
                 registered.told = true;
                 unregister(what.me);
-                // D2. Where there is a guard already nobody may unwind, so the panic ends here.
                 match catch_unwind(AssertUnwindSafe(|| tell(&deadlock))) {
-                    Err(panic) if !matches!(patience, Patience::Back) => return Err(panic),
-                    told => super::discard(told.map(|()| 0)),
+                    Err(panic) if unwinds => return Err(panic),
+                    told => super::discard(told.map(|()| 0)), // D2: nobody in the circle may unwind.
                 }
             }
         }
@@ -178,8 +181,8 @@ mod detector {
         registry.sleeps.get_or_insert_default().retain(|_, sleeper| *sleeper != me);
     }
 
-    /// Registers, or looks again; a deadlock that was not reported yet.
-    fn look_round(what: &For<'_>, told: bool) -> Option<Deadlock> {
+    /// Registers, or looks again; a deadlock that was not reported yet, and is this strand's to report.
+    fn look_round(what: &For<'_>, told: bool, unwinds: bool) -> Option<Deadlock> {
         let thread = std::thread::current().name().map(str::to_owned);
         let names = strand::with_local(|local| local.names());
         let mut registry = locked(&REGISTRY);
@@ -190,7 +193,7 @@ mod detector {
         let edge = edges.entry(what.me).or_insert_with(|| {
             sleeps.extend(names.into_iter().chain([what.me]).map(|name| (name, what.me)));
             let wait = Wait { thread, strand: what.me, lock: what.address };
-            Edge { wait, holders: Vec::new(), since: now, seen: now, reported: told }
+            Edge { wait, holders: Vec::new(), since: now, seen: now, reported: told, unwinds }
         });
         edge.holders = (what.holders)();
         edge.seen = now;
@@ -198,6 +201,9 @@ mod detector {
         let found = walk(edges, sleeps, &mut circle, &mut HashSet::new());
         if !found || circle.iter().all(|strand| edges[strand].reported) {
             return None;
+        }
+        if !unwinds && circle.iter().any(|strand| edges[strand].unwinds) {
+            return None; // D2: it looks, too.
         }
         let mut waits = Vec::new();
         for strand in &circle {
@@ -236,16 +242,13 @@ mod detector {
     }
 }
 
-#[cfg(all(
-    any(debug_assertions, feature = "deadlock"),
-    not(any(raddle_loom, raddle_shuttle))
-))]
+#[cfg(all(any(debug_assertions, feature = "deadlock"), not(raddle_model)))]
 use detector::sleep as sleep_watching;
 
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) use forked::{Locked, lock_all};
 
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 mod forked {
     #[cfg(any(debug_assertions, feature = "deadlock"))]
     pub(crate) use super::detector::{Locked, lock_all};
@@ -264,10 +267,7 @@ mod forked {
     }
 }
 
-#[cfg(not(all(
-    any(debug_assertions, feature = "deadlock"),
-    not(any(raddle_loom, raddle_shuttle))
-)))]
+#[cfg(not(all(any(debug_assertions, feature = "deadlock"), not(raddle_model))))]
 fn sleep_watching(
     _what: &For<'_>,
     node: &Node,
@@ -294,7 +294,7 @@ pub(crate) fn sleep(
     not(any(debug_assertions, feature = "deadlock")),
     allow(dead_code, reason = "not asked")
 )]
-#[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code, reason = "not asked"))]
+#[cfg_attr(raddle_model, allow(dead_code, reason = "not asked"))]
 pub(crate) struct For<'a> {
     pub(crate) address: usize,
     /// The strand that sleeps.
@@ -324,8 +324,9 @@ pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 /// Where the detector is not built, in release builds without the feature `deadlock`, this does nothing.
 ///
 /// The hook runs on one of the threads that hang. If it panics, that strand stops waiting and the panic comes out of
-/// its `lock()`, so that the others may go on; but not out of what takes a lock back ([`Condvar::wait`] and
-/// [`MutexGuard::unlocked`], for instance), which goes on waiting.
+/// its `lock()`, so that the others may go on. Nothing may unwind out of what takes a lock back ([`Condvar::wait`] and
+/// [`MutexGuard::unlocked`], for instance, and all of `lock_api`, which locks anew in the same way): such a strand
+/// leaves the report to another one of the circle, and where there is none, all go on waiting.
 ///
 /// Seen are waits for mutexes, re-entrant locks and headers; for a readers-writer lock, as far as it is known who
 /// has it: its writer, the writer that others let by, and readers that are published ([`RwLock`]), but not those that
@@ -348,14 +349,11 @@ pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 /// # raddle_lock::set_deadlock_hook(None);
 /// ```
 pub fn set_deadlock_hook(hook: Option<DeadlockHook>) {
-    #[cfg(all(any(debug_assertions, feature = "deadlock"), not(any(raddle_loom, raddle_shuttle))))]
+    #[cfg(all(any(debug_assertions, feature = "deadlock"), not(raddle_model)))]
     {
         // The old hook is dropped when the lock is released again.
         let _old = std::mem::replace(&mut *detector::locked(&detector::HOOK), hook);
     }
-    #[cfg(not(all(
-        any(debug_assertions, feature = "deadlock"),
-        not(any(raddle_loom, raddle_shuttle))
-    )))]
+    #[cfg(not(all(any(debug_assertions, feature = "deadlock"), not(raddle_model))))]
     drop(hook);
 }

@@ -61,7 +61,7 @@ pub(crate) const HANDED: u32 = 32;
 pub(crate) const WANT: u32 = 64;
 pub(crate) const LAZY: u32 = 128;
 
-const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+const MODEL: bool = cfg!(raddle_model);
 /// Nanoseconds for which a lock may pass over those who wait for it, if they get no processor to ask for
 /// it themselves.
 const PATIENCE: u64 = 150_000;
@@ -193,7 +193,7 @@ impl Entry {
     }
 
     /// In the child of a fork, where nobody waits (F2).
-    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    #[cfg(all(unix, not(any(miri, raddle_model))))]
     pub(crate) fn forget_waiters(&self, inner: &mut Inner) {
         *inner = Inner { lock: List::new(), notice: List::new() };
         self.armed.store(0, Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl Entry {
     }
 
     /// Makes it again what the entry of a thin lock is that has not come by.
-    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    #[cfg(all(unix, not(any(miri, raddle_model))))]
     pub(crate) fn lock_again(&self) {
         self.update(Ordering::Relaxed, |state| state | LOCKED);
     }

@@ -414,7 +414,7 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::entry::STARVED;

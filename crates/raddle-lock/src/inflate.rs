@@ -89,7 +89,7 @@ impl Drop for Core {
 impl Core {
     #[cold]
     fn drop_slow(&mut self) {
-        if cfg!(any(raddle_loom, raddle_shuttle)) && std::thread::panicking() {
+        if cfg!(raddle_model) && std::thread::panicking() {
             return; // The model has failed and has no statics left; let its message through.
         }
         let seen = self.word.load(Ordering::Acquire);

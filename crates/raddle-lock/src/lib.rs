@@ -102,7 +102,7 @@ mod core;
 mod deadlock;
 mod entry;
 mod fat;
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 mod fork;
 mod header;
 mod inflate;
@@ -120,7 +120,7 @@ mod spin;
 mod stats;
 mod table;
 mod wait_result;
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod watched;
 mod word;
 

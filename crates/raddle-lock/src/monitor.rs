@@ -180,7 +180,7 @@ raddle_sync::lazy_static! {
 }
 
 /// Makes what is made on first use.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn force_statics() {
     NEXT.load(Ordering::Relaxed);
 }

@@ -59,14 +59,14 @@ raddle_sync::lazy_static! {
 }
 
 /// Locks the list.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_all() -> raddle_sync::sync::MutexGuard<'static, Makers> {
     MAKERS.lock()
 }
 
 impl Makers {
     /// In the child of a fork, where nobody waits: what others were making is not made.
-    #[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+    #[cfg(all(unix, not(any(miri, raddle_model))))]
     pub(crate) fn forget_others(&mut self) {
         self.waiters.clear();
         let ours = strand::with_local(|local| local.names());

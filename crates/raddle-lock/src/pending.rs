@@ -27,12 +27,12 @@ pub(crate) struct Pending {
 #[repr(align(64))]
 pub(crate) struct Bucket(Mutex<Vec<Pending>>);
 
-const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 512 };
+const BUCKETS: usize = if cfg!(raddle_model) { 1 } else { 512 };
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
 }
@@ -45,7 +45,7 @@ pub(crate) fn bucket(address: usize) -> Guard {
 }
 
 /// Locks all buckets.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_all() -> Vec<MutexGuard<'static, Vec<Pending>>> {
     BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
 }

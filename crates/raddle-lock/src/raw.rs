@@ -200,7 +200,7 @@ mod api {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::queue::{HAND_OFF, WAKE};

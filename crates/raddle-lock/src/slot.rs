@@ -50,7 +50,7 @@ pub(crate) const READY: u32 = 1;
 /// One contender that waits for this slot's owner.
 const ONE: u32 = 2;
 
-const SLOTS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 4 } else { 1 << 16 };
+const SLOTS: usize = if cfg!(raddle_model) { 4 } else { 1 << 16 };
 
 /// What a strand shows of itself to those who want its thin locks. Alone on its cache line.
 #[repr(align(64))]
@@ -62,7 +62,7 @@ pub(crate) struct Slot {
 }
 
 /// As many locks a strand can read without being counted.
-const READS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 4 };
+const READS: usize = if cfg!(raddle_model) { 1 } else { 4 };
 
 /// In a cell, beside the address, which is even: the strand counts the read among what it holds.
 pub(crate) const HOLDS: usize = 1;
@@ -118,7 +118,7 @@ struct Global {
     window: AtomicU32,
 }
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static GLOBAL: Global = Global {
     slots: [const { Slot::new() }; SLOTS],
     mode: AtomicU32::new(UNDECIDED),
@@ -127,7 +127,7 @@ static GLOBAL: Global = Global {
     window: AtomicU32::new(0),
 };
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 raddle_sync::lazy_static! {
     static GLOBAL: Global = Global {
         slots: std::array::from_fn(|_| Slot::new()),
@@ -213,7 +213,7 @@ pub(crate) fn begin_full_release(slot: &Slot) -> bool {
     slot.releasing.swap(1, Ordering::SeqCst);
     // ORD: Dekker with `arm`. On x86 the swap is the fence, and this only keeps the compiler still. The language
     // does not promise that, which checkers go by.
-    if cfg!(all(target_arch = "x86_64", not(any(miri, raddle_loom, raddle_shuttle)))) {
+    if cfg!(all(target_arch = "x86_64", not(any(miri, raddle_model)))) {
         fence::light();
     } else {
         full_fence(Ordering::SeqCst);
@@ -223,7 +223,7 @@ pub(crate) fn begin_full_release(slot: &Slot) -> bool {
 
 /// Counts a barrier, and changes the mode if there are too many.
 fn take_note() {
-    if cfg!(any(raddle_loom, raddle_shuttle)) {
+    if cfg!(raddle_model) {
         return; // Models have no clock; one switches by hand.
     }
     if next_window() {
@@ -235,7 +235,7 @@ fn take_note() {
 }
 
 /// In the child of a fork, where nobody contends, nor releases.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn forget_contenders() {
     let leaving = GLOBAL.mode.load(Ordering::Relaxed) == LEAVING;
     if leaving {
@@ -319,20 +319,20 @@ pub(crate) fn rejoin() {
 
 /// Reads that are counted until a lock is read published, at least and at most; and how many nanoseconds of a barrier
 /// make one more. So that readers who count bear about what they save, and the writer who ends that.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 const SELDOM: (u32, u32) = (64, 4096);
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 const PER_READ: u32 = 4;
 
 /// How many reads are counted, until one of them lets others publish.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static COUNTED: AtomicU32 = AtomicU32::new(SELDOM.0);
 
 /// Whether a reader that is counted is to let others be published: each time after so many, if there is a barrier.
 pub(crate) fn may_publish() -> bool {
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     return true;
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_model))]
     {
         raddle_sync::thread_local! {
             static CALLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
@@ -347,11 +347,11 @@ pub(crate) fn may_publish() -> bool {
 
 /// The heavy fence of a writer, and what it takes.
 pub(crate) fn revoke() {
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_model))]
     let begun = Instant::now();
     fence::heavy();
     count(Count::Barriers);
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_model))]
     {
         let took = u32::try_from(begun.elapsed().as_nanos()).unwrap_or(u32::MAX) / PER_READ;
         let mean = (COUNTED.load(Ordering::Relaxed) / 8 * 7).saturating_add(took / 8);
@@ -375,7 +375,7 @@ pub(crate) fn readers(address: usize) -> Vec<u32> {
     (1..=highest).filter(reads).collect()
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::Mutex;

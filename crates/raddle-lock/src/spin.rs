@@ -6,7 +6,7 @@ use raddle_sync::spin::Backoff;
 use raddle_sync::time::Instant;
 use std::time::Duration;
 
-const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+const MODEL: bool = cfg!(raddle_model);
 /// Looks at the lock, with 1, 2, 4, 8, and then 16 pauses in between. Many looks, because a lock that is
 /// held for half of the time is missed by few; not more, because each takes the word away from its owner.
 const LOOKS: u32 = if MODEL {
@@ -52,7 +52,7 @@ impl Moment {
         }
         if !self.backoff.is_completed() {
             self.backoff.spin();
-        } else if cfg!(any(raddle_loom, raddle_shuttle)) {
+        } else if cfg!(raddle_model) {
             hint::spin_loop();
         } else {
             std::thread::sleep(left.min(NAP));
@@ -92,7 +92,7 @@ impl Spin {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 

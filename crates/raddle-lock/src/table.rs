@@ -11,10 +11,10 @@ use raddle_sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use raddle_sync::strand::{self, Local};
 use raddle_sync::sync::Mutex;
 use std::ptr;
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 use {crate::entry::Inner, raddle_sync::sync::MutexGuard};
 
-const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+const MODEL: bool = cfg!(raddle_model);
 /// Entries in a segment.
 const SEGMENT: u32 = if MODEL { 1 } else { 1024 };
 /// All entries that an index can name are 65,536 segments.
@@ -37,7 +37,7 @@ struct Table {
 #[repr(align(128))]
 struct FreeList(Mutex<u32>);
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static TABLE: Table = Table {
     segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS as usize],
     next: Mutex::new(0),
@@ -45,7 +45,7 @@ static TABLE: Table = Table {
     sticky: AtomicU32::new(0),
 };
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 raddle_sync::lazy_static! {
     static TABLE: Table = Table {
         segments: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
@@ -56,7 +56,7 @@ raddle_sync::lazy_static! {
 }
 
 /// A model's table goes with the model's execution.
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 impl Drop for Table {
     fn drop(&mut self) {
         for segment in &self.segments {
@@ -159,17 +159,17 @@ fn grow() -> &'static Entry {
 }
 
 /// The locked free lists, and the lock under which the table grows.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) type Locked = (MutexGuard<'static, u32>, Vec<MutexGuard<'static, u32>>);
 
 /// Locks all lists.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_all() -> Locked {
     (TABLE.next.lock(), TABLE.free.iter().map(|list| list.0.lock()).collect())
 }
 
 /// Locks the queues of all entries.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_entries(locked: &Locked) -> Vec<MutexGuard<'static, Inner>> {
     (0..*locked.0).map(|index| entry(index).inner.lock()).collect()
 }

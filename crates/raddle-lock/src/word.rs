@@ -26,8 +26,7 @@ pub(crate) const INDEX: u32 = (1 << 26) - 1;
 /// One generation of an entry; states of entries have their generation in the same bits.
 pub(crate) const GENERATION: u32 = 1 << 26;
 /// All bits of a generation. None under models: there every entry used again is like the last.
-pub(crate) const GENERATIONS: u32 =
-    if cfg!(any(raddle_loom, raddle_shuttle)) { 0 } else { 15 * GENERATION };
+pub(crate) const GENERATIONS: u32 = if cfg!(raddle_model) { 0 } else { 15 * GENERATION };
 
 /// What a word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

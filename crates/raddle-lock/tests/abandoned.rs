@@ -1,6 +1,6 @@
 //! A strand that ends while it holds a lock. A test program of its own, for the hook.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{Abandoned, Mutex, ReentrantLock, set_abandon_hook};
 use raddle_sync::{strand, thread};

@@ -1,7 +1,7 @@
 //! Uncontended locks allocate nothing. A test program of its own, for its allocator and because the first
 //! use of anything counts.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{Condvar, Mutex, ObjectHeader, RawThinLock, ReentrantLock};
 use std::alloc::{GlobalAlloc, Layout, System};

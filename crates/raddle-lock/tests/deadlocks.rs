@@ -1,6 +1,6 @@
 //! Strands that wait for each other in a circle are told of. A test program of its own, for the hook.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 #![cfg(any(debug_assertions, feature = "deadlock"))]
 
 use lock_api::RawMutex;

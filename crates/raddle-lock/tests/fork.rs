@@ -1,6 +1,6 @@
 //! Children of a process that is busy with locks. A test program of its own: a process forks as a whole.
 
-#![cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
+#![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_lock::{Condvar, Mutex, MutexGuard, ObjectHeader, OnceLock, ReentrantLock, RwLock};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! A guard never stands for a lock that it does not hold: rather the process ends. A test program of its own, which runs
 //! itself once more for that.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle, miri)))]
+#![cfg(not(any(miri, raddle_model)))]
 
 use raddle_lock::{Mutex, MutexGuard, RawRwLock, RawThinLock};
 use std::panic::{AssertUnwindSafe, catch_unwind};

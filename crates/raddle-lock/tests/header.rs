@@ -1,6 +1,6 @@
 //! What an object header promises, on real threads.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{HeaderGuard, ObjectHeader, ReentrantLock};
 use raddle_sync::{strand, thread};

@@ -1,7 +1,7 @@
 //! What the deadlock hook may do, and when it is not called. A test program of its own, for the hook, and with one test that
 //! runs itself once more.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle, miri)))]
+#![cfg(not(any(miri, raddle_model)))]
 #![cfg(any(debug_assertions, feature = "deadlock"))]
 
 use raddle_lock::{Mutex, set_deadlock_hook};

@@ -1,6 +1,6 @@
 //! More strands than there are ids. A test program of its own, because it takes them all.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{Mutex, ObjectHeader, stats};
 use raddle_sync::{strand, thread};

@@ -1,7 +1,7 @@
 //! Locks that contention inflates are thin again afterwards. A test program of its own, because the
 //! counters are the process's.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{Mutex, ObjectHeader, stats};
 

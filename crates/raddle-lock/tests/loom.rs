@@ -1,5 +1,5 @@
 //! Models of the locks, explored systematically:
-//! `RUSTFLAGS="--cfg raddle_loom" cargo test -p raddle-lock --release --test loom`
+//! `RUSTFLAGS="--cfg raddle_model --cfg raddle_loom" cargo test -p raddle-lock --release --test loom`
 //!
 //! Limits are shrunk: three strand ids, one entry in a segment, one bucket, no spinning. Loom reports overlapping
 //! accesses to a value, accesses without a happens-before edge, and a lost wake-up as a deadlock. It has no clock:

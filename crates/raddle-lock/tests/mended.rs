@@ -1,6 +1,6 @@
 //! What once was wrong with locks, and would be again without what mends it. The deadlock hook has a program of its own.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{Condvar, Mutex, MutexGuard, ObjectHeader, RawThinLock};
 use raddle_sync::strand;

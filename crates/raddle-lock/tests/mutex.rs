@@ -1,6 +1,6 @@
 //! What the mutex promises, on real threads.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{Mutex, RawThinLock};
 use raddle_sync::{strand, thread};

@@ -1,6 +1,6 @@
 //! Values that are made once.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{LazyLock, OnceLock};
 use raddle_sync::strand;

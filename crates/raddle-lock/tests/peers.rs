@@ -1,7 +1,7 @@
 //! What the tests of parking_lot and of WebKit ask of a mutex, a re-entrant lock, a fair one and a condition, written anew from their
 //! behaviour: of the types here, and of those of `lock_api` over them.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 #[path = "peers/queues.rs"]
 mod queues;

@@ -1,6 +1,6 @@
 //! The same without a process-wide barrier: `RADDLE_FENCE=portable`, which is read once per process.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 mod common;
 

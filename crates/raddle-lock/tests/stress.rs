@@ -1,6 +1,6 @@
 //! Everything at once, on real threads.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 mod common;
 

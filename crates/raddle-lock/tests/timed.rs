@@ -4,7 +4,7 @@
 //! What may go wrong is a wake-up that goes to one whose time is over, or to nobody: so some wait without a limit, and hang
 //! then. A limit that is overshot, by more than the scheduler's moods, is told of as well.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{
     Condvar, Mutex, MutexGuard, ObjectHeader, ReentrantLock, RwLock, RwLockUpgradableReadGuard,

@@ -1,6 +1,6 @@
 //! Sizes, and which types may cross threads; checked when this file compiles.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_lock::{
     Condvar, HeaderGuard, LazyLock, LockStats, MappedMutexGuard, Mutex, MutexGuard, ObjectHeader,

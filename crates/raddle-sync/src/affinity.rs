@@ -209,7 +209,7 @@ pub fn avoid(processor: usize) {
     }
 }
 
-#[cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 mod sys {
     pub(super) type Thread = libc::pid_t;
 
@@ -291,7 +291,7 @@ mod sys {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle)))))]
+#[cfg(not(all(target_os = "linux", not(any(miri, raddle_model)))))]
 mod sys {
     pub(super) type Thread = i32;
 
@@ -329,7 +329,7 @@ mod sys {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, target_os = "linux", not(any(miri, raddle_model))))]
 mod tests {
     use std::sync::{Arc, mpsc};
     use std::thread;

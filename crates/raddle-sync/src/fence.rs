@@ -67,16 +67,16 @@
 //! Under loom and shuttle both fences are `fence(SeqCst)` and `process_wide()` is true, so that
 //! models explore the light path.
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 mod barrier;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 pub use real::{heavy, init, light, process_wide};
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 pub use modelled::{heavy, init, light, process_wide};
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 mod real {
     use super::barrier;
     use crate::atomic::{AtomicU8, Ordering, fence};
@@ -154,7 +154,7 @@ mod real {
     }
 }
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 mod modelled {
     use crate::atomic::{Ordering, fence};
 

@@ -10,7 +10,7 @@
 
 pub use sys::{around, generation, init};
 
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 mod sys {
     use crate::atomic::{AtomicBool, AtomicU32, Ordering};
     use crate::{parker, strand};
@@ -89,7 +89,7 @@ mod sys {
     }
 }
 
-#[cfg(not(all(unix, not(any(miri, raddle_loom, raddle_shuttle)))))]
+#[cfg(not(all(unix, not(any(miri, raddle_model)))))]
 mod sys {
     /// How often the process has been forked: 0, since there are no forks here.
     #[inline]

@@ -14,20 +14,16 @@
 use crate::atomic::AtomicU32;
 use std::time::Duration;
 
-#[cfg(all(any(target_os = "linux", target_os = "android"), not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(raddle_model)))]
 #[path = "futex/linux.rs"]
 mod sys;
 
-#[cfg(any(not(any(target_os = "linux", target_os = "android")), raddle_loom, raddle_shuttle))]
+#[cfg(any(not(any(target_os = "linux", target_os = "android")), raddle_model))]
 #[path = "futex/table.rs"]
 mod sys;
 
 // The table is what other systems run on, so Linux tests it too.
-#[cfg(all(
-    test,
-    any(target_os = "linux", target_os = "android"),
-    not(any(raddle_loom, raddle_shuttle))
-))]
+#[cfg(all(test, any(target_os = "linux", target_os = "android"), not(raddle_model)))]
 mod table;
 
 /// Sleeps while `word` holds `expected`, until a [`wake`] on the same word or until `limit` is over.
@@ -63,7 +59,7 @@ pub fn wake(word: &AtomicU32, n: u32) -> usize {
     sys::wake(word, n)
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::{sys, table};
     use crate::atomic::{AtomicU32, Ordering};

@@ -25,8 +25,8 @@
 //! | `RUSTFLAGS` | backend | use |
 //! |---|---|---|
 //! | none | `std` | the real thing; every wrapper is inlined away |
-//! | `--cfg raddle_loom` | loom | every interleaving and every allowed reordering of a small model |
-//! | `--cfg raddle_shuttle` | shuttle | random interleavings of a larger model, sequentially consistent |
+//! | `--cfg raddle_model --cfg raddle_loom` | loom | every interleaving and every allowed reordering of a small model |
+//! | `--cfg raddle_model --cfg raddle_shuttle` | shuttle | random interleavings of a larger model, sequentially consistent |
 //!
 //! Loom's primitives cannot be built in a `const`; [`const_fn!`], [`lazy_static!`] and
 //! [`thread_local!`](crate::thread_local) hide that difference. Neither checker has a clock. Under

@@ -43,7 +43,7 @@ macro_rules! const_fn {
 #[macro_export]
 macro_rules! lazy_static {
     ($(#[$meta:meta])* static $name:ident: $t:ty = $init:expr;) => {
-        #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+        #[cfg(not(raddle_model))]
         $(#[$meta])*
         static $name: ::std::sync::LazyLock<$t> = ::std::sync::LazyLock::new(|| $init);
         #[cfg(raddle_loom)]
@@ -65,7 +65,7 @@ macro_rules! lazy_static {
 #[macro_export]
 macro_rules! thread_local {
     ($(#[$meta:meta])* $vis:vis static $name:ident: $t:ty = const { $init:expr };) => {
-        #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+        #[cfg(not(raddle_model))]
         ::std::thread_local! { $(#[$meta])* $vis static $name: $t = const { $init }; }
         #[cfg(raddle_loom)]
         $crate::__private::loom::thread_local! { $(#[$meta])* $vis static $name: $t = $init; }

@@ -124,7 +124,7 @@ impl Parker {
     /// As [`park_timeout`](Parker::park_timeout), for one who relies on the limit: it ends under models too, where others'
     /// may not.
     pub fn nap(&self, limit: Duration) {
-        if cfg!(any(raddle_loom, raddle_shuttle)) {
+        if cfg!(raddle_model) {
             crate::thread::yield_now();
             self.park_timeout(Duration::ZERO);
         } else {
@@ -139,6 +139,12 @@ impl Parker {
         if self.state.swap(TOKEN, Ordering::Release) == PARKED {
             futex::wake(&self.state, 1);
         }
+    }
+
+    /// Whether a thread sleeps, or is about to, and nobody has woken it: a hint.
+    pub fn is_parked(&self) -> bool {
+        // ORD: a hint.
+        self.state.load(Ordering::Relaxed) == PARKED
     }
 
     /// `TOKEN -> EMPTY` (true) or `EMPTY -> PARKED` (false).
@@ -223,7 +229,7 @@ impl Deref for ParkerLease {
 
 impl Drop for ParkerLease {
     fn drop(&mut self) {
-        if cfg!(any(raddle_loom, raddle_shuttle)) && std::thread::panicking() {
+        if cfg!(raddle_model) && std::thread::panicking() {
             return; // The model has failed and has no statics left; let its message through.
         }
         lock_free_list().push(self.parker);
@@ -246,7 +252,7 @@ struct AtThreadEnd(RefCell<Option<ParkerLease>>);
 
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
-        if cfg!(any(raddle_loom, raddle_shuttle)) {
+        if cfg!(raddle_model) {
             // A model tears its statics down before its threads' locals, the free list with them.
             mem::forget(self.0.take());
         } else {
@@ -287,7 +293,7 @@ fn first_use() -> &'static Parker {
     parker
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::thread;

@@ -5,7 +5,7 @@ use crate::{hint, thread};
 /// Doublings of the pause before the thread yields instead: 1, 2, 4, .. 64 pauses.
 const SPIN_STEPS: u32 = 7;
 /// Steps in all; the ones after the pauses yield the processor.
-const STEPS: u32 = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { SPIN_STEPS + 4 };
+const STEPS: u32 = if cfg!(raddle_model) { 1 } else { SPIN_STEPS + 4 };
 
 /// An exponential back-off: pauses of 1, 2, 4 .. 64, then a few yields, then
 /// [`is_completed`](Backoff::is_completed) says that it is time to sleep.
@@ -40,8 +40,7 @@ impl Backoff {
     pub fn spin(&mut self) {
         if self.step < SPIN_STEPS {
             // Under a model every pause is a branch of the search, and one says as much as many.
-            let pauses =
-                if cfg!(any(miri, raddle_loom, raddle_shuttle)) { 1 } else { 1 << self.step };
+            let pauses = if cfg!(any(miri, raddle_model)) { 1 } else { 1 << self.step };
             for _ in 0..pauses {
                 hint::spin_loop();
             }
@@ -64,7 +63,7 @@ impl Backoff {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 

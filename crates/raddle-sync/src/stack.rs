@@ -35,7 +35,7 @@ pub fn known() -> Option<usize> {
 /// How much is left, and whether that is more than a guess.
 #[inline]
 fn look() -> (usize, bool) {
-    if cfg!(any(raddle_loom, raddle_shuttle)) {
+    if cfg!(raddle_model) {
         return (1 << 30, true);
     }
     let here = position();
@@ -114,7 +114,7 @@ mod sys {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 

@@ -33,7 +33,7 @@ pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 pub use foreign::{ForeignStrand, enter_foreign};
 pub use local::{Local, Release, highest};
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) use {abandon::lock_hook, local::force_statics};
 
 use std::fmt;
@@ -78,7 +78,7 @@ struct AtThreadEnd;
 
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
-        if cfg!(any(raddle_loom, raddle_shuttle)) {
+        if cfg!(raddle_model) {
             return; // A model tears its statics down before its threads' locals.
         }
         RUNNING.with(Local::thread_ends);
@@ -88,9 +88,9 @@ impl Drop for AtThreadEnd {
 /// Passes `f` the running strand's cells. Costs a thread-local address.
 #[inline(always)]
 pub fn with_local<R>(f: impl FnOnce(&Local) -> R) -> R {
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     return RUNNING.with(f);
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_model))]
     {
         // The address alone, because the compiler may leave `with` with a larger closure a function of its own, which
         // then calls another for the address: 3 ns.
@@ -161,7 +161,7 @@ impl Drop for KeptName {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::thread;

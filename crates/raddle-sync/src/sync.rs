@@ -14,7 +14,7 @@ use std::time::Duration;
 use loom::sync as blocking;
 #[cfg(raddle_shuttle)]
 use shuttle::sync as blocking;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 use std::sync as blocking;
 
 pub use blocking::{Arc, MutexGuard};
@@ -139,7 +139,7 @@ impl fmt::Debug for Condvar {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 

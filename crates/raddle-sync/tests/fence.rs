@@ -1,6 +1,6 @@
 //! The fence's Dekker form on the real machine: both threads must not miss each other.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_sync::atomic::{AtomicU32, Ordering, fence as full_fence};
 use raddle_sync::{fence, spin::Backoff, thread};

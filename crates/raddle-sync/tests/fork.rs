@@ -1,6 +1,6 @@
 //! A child after `fork()`. A test program of its own, with a single test: a process forks as a whole.
 
-#![cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
+#![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::fork;

@@ -1,5 +1,5 @@
 //! Models of the ground, explored exhaustively:
-//! `RUSTFLAGS="--cfg raddle_loom" cargo test -p raddle-sync --release --test loom`
+//! `RUSTFLAGS="--cfg raddle_model --cfg raddle_loom" cargo test -p raddle-sync --release --test loom`
 
 #![cfg(raddle_loom)]
 

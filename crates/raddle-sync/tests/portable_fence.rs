@@ -1,6 +1,6 @@
 //! `RADDLE_FENCE=portable`, which is read once per process: hence a test program of its own.
 
-#![cfg(not(any(raddle_loom, raddle_shuttle)))]
+#![cfg(not(raddle_model))]
 
 use raddle_sync::fence;
 

@@ -1,4 +1,4 @@
-//! Larger models, at random: `RUSTFLAGS="--cfg raddle_shuttle" cargo test -p raddle-sync --test shuttle`
+//! Larger models, at random: `RUSTFLAGS="--cfg raddle_model --cfg raddle_shuttle" cargo test -p raddle-sync --test shuttle`
 
 #![cfg(raddle_shuttle)]
 

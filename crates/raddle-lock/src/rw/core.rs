@@ -54,7 +54,7 @@ pub(super) const PARKED: u32 = 1 << 27;
 pub(super) const COUNT: u32 = PARKED - 1;
 const OWNER: u32 = MAX_OWNER;
 
-const MODEL: bool = cfg!(any(raddle_loom, raddle_shuttle));
+const MODEL: bool = cfg!(raddle_model);
 
 /// Who reads without a hold, and forgets the guard, leaves the cell to the next strand of that name.
 pub(super) const READS: &str = "this lock is read by the strand that wants to write, or was by an earlier one of the same name, \
@@ -397,7 +397,7 @@ impl Drop for RwCore {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 

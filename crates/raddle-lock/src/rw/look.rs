@@ -38,11 +38,14 @@ impl RwCore {
         assert!(owner == 0 || owner == strand::token(), "{BENEATH}");
     }
 
-    /// Whether the read that [`end_read_somewhere`](RwCore::end_read_somewhere) ends is no other strand's than that of the one
-    /// that runs. One that is counted is nobody's.
+    /// Whether a strand of this thread that does not run is published with [`HOLDS`](slot::HOLDS). A read that is counted is
+    /// nobody's.
     #[cfg_attr(raddle_loom, allow(dead_code, reason = "for `lock_api`"))]
-    pub(super) fn is_read_beneath_nobody(&self) -> bool {
-        self.find_held().is_none_or(|(name, _)| name == strand::token())
+    pub(super) fn is_held_beneath(&self) -> bool {
+        let (me, held) = (strand::token(), self.address() | slot::HOLDS);
+        let is_it = |cell: &AtomicUsize| cell.load(Ordering::Relaxed) == held;
+        let holds = |name| name != me && slot::of(name).reads.iter().any(is_it);
+        strand::with_local(|local| local.find_name(|name| holds(name).then_some(()))).is_some()
     }
 
     /// Whether a cell names this lock. Where the word says `SLOTS` (R2); after the barrier (R1).

@@ -10,7 +10,7 @@ mod queue;
 #[cfg(not(raddle_loom))]
 mod raw;
 
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) use queue::{Waiter, forget_waiters, lock_all};
 
 pub use guards::{

@@ -34,12 +34,12 @@ unsafe impl Send for Waiter {}
 #[repr(align(64))]
 struct Bucket(Mutex<Vec<Waiter>>);
 
-const BUCKETS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 256 };
+const BUCKETS: usize = if cfg!(raddle_model) { 1 } else { 256 };
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 raddle_sync::lazy_static! {
     static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
 }
@@ -52,13 +52,13 @@ pub(super) fn bucket(lock: &RwCore) -> Guard {
 }
 
 /// Locks all buckets.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_all() -> Vec<MutexGuard<'static, Vec<Waiter>>> {
     BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
 }
 
 /// In the child of a fork, where nobody waits, nor has claimed a lock, sleeping.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
     for waiter in bucket.drain(..) {
         let gone = if waiter.kind == Kind::Claimant { CLAIMED } else { PARKED };
@@ -175,7 +175,7 @@ pub(super) fn wake(core: &RwCore, gone: u32, fair: bool) {
     parkers.into_iter().for_each(Parker::unpark);
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::super::core::HELD;
     use super::*;

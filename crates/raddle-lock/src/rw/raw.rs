@@ -23,7 +23,8 @@ use std::time::Duration;
 ///
 /// Where waiting would hang, as the strand has the lock already, locking ends the process, as far as that is known: see
 /// [`RwLock`](crate::RwLock), and [`RawThinLock`](crate::RawThinLock). `bump` of a writer's guard by a strand above the guard's
-/// panics; that of a reader's hands nothing on where a strand beneath is published as a reader, too.
+/// panics; that of a reader's hands nothing on where a strand beneath is published as a reader, too. A read that is counted nobody
+/// knows: a thread that has one besides that which it bumps waits for a writer that waits for it, as with `parking_lot`.
 pub struct RawRwLock {
     core: RwCore,
 }
@@ -114,8 +115,9 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     }
 
     unsafe fn bump_shared(&self) {
-        // Whose guard it is is not known where a strand beneath has the lock as well, and to hand it on is no duty.
-        if self.core.is_wanted() && self.core.is_read_beneath_nobody() {
+        // Whose guard it is is not known where a strand beneath has the lock as well, for which whoever wants it would wait. To
+        // hand it on is no duty.
+        if self.core.is_wanted() && !self.core.is_held_beneath() {
             self.end_read();
             // Counted, and so nobody's, whichever strand runs.
             keeping_guards(|| self.core.read_slow(false, Patience::Back).is_ok());

@@ -114,7 +114,7 @@ fn address_of(word: &AtomicU32) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 fn bucket(address: usize) -> &'static Bucket {
     const BUCKETS: usize = 64;
     crate::lazy_static! {
@@ -128,7 +128,7 @@ fn bucket(address: usize) -> &'static Bucket {
 /// Under a model each address has a bucket of its own: a shared one would make unrelated words
 /// depend on each other and multiply the executions, and a hash of the address would differ from
 /// one execution to the next.
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 fn bucket(address: usize) -> crate::sync::Arc<Bucket> {
     use crate::sync::Arc;
     use std::collections::HashMap;

@@ -6,12 +6,17 @@ mod backend;
 #[cfg(raddle_shuttle)]
 #[path = "shuttle.rs"]
 mod backend;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 #[path = "std.rs"]
 mod backend;
 
 #[cfg(all(raddle_loom, raddle_shuttle))]
 compile_error!("raddle_loom and raddle_shuttle exclude each other");
+#[cfg(not(any(
+    all(raddle_model, any(raddle_loom, raddle_shuttle)),
+    not(any(raddle_model, raddle_loom, raddle_shuttle))
+)))]
+compile_error!("raddle_model goes with raddle_loom or raddle_shuttle, and they with it");
 
 #[cfg(not(raddle_loom))]
 mod plain_cell;

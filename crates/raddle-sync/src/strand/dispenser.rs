@@ -19,7 +19,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 
 /// Bits of each word that are used; few under models, so that a handful of ids has two levels.
-const BITS: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 2 } else { 64 };
+const BITS: usize = if cfg!(raddle_model) { 2 } else { 64 };
 const ALL: u64 = u64::MAX >> (64 - BITS);
 
 /// A dispenser of the ids `1..=limit`. [`current`](super::current) uses one of 65,535 for the whole
@@ -145,7 +145,7 @@ fn first_clear(word: u64) -> Option<usize> {
     (clear != 0).then(|| clear.trailing_zeros() as usize)
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use crate::thread;

@@ -19,7 +19,7 @@ use self::cuts::Cuts;
 pub(super) use self::holds::Holds;
 pub use self::holds::Release;
 use self::holds::count_down;
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) use self::names::force_statics;
 pub use self::names::highest;
 pub(super) use self::names::{KEPT, give_back, id};
@@ -381,7 +381,7 @@ fn too_many() -> ! {
     crate::abort(format_args!("a strand holds two billion locks"));
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -7,9 +7,9 @@ use std::cell::Cell;
 use std::num::NonZeroU16;
 
 /// How many ids there are; few under models, so that running out of them is explored too.
-const LIMIT: u16 = if cfg!(any(raddle_loom, raddle_shuttle)) { 3 } else { u16::MAX };
+const LIMIT: u16 = if cfg!(raddle_model) { 3 } else { u16::MAX };
 /// Ids that a thread keeps: its own, and one for each of the first foreign strands, by depth.
-pub(in super::super) const KEPT: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 4 };
+pub(in super::super) const KEPT: usize = if cfg!(raddle_model) { 1 } else { 4 };
 
 crate::lazy_static! {
     static DISPENSER: Dispenser = Dispenser::new(LIMIT);
@@ -26,7 +26,7 @@ crate::lazy_static! {
 }
 
 /// Makes what is made on first use.
-#[cfg(all(unix, not(any(miri, raddle_loom, raddle_shuttle))))]
+#[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn force_statics() {
     let _ = (&*DISPENSER, &*NEXT_TOKEN, &*HIGHEST);
 }
