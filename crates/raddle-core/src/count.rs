@@ -23,9 +23,9 @@ use crate::latch::Latch;
 use crate::queue::{NOBODY, Tag};
 
 /// How many shares a purse draws at a time.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 const DRAW: usize = 32;
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 const DRAW: usize = 2;
 
 /// See the module.

@@ -32,7 +32,7 @@ pub(crate) struct Later {
 static LATER: OnceLock<Later> = OnceLock::new();
 
 /// How much stack nested walks take, with the closures that they call. (Models have little.)
-const DEEPEST: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 8 << 10 } else { 256 << 10 };
+const DEEPEST: usize = if cfg!(raddle_model) { 8 << 10 } else { 256 << 10 };
 /// The same where nobody knows how much there is: on a coroutine's, or where the system does not tell.
 const BLIND: usize = 16 << 10;
 /// How much of it they take without a look at how much there is.

@@ -159,7 +159,7 @@ impl ForkStack {
     }
 
     /// As where there is no process-wide fence; before the first push.
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     pub(crate) fn make_portable(&mut self) {
         self.portable = true;
     }
@@ -168,7 +168,7 @@ impl ForkStack {
     #[inline(always)]
     fn light(&self) {
         // In models it is a full one, which it must not be where there is no process-wide fence.
-        if !(cfg!(any(raddle_loom, raddle_shuttle)) && self.portable) {
+        if !(cfg!(raddle_model) && self.portable) {
             fence::light();
         }
     }
@@ -397,7 +397,7 @@ impl ForkStack {
     // --- thief ---
 
     /// Takes the oldest public job.
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     pub(crate) fn steal(&self) -> Steal {
         self.steal_above(0, || true)
     }

@@ -16,14 +16,15 @@
 //!             local                       the context of the running code
 //!               |
 //!  fork_stack  queue  latch  places       one protocol each, model-checked
-//!   count  claim  running  record  job
+//!   count  claim  running  record  depth
+//!   balance  mail  job
 //! ```
 //!
 //! Under `--cfg raddle_loom` the crate is the protocols, `local` and `future`, together with the models that check them; under
 //! `--cfg raddle_shuttle` it is all but `par` and `compat`.
 
 #![cfg_attr(
-    any(raddle_loom, raddle_shuttle),
+    raddle_model,
     allow(
         dead_code,
         unreachable_pub,
@@ -33,19 +34,21 @@
     )
 )]
 
+mod balance;
 mod count;
 mod depth;
 mod fork_stack;
 mod future;
 mod job;
 mod latch;
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 mod ledger;
 mod local;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+mod mail;
+#[cfg(not(raddle_model))]
 mod memory;
 mod panics;
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 pub mod par;
 mod places;
 mod queue;
@@ -53,13 +56,13 @@ mod record;
 mod spawn;
 mod timer;
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 use self::ledger as memory;
 
-#[cfg(all(test, any(raddle_loom, raddle_shuttle)))]
+#[cfg(all(test, raddle_model))]
 mod models;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 pub mod compat;
 #[cfg(not(raddle_loom))]
 mod join;

@@ -304,6 +304,14 @@ impl Places {
         self.parked.any() || counts.searching() > 0 || counts.naps()
     }
 
+    /// How many threads work, those that search left out: a hint.
+    pub(crate) fn working(&self) -> usize {
+        // ORD: a hint.
+        let stranded = self.stranded.load(Ordering::Relaxed);
+        let free = self.counts().free_or_less() + stranded as i64;
+        usize::try_from(self.all - free).unwrap_or(0)
+    }
+
     /// Whether places are stranded: a hint.
     #[inline]
     pub(crate) fn has_stranded(&self) -> bool {

@@ -43,9 +43,9 @@ pub(crate) const NOBODY: Tag = 0;
 /// Added to tags in the injector, where scopes' addresses are even.
 const LINKED: usize = 1;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 const CAPACITY: usize = 256;
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 const CAPACITY: usize = 2;
 
 /// See the module.
@@ -158,7 +158,7 @@ impl Ring {
     }
 
     /// Owner only: the newest task.
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     pub(crate) fn pop(&self) -> Option<Task> {
         self.pop_where(|_, _| true).ok()
     }
@@ -224,7 +224,7 @@ impl Ring {
     }
 
     /// The oldest task.
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     pub(crate) fn steal(&self) -> Option<Task> {
         self.steal_with_tag().map(|(task, _)| task)
     }
@@ -232,6 +232,11 @@ impl Ring {
     /// The oldest task, and its tag.
     pub(crate) fn steal_with_tag(&self) -> Option<(Task, Tag)> {
         self.steal_where(|_| true)
+    }
+
+    /// All tasks, the oldest first, as long as there is one.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = (Task, Tag)> {
+        std::iter::from_fn(|| self.steal_with_tag())
     }
 
     /// The oldest task if it has this tag.
@@ -359,11 +364,20 @@ impl Injector {
 
     /// Takes up to `N` of the oldest tasks, but no more than half of them unless it is one.
     pub(crate) fn take<const N: usize>(&self) -> Option<Batch<N>> {
+        self.take_at_most(|| N)
+    }
+
+    /// As `take`, `most` at most, and one at least: asked when nobody can queue.
+    pub(crate) fn take_at_most<const N: usize>(
+        &self,
+        most: impl FnOnce() -> usize,
+    ) -> Option<Batch<N>> {
         if self.len() == 0 {
             return None;
         }
         let mut list = self.list.lock();
-        let mut batch = Batch { tasks: [None; N], len: N.min(self.len().div_ceil(2)) };
+        let len = self.len().div_ceil(2).min(N).min(most().max(1));
+        let mut batch = Batch { tasks: [None; N], len: len.min(self.len()) };
         for place in &mut batch.tasks[..batch.len] {
             let Some(task) = list.first else { unreachable!("len counts the list") };
             *place = Some((task, self.unlink(&mut list, task)));
@@ -374,11 +388,6 @@ impl Injector {
     /// Takes the oldest task.
     pub(crate) fn take_one(&self) -> Option<(Task, Tag)> {
         self.take::<1>()?.tagged().next()
-    }
-
-    /// The address of the oldest task, or 0.
-    pub(crate) fn first(&self) -> usize {
-        if self.len() == 0 { 0 } else { self.list.lock().first.map_or(0, |task| task.addr().get()) }
     }
 
     /// Takes the newest task.
@@ -450,7 +459,7 @@ pub(crate) struct Batch<const N: usize> {
 }
 
 impl<const N: usize> Batch<N> {
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     pub(crate) fn into_iter(self) -> impl DoubleEndedIterator<Item = Task> {
         self.tagged().map(|(task, _)| task)
     }

@@ -82,7 +82,7 @@ impl Record {
 
     /// Gives `take` what nobody has taken yet, with the number of the first, and makes room for as many. One at a time, of
     /// a ring that overwrites nothing.
-    #[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code, reason = "no model saves"))]
+    #[cfg_attr(raddle_model, allow(dead_code, reason = "no model saves"))]
     pub(crate) fn drain<R>(&self, take: impl FnOnce(u64, Vec<[u64; 2]>) -> R) -> R {
         let len = self.cells.len() as u64;
         // ORD: only who drains writes it.
@@ -101,7 +101,7 @@ impl Record {
     }
 
     /// How many events were not written because there was no room.
-    #[cfg_attr(any(raddle_loom, raddle_shuttle), allow(dead_code, reason = "no model saves"))]
+    #[cfg_attr(raddle_model, allow(dead_code, reason = "no model saves"))]
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -135,7 +135,7 @@ impl Record {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 

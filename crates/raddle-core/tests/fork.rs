@@ -1,9 +1,10 @@
 //! A child after `fork()`. A test program of its own, with a single test: a process forks as a whole.
 #![allow(missing_docs)]
-#![cfg(all(target_os = "linux", not(any(miri, raddle_loom, raddle_shuttle))))]
+#![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_core::{Future, Pool, spawn};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,6 +52,11 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     assert!(in_child(|| panics(|| drop(pool.broadcast(|thread| thread.index())))));
     assert!(in_child(|| panics(|| pool.run(|_| ()))));
     assert!(in_child(|| panics(|| drop(pool.spawn(|| ())))));
+    assert!(in_child(|| {
+        let captured = Arc::new(());
+        let held = Arc::clone(&captured);
+        panics(|| drop(pool.spawn(move || drop(held)))) && Arc::strong_count(&captured) == 1
+    }));
     assert!(in_child(|| {
         let (started, ran) = (Instant::now(), RAN.load(Ordering::SeqCst));
         Future::delay(Duration::from_secs(3)).wait().unwrap();

@@ -281,6 +281,77 @@ fn a_yield_leaves_what_is_queued_to_a_thread_that_is_idle() {
     }
 }
 
+/// The same on threads that have taken something on in this way before.
+#[test]
+fn a_yield_is_as_patient_as_the_first_one() {
+    let pool = Pool::builder().threads(2).max_spare_threads(0).build().unwrap();
+    let both = Arc::new(Barrier::new(2));
+    let hosts: Vec<_> = (0..2)
+        .map(|_| {
+            let both = Arc::clone(&both);
+            pool.spawn(move || {
+                both.wait();
+                let (done, queued) = mpsc::channel();
+                drop(spawn(move || done.send(())));
+                while queued.try_recv().is_err() {
+                    yield_now();
+                }
+                both.wait();
+            })
+        })
+        .collect();
+    for host in hosts {
+        assert!(host.wait_timeout(Duration::from_secs(60)).is_ok(), "hangs");
+    }
+    let ((release, released), (promise, future)) = (mpsc::channel::<()>(), Promise::new());
+    let (busy, is_busy) = mpsc::channel();
+    let other = pool.spawn(move || {
+        busy.send(()).unwrap();
+        released.recv().unwrap();
+    });
+    is_busy.recv().unwrap();
+    let (started, starts) = mpsc::channel();
+    // Not by this thread, as a guest.
+    let (over, is_over) = mpsc::channel();
+    drop(pool.spawn(move || {
+        let waits = spawn(move || {
+            started.send(()).unwrap();
+            future.wait().unwrap();
+        });
+        (0..20).for_each(|_| yield_now());
+        release.send(()).unwrap();
+        while starts.try_recv().is_err() {
+            yield_now();
+        }
+        promise.set(());
+        drop(waits);
+        over.send(()).unwrap();
+    }));
+    is_over.recv_timeout(Duration::from_secs(60)).expect("it has taken on what waits for itself");
+    other.wait().unwrap();
+}
+
+/// What is polled for within a pool may be another one's, for which this thread works, too.
+#[test]
+fn a_yield_in_a_pool_within_a_pool_serves_both() {
+    let inner = Arc::new(Pool::new(1).unwrap());
+    let outer = Pool::new(1).unwrap();
+    let (over, is_over) = mpsc::channel();
+    drop(outer.spawn(move || {
+        let (done, queued) = mpsc::channel();
+        drop(spawn(move || done.send(())));
+        // Only this thread asks it.
+        let queued = std::sync::Mutex::new(queued);
+        inner.run(|_| {
+            while queued.lock().unwrap().try_recv().is_err() {
+                yield_now();
+            }
+        });
+        over.send(()).unwrap();
+    }));
+    is_over.recv_timeout(Duration::from_secs(60)).expect("nobody works in its place");
+}
+
 /// Who searches has no number: another task that works may have it.
 #[test]
 fn every_task_of_a_pool_finds_a_number_after_a_broadcast() {

@@ -29,7 +29,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     pub(crate) fn new() -> Slot {
         Slot {
             job: AtomicPtr::new(std::ptr::null_mut()),
@@ -81,7 +81,7 @@ impl Thief {
     /// The most workers that the packed form can name.
     pub(crate) const MAX_WORKERS: usize = (1 << (32 - INDEX_BITS)) - 2;
 
-    /// In place of a thief that has turned to something else for now, while it waits.
+    /// In place of a thief that runs something else while it waits.
     pub(crate) const HIDDEN: u32 = u32::MAX;
 
     /// Never zero: zero says that the thief has not signed yet.

@@ -6,30 +6,30 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::spin::Backoff;
 
 use crate::future::state::{
-    Abandoned, Attach, BUSY, CONT, CONT_INTERRUPTS, Carries, DROPPED, EMPTY, ERR, GONE, KILLED,
-    Kill, NEVER, OK, Outcome, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload,
+    Abandoned, Attach, BUSY, CONT, CONT_INTERRUPTS, Carries, DROPPED, EMPTY, ERR, Ended, GONE,
+    KILLED, Kill, NEVER, OK, Refused, State, TAG, UNWANTED, Visit, WAIT, WAIT_INTERRUPTS, payload,
     word_of,
 };
 
 impl<C> State<C> {
     /// The outcome, once there is one. After `Some` the slot is the consumer's (F1).
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<Ended> {
         // ORD: Acquire pairs with the Release in `complete`.
         Self::read(self.word().load(Ordering::Acquire))
     }
 
-    pub(super) fn read(word: usize) -> Option<Outcome> {
+    pub(super) fn read(word: usize) -> Option<Ended> {
         match word {
-            OK => Some(Outcome::Ok),
-            ERR => Some(Outcome::Err),
-            GONE => Some(Outcome::Killed),
-            _ => (word & TAG == KILLED).then_some(Outcome::Killed),
+            OK => Some(Ended::Ok),
+            ERR => Some(Ended::Err),
+            GONE => Some(Ended::Killed),
+            _ => (word & TAG == KILLED).then_some(Ended::Killed),
         }
     }
 
     /// The outcome, once there is one, or else what the word carries; for a consumer of whom there is no other part.
     #[inline]
-    pub(crate) fn carried(&self) -> Result<Option<NonNull<C>>, Outcome> {
+    pub(crate) fn carried(&self) -> Result<Option<NonNull<C>>, Ended> {
         // ORD: Acquire pairs with the Release in `complete`.
         let word = self.word().load(Ordering::Acquire);
         debug_assert!(word != BUSY, "nobody else goes upstream from here");
@@ -188,8 +188,8 @@ impl<C> State<C> {
         // ORD: Acquire pairs with the Release in `complete`.
         let word = self.word().load(Ordering::Acquire);
         match word {
-            OK => return Some(Abandoned::Done(Outcome::Ok)),
-            ERR => return Some(Abandoned::Done(Outcome::Err)),
+            OK => return Some(Abandoned::Done(Ended::Ok)),
+            ERR => return Some(Abandoned::Done(Ended::Err)),
             _ => {}
         }
         let bare = match carries {

@@ -8,7 +8,7 @@ use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::linked::{Linked, is_upstream, linked_result};
-use crate::future::node::{self, Body, Ends, Head, NodeRef, Root, Slot, VTable};
+use crate::future::node::{self, Body, Ends, Head, NodeRef, ResultSlot, Root, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Upstream;
 use crate::future::walk::{self, Next, Walk};
@@ -97,7 +97,7 @@ where
     T: Send + 'static,
     O: ThenFuture<T>,
 {
-    let (slot, outcome) = Slot::of(result);
+    let (slot, outcome) = ResultSlot::of(result);
     // The context at that time is another.
     let operation = FlatMapNode::allocate(op, local::capture(), None);
     let root = Root::<T>::allocate(State::with_continuation(operation));

@@ -69,6 +69,11 @@ impl Interrupt {
         matches!(*self.0, Reason::Kill(_))
     }
 
+    /// Whether it is this very one.
+    pub(crate) fn is(&self, other: &Interrupt) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn into_raw(self) -> *const () {
         Arc::into_raw(self.0).cast()
     }

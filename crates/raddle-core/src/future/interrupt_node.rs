@@ -197,9 +197,10 @@ impl Heard {
         self.handler.is_some() || self.running
     }
 
-    /// Remembers the signal, unless there was a kill; gives back the one before.
+    /// Remembers the signal, unless there was a kill; gives back the one before. The same one may come on two ways, by an input of
+    /// a combination and by what is made of it, and is heard once.
     pub(crate) fn hear(&mut self, signal: &Interrupt) -> Option<Interrupt> {
-        if self.signal.as_ref().is_some_and(Interrupt::is_kill) {
+        if self.signal.as_ref().is_some_and(|heard| heard.is_kill() || heard.is(signal)) {
             return None;
         }
         self.fresh = true;

@@ -1,11 +1,11 @@
 //! Whether memory is still there, and who uses what is in it: watched under models, nothing otherwise.
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 pub(crate) use self::real::Life;
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 pub(crate) use self::watched::Life;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 mod real {
     /// Part of what is shared by protocol. It takes no room and does nothing.
     #[derive(Debug)]
@@ -27,7 +27,7 @@ mod real {
     }
 }
 
-#[cfg(any(raddle_loom, raddle_shuttle))]
+#[cfg(raddle_model)]
 mod watched {
     use std::sync::atomic::{AtomicBool, Ordering};
 

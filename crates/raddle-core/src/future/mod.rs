@@ -24,7 +24,7 @@
 //! | `linked`    | what these two have in common: becoming another future                       |
 //! | `handle`, `pending`, `promise` | the two ends                                              |
 //! | `ops`       | the operations on one future, in terms of `then` and `flat_map`                   |
-//! | `operations` | what each of these does                                                  |
+//! | `op`        | what such an operation is: a closure from one result to the next, mostly          |
 //! | `watch`     | attaching to a future that one keeps                                        |
 //! | `all`, `race`, `shared`, `window` | several futures, or several consumers                     |
 //! | `shared_promise` | a promise that several may complete                                     |
@@ -57,7 +57,7 @@ mod linked;
 pub(crate) mod node;
 #[cfg(not(raddle_loom))]
 mod on;
-mod operations;
+mod op;
 mod ops;
 mod pending;
 pub(crate) mod pinned;

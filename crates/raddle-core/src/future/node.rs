@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! - **N1** A node starts with its state, though its allocation may start before. All but roots have the vtable next. Then
-//!   comes the [`Slot`] of the future's type, if it has one, as soon as it is aligned. A slot is full from the moment its producer decides
+//!   comes the [`ResultSlot`] of the future's type, if it has one, as soon as it is aligned. A slot is full from the moment its producer decides
 //!   the outcome until the consumer takes it; with the outcome `Killed` it is not looked at.
 //! - **N2** The slot is used by one party at a time (F1 in `state`).
 //! - **N3** A node is freed once: by the continuation that took its result, by its consumer, or by the
@@ -23,7 +23,7 @@ use std::ptr::NonNull;
 pub(crate) use self::reference::{Ends, NodeRef};
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::interrupt_node::InterruptNode;
-use crate::future::state::{Completed, Forsaken, Outcome, Refused, State};
+use crate::future::state::{Completed, Ended, Forsaken, Refused, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter, wait};
@@ -81,7 +81,7 @@ pub(crate) const fn fits<O>() -> bool {
 /// for it and begins so many bytes before the head.
 #[inline(always)]
 pub(crate) fn check_slot<T>(at: usize, before: usize) {
-    let align = align_of::<Slot<T>>();
+    let align = align_of::<ResultSlot<T>>();
     let end = before + size_of::<Head>();
     assert!(before + at == end.next_multiple_of(align), "the slot comes after the head");
 }
@@ -110,12 +110,12 @@ pub(crate) type Relink =
 #[repr(C, align(8))]
 pub(crate) struct Root<T> {
     pub(crate) state: State<Head>,
-    pub(crate) slot: Slot<T>,
+    pub(crate) slot: ResultSlot<T>,
 }
 
 impl<T> Root<T> {
     pub(crate) fn allocate(state: State<Head>) -> NonNull<Root<T>> {
-        memory::allocate(Root { state, slot: Slot { empty: () } })
+        memory::allocate(Root { state, slot: ResultSlot { empty: () } })
     }
 
     /// Frees a root whose slot is empty, with its interrupt node.
@@ -174,7 +174,7 @@ pub(crate) unsafe fn pick<N, V>(node: NonNull<N>, offset: usize) -> V {
 #[repr(C)]
 pub(crate) union Body<O, U> {
     op: ManuallyDrop<O>,
-    slot: ManuallyDrop<Slot<U>>,
+    slot: ManuallyDrop<ResultSlot<U>>,
 }
 
 impl<O, U> Body<O, U> {
@@ -185,19 +185,19 @@ impl<O, U> Body<O, U> {
 
 /// The place of a result: a word at least.
 #[repr(C)]
-pub(crate) union Slot<T> {
+pub(crate) union ResultSlot<T> {
     pub(crate) empty: (),
     value: ManuallyDrop<T>,
     failure: ManuallyDrop<Failure>,
 }
 
-impl<T> Slot<T> {
+impl<T> ResultSlot<T> {
     /// The slot's content for a result, and the state that goes with it.
     #[inline]
-    pub(crate) fn of(result: Result<T, Failure>) -> (Slot<T>, Outcome) {
+    pub(crate) fn of(result: Result<T, Failure>) -> (ResultSlot<T>, Ended) {
         match result {
-            Ok(value) => (Slot { value: ManuallyDrop::new(value) }, Outcome::Ok),
-            Err(failure) => (Slot { failure: ManuallyDrop::new(failure) }, Outcome::Err),
+            Ok(value) => (ResultSlot { value: ManuallyDrop::new(value) }, Ended::Ok),
+            Err(failure) => (ResultSlot { failure: ManuallyDrop::new(failure) }, Ended::Err),
         }
     }
 
@@ -207,13 +207,13 @@ impl<T> Slot<T> {
     ///
     /// The slot must be full, unless the outcome is `Killed`, and is empty afterwards.
     #[inline]
-    pub(crate) unsafe fn take(slot: *mut Slot<T>, outcome: Outcome) -> Result<T, Failure> {
+    pub(crate) unsafe fn take(slot: *mut ResultSlot<T>, outcome: Ended) -> Result<T, Failure> {
         match outcome {
             // SAFETY: N1, and the contract.
-            Outcome::Ok => Ok(unsafe { slot.cast::<T>().read() }),
+            Ended::Ok => Ok(unsafe { slot.cast::<T>().read() }),
             // SAFETY: as above.
-            Outcome::Err => Err(unsafe { slot.cast::<Failure>().read() }),
-            Outcome::Killed => Err(Failure::plain(FailureKind::Killed)),
+            Ended::Err => Err(unsafe { slot.cast::<Failure>().read() }),
+            Ended::Killed => Err(Failure::plain(FailureKind::Killed)),
         }
     }
 }
@@ -226,7 +226,7 @@ impl<T> Slot<T> {
 /// the node afterwards. It is the node of a future of `T`.
 #[inline(always)]
 pub(crate) unsafe fn conclude<T>(node: NodeRef, result: Result<T, Failure>) -> Option<Next> {
-    let (full, outcome) = Slot::of(result);
+    let (full, outcome) = ResultSlot::of(result);
     // SAFETY: contract.
     let slot = unsafe { node.slot::<T>() };
     // SAFETY: F1: the producer's until it is completed.
@@ -241,7 +241,7 @@ pub(crate) unsafe fn conclude<T>(node: NodeRef, result: Result<T, Failure>) -> O
 ///
 /// As there.
 #[inline(always)]
-pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Outcome) -> Option<Next> {
+pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Ended) -> Option<Next> {
     // SAFETY: alive until it is completed.
     let state = unsafe { node.state() };
     match state.complete(outcome, node.carries(), node.free_carried()) {
@@ -286,7 +286,7 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
 
 /// What is left to do when nobody takes the result.
 #[cold]
-unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) {
+unsafe fn completed<T>(node: NodeRef, outcome: Ended, found: Completed<Head>) {
     match found {
         Completed::Next(_) | Completed::Alone | Completed::Dropped => {}
         Completed::Tell(waiter) => {
@@ -313,17 +313,17 @@ unsafe fn completed<T>(node: NodeRef, outcome: Outcome, found: Completed<Head>) 
 ///
 /// As there.
 #[inline]
-pub(crate) unsafe fn discard_early<T>(node: NodeRef, outcome: Outcome) {
+pub(crate) unsafe fn discard_early<T>(node: NodeRef, outcome: Ended) {
     let is_empty = match outcome {
-        Outcome::Ok => !std::mem::needs_drop::<T>(),
-        Outcome::Err => {
+        Ended::Ok => !std::mem::needs_drop::<T>(),
+        Ended::Err => {
             // SAFETY: contract.
             let slot = unsafe { node.slot::<T>() };
             // SAFETY: as above, and full.
             let failure: &Failure = unsafe { &*slot.cast::<Failure>() };
             failure.is_plain()
         }
-        Outcome::Killed => true,
+        Ended::Killed => true,
     };
     if is_empty {
         // SAFETY: contract.
@@ -341,11 +341,11 @@ pub(crate) unsafe fn discard_early<T>(node: NodeRef, outcome: Outcome) {
 ///
 /// The slot and the node are the caller's, the slot is full unless the outcome is `Killed`. It is the node of a
 /// future of `T`.
-pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
+pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Ended) {
     let discard: unsafe fn(NodeRef) = match outcome {
-        Outcome::Ok => discard_value::<T>,
-        Outcome::Err => discard_failure::<T>,
-        Outcome::Killed => NodeRef::free::<T>,
+        Ended::Ok => discard_value::<T>,
+        Ended::Err => discard_failure::<T>,
+        Ended::Killed => NodeRef::free::<T>,
     };
     // SAFETY: contract: once, and whenever.
     unsafe { walk::drop_node(node, discard) };
@@ -353,14 +353,14 @@ pub(crate) unsafe fn discard_result<T>(node: NodeRef, outcome: Outcome) {
 
 unsafe fn discard_value<T>(node: NodeRef) {
     // SAFETY: contract of `discard_result`.
-    discard(unsafe { node.take::<T>(Outcome::Ok) }.ok());
+    discard(unsafe { node.take::<T>(Ended::Ok) }.ok());
     // SAFETY: as above; the slot is empty.
     unsafe { node.free::<T>() };
 }
 
 unsafe fn discard_failure<T>(node: NodeRef) {
     // SAFETY: contract of `discard_result`.
-    discard(unsafe { node.take::<T>(Outcome::Err) }.err());
+    discard(unsafe { node.take::<T>(Ended::Err) }.err());
     // SAFETY: as above; the slot is empty.
     unsafe { node.free::<T>() };
 }

@@ -3,12 +3,10 @@
 use std::error::Error;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::future::failure::Failure;
+use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::{Future, Repr};
-use crate::future::operations::{
-    Adapt, AndThen, Ensure, Filter, FlatMap, Map, MapFailure, MapResult, OnComplete, OnFailure,
-    OnSuccess, Or, Recover, Rescue, Transform,
-};
+use crate::future::op::{Adapt, Op, Or, aside, pass};
+use crate::panics::discard;
 
 impl<T> Future<T> {
     /// A future that is done, with this value. Costs nothing.
@@ -113,7 +111,10 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "lift")]
     #[inline]
     pub fn map<U: Send + 'static>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Future<U> {
-        self.then(Map(f))
+        self.then(Op(move |result| match result {
+            Ok(value) => Ok(f(value)),
+            Err(failure) => Err(pass(f, failure)),
+        }))
     }
 
     /// What `f` makes of the value, if it can: an error makes the future fail.
@@ -130,7 +131,10 @@ impl<T: Send + 'static> Future<T> {
         U: Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.then(AndThen(f))
+        self.then(Op(move |result| match result {
+            Ok(value) => f(value).map_err(Failure::new),
+            Err(failure) => Err(pass(f, failure)),
+        }))
     }
 
     /// The future that `f` makes of the value.
@@ -154,7 +158,10 @@ impl<T: Send + 'static> Future<T> {
         self,
         f: impl FnOnce(T) -> Future<U> + Send + 'static,
     ) -> Future<U> {
-        self.then_future(FlatMap(f))
+        self.then_future(Op(move |result| match result {
+            Ok(value) => f(value),
+            Err(failure) => Future::failed(pass(f, failure)),
+        }))
     }
 
     /// The value if `keep` says so, otherwise the failure `Empty`.
@@ -169,7 +176,13 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "withFilter")]
     #[inline]
     pub fn filter(self, keep: impl FnOnce(&T) -> bool + Send + 'static) -> Future<T> {
-        self.then(Filter(keep))
+        self.then(Op(move |result| match result {
+            Ok(value) => match keep(&value) {
+                true => Ok(value),
+                false => Err(Failure::plain(FailureKind::Empty)),
+            },
+            Err(failure) => Err(pass(keep, failure)),
+        }))
     }
 
     /// When it is done, without the value.
@@ -203,7 +216,7 @@ impl<T: Send + 'static> Future<T> {
         self,
         f: impl FnOnce(Result<T, Failure>) -> Future<U> + Send + 'static,
     ) -> Future<U> {
-        self.then_future(Transform(f))
+        self.then_future(Op(f))
     }
 
     /// What `f` makes of the result, whichever it is.
@@ -219,7 +232,7 @@ impl<T: Send + 'static> Future<T> {
         self,
         f: impl FnOnce(Result<T, Failure>) -> Result<U, Failure> + Send + 'static,
     ) -> Future<U> {
-        self.then(MapResult(f))
+        self.then(Op(f))
     }
 
     /// The value, or what `f` makes of the failure.
@@ -239,7 +252,10 @@ impl<T: Send + 'static> Future<T> {
         self,
         f: impl FnOnce(Failure) -> Result<T, Failure> + Send + 'static,
     ) -> Future<T> {
-        self.then(Recover(f))
+        self.then(Op(move |result| match result {
+            Ok(value) => Ok(pass(f, value)),
+            Err(failure) => f(failure),
+        }))
     }
 
     /// The value, or the future that `f` makes of the failure.
@@ -255,7 +271,10 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "thenError")]
     #[inline]
     pub fn rescue(self, f: impl FnOnce(Failure) -> Future<T> + Send + 'static) -> Future<T> {
-        self.then_future(Rescue(f))
+        self.then_future(Op(move |result| match result {
+            Ok(value) => Future::ready(pass(f, value)),
+            Err(failure) => f(failure),
+        }))
     }
 
     /// The value, or if this fails what comes of the fallback, which is on its way already.
@@ -287,7 +306,10 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "mapError")]
     #[inline]
     pub fn map_failure(self, f: impl FnOnce(Failure) -> Failure + Send + 'static) -> Future<T> {
-        self.then(MapFailure(f))
+        self.then(Op(move |result| match result {
+            Ok(value) => Ok(pass(f, value)),
+            Err(failure) => Err(f(failure)),
+        }))
     }
 
     /// The result as a value: this never fails.
@@ -316,7 +338,13 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "thenAccept")]
     #[inline]
     pub fn on_success(self, f: impl FnOnce(&T) + Send + 'static) -> Future<T> {
-        self.then(OnSuccess(f))
+        self.then(Op(move |result| {
+            match &result {
+                Ok(value) => aside(|| f(value)),
+                Err(_) => discard(f),
+            }
+            result
+        }))
     }
 
     /// Calls `f` with the failure, for its effect; the result stays.
@@ -329,7 +357,13 @@ impl<T: Send + 'static> Future<T> {
     /// ```
     #[inline]
     pub fn on_failure(self, f: impl FnOnce(&Failure) + Send + 'static) -> Future<T> {
-        self.then(OnFailure(f))
+        self.then(Op(move |result| {
+            match &result {
+                Ok(_) => discard(f),
+                Err(failure) => aside(|| f(failure)),
+            }
+            result
+        }))
     }
 
     /// Calls `f` with the result, for its effect; the result stays.
@@ -343,7 +377,10 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "andThen")]
     #[inline]
     pub fn on_complete(self, f: impl FnOnce(&Result<T, Failure>) + Send + 'static) -> Future<T> {
-        self.then(OnComplete(f))
+        self.then(Op(move |result| {
+            aside(|| f(&result));
+            result
+        }))
     }
 
     /// Calls `f` when the future is done, whichever way; the result stays.
@@ -355,7 +392,10 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "finally")]
     #[inline]
     pub fn ensure(self, f: impl FnOnce() + Send + 'static) -> Future<T> {
-        self.then(Ensure(f))
+        self.then(Op(move |result| {
+            aside(f);
+            result
+        }))
     }
 }
 
@@ -402,7 +442,7 @@ impl<T: Send + 'static> Future<T> {
     ) -> Future<U> {
         match self.as_pending() {
             Some(pending) if pending.is_adapted() => self.then(Adapt(f)),
-            _ => self.then(MapResult(f)),
+            _ => self.then(Op(f)),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::future::failure::Failure;
 use crate::future::handle::Pending;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Ends, NodeRef};
-use crate::future::state::{Abandoned, Kill, Outcome, Refused};
+use crate::future::state::{Abandoned, Ended, Kill, Refused};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 use crate::panics::discard;
@@ -44,7 +44,7 @@ impl<T> Pending<T> {
     }
 
     #[inline]
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<Ended> {
         // SAFETY: the consumer keeps the node alive.
         unsafe { self.node().state() }.outcome()
     }
@@ -85,8 +85,8 @@ impl<T> Pending<T> {
 
     /// The result of a node that is done.
     #[inline]
-    pub(crate) fn take_done(self, outcome: Outcome) -> Result<T, Failure> {
-        if outcome == Outcome::Killed {
+    pub(crate) fn take_done(self, outcome: Ended) -> Result<T, Failure> {
+        if outcome == Ended::Killed {
             return self.take_killed();
         }
         let node = ManuallyDrop::new(self).node();

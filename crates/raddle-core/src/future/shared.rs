@@ -30,6 +30,11 @@ use crate::panics::{discard, discard_all};
 /// something of its future and dropped that still consumes: the closure is to be called. A `Shared` that has no consumer
 /// wants nothing.)
 ///
+/// For recursion whose results are kept, make each of the others by `map`, [`zip_with`](Future::zip_with) or
+/// [`flat_map`](Future::flat_map): that blocks no thread, and a million of them are no matter. Tasks that *wait* for each other's results
+/// have a thread each while they do, of which a pool has not many more than
+/// [`max_spare_threads`](crate::PoolBuilder::max_spare_threads).
+///
 /// ```
 /// use raddle::spawn;
 ///

@@ -67,7 +67,7 @@ use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::spin::Backoff;
 
 pub(crate) use self::found::{
-    Abandoned, Attach, Carries, Completed, Forsaken, Kill, Outcome, Refused,
+    Abandoned, Attach, Carries, Completed, Ended, Forsaken, Kill, Refused,
 };
 use crate::future::life::Life;
 
@@ -170,7 +170,7 @@ impl<C> State<C> {
     #[inline(always)]
     pub(crate) fn complete(
         &self,
-        outcome: Outcome,
+        outcome: Ended,
         carries: Carries,
         free_interrupt_node: impl FnOnce(NonNull<C>),
     ) -> Completed<C> {
@@ -201,7 +201,7 @@ impl<C> State<C> {
     fn complete_slowly(
         &self,
         mut word: usize,
-        outcome: Outcome,
+        outcome: Ended,
         free_interrupt_node: impl FnOnce(NonNull<C>),
     ) -> Completed<C> {
         let mut backoff = Backoff::new();

@@ -29,7 +29,7 @@ use crate::future::garbage::{Garbage, Rubbish};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{InterruptNode, Interrupts, is_interrupt_node};
 use crate::future::node::{self, Head, NodeRef};
-use crate::future::state::Outcome;
+use crate::future::state::Ended;
 use crate::future::upstream::{Found, Inputs};
 use crate::future::wait::host;
 use crate::future::watch::{self, Watch};
@@ -41,14 +41,14 @@ use crate::panics::{contain, discard};
 pub(crate) struct Next {
     pub(crate) node: NonNull<Head>,
     pub(crate) from: NodeRef,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: Ended,
 }
 
 /// A walk, at a node that is done.
 #[derive(Debug)]
 pub(crate) struct Walk {
     from: NodeRef,
-    outcome: Outcome,
+    outcome: Ended,
     garbage: Garbage,
 }
 
@@ -326,7 +326,7 @@ pub(crate) fn start(next: Option<Next>) {
 pub(crate) unsafe fn forsake<T>(node: NodeRef) {
     // What is dropped on the way may complete promises.
     let later: unsafe fn(NodeRef) = |node| {
-        let mut walk = Walk { from: node, outcome: Outcome::Killed, garbage: Garbage::default() };
+        let mut walk = Walk { from: node, outcome: Ended::Killed, garbage: Garbage::default() };
         // SAFETY: contract.
         unsafe { walk.forsake::<T>(node) };
         walk.garbage.clear();
@@ -398,7 +398,7 @@ pub(crate) fn let_go_of_signal(signal: Interrupt) {
 
 // With its parts in registers: a copy of the whole would wait for their stores.
 #[inline(never)]
-fn walk(node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
+fn walk(node: NonNull<Head>, from: NodeRef, outcome: Ended) {
     if !local::is_outside() {
         return walk_outside(node, from, outcome);
     }
@@ -407,7 +407,7 @@ fn walk(node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
 
 /// In the context of this thread, which is none.
 #[inline(always)]
-fn walk_here(mut node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
+fn walk_here(mut node: NonNull<Head>, from: NodeRef, outcome: Ended) {
     let mut walk = Walk { from, outcome, garbage: Garbage::default() };
     loop {
         // SAFETY: F2: attached nodes are alive until they are told.
@@ -424,7 +424,7 @@ fn walk_here(mut node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
 /// The same from within a context, or where one may be followed.
 #[cold]
 #[inline(never)]
-fn walk_outside(node: NonNull<Head>, from: NodeRef, outcome: Outcome) {
+fn walk_outside(node: NonNull<Head>, from: NodeRef, outcome: Ended) {
     local::outside(|| walk_here(node, from, outcome));
 }
 

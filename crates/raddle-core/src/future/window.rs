@@ -267,6 +267,8 @@ impl<T: Send + 'static> Inputs for Window<T> {
 /// Calls `f` until its future has a value, at most `tries` times, and waits before each further try: `pause` before the
 /// second, twice as long before the third, and so on. Fails with the last failure.
 ///
+/// A future of a `Result` has succeeded, whatever that says: `f` ends it with [`lower`](Future::lower).
+///
 /// An interrupt ends the pause, and the loop.
 ///
 /// # Panics

@@ -157,7 +157,7 @@ unsafe fn last(value: NonNull<()>) -> bool {
     shares.load(Ordering::Acquire) == 1 || shares.fetch_sub(1, Ordering::AcqRel) == 1
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use std::cell::Cell;
     use std::sync::Arc;

@@ -13,7 +13,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::OnceLock;
 
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 use raddle_sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(all(feature = "tracing", not(raddle_loom)))]
@@ -65,10 +65,10 @@ const MOST: usize = 8;
 
 static FOLLOWERS: [OnceLock<Box<dyn Erased>>; MOST] = [const { OnceLock::new() }; MOST];
 /// In models nothing follows tasks.
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// See [`on_activation`].
-#[cfg(not(any(raddle_loom, raddle_shuttle)))]
+#[cfg(not(raddle_model))]
 static HEED: OnceLock<fn()> = OnceLock::new();
 
 /// Has some state of threads follow all tasks that are made from now on, in all pools, until the program ends.
@@ -149,7 +149,7 @@ pub(crate) fn on_activation(heed: fn()) {
 
 /// From now on tasks are asked what they take along.
 pub(crate) fn activate() {
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_model))]
     {
         // ORD: whoever does not know that this was called before need not know it yet.
         ACTIVE.store(true, Ordering::Relaxed);
@@ -162,9 +162,9 @@ pub(crate) fn activate() {
 /// Whether anything follows tasks.
 #[inline(always)]
 pub(crate) fn active() -> bool {
-    #[cfg(not(any(raddle_loom, raddle_shuttle)))]
+    #[cfg(not(raddle_model))]
     return ACTIVE.load(Ordering::Relaxed);
-    #[cfg(any(raddle_loom, raddle_shuttle))]
+    #[cfg(raddle_model)]
     false
 }
 

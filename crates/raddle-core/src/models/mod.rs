@@ -11,6 +11,8 @@
 //! | `queue`   | ring: owner against thieves; injector: takers against removers              |
 //! | `future`  | promises, futures, interrupts and what moves them                          |
 //! | `count`   | the tasks of a scope that end against its owner, who waits                 |
+//! | `balance` | workers that run dry, and hooks, against the pool's end                    |
+//! | `mail`    | senders against a worker that parks, leaves, or is being started           |
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
@@ -30,6 +32,8 @@
 //! - Models of three threads are explored with two or three preemptions at most.
 
 #[cfg(raddle_loom)]
+mod balance;
+#[cfg(raddle_loom)]
 mod claim;
 #[cfg(raddle_loom)]
 mod count;
@@ -40,6 +44,8 @@ mod future;
 mod help;
 #[cfg(raddle_loom)]
 mod latch;
+#[cfg(raddle_loom)]
+mod mail;
 #[cfg(raddle_shuttle)]
 mod mix;
 #[cfg(raddle_loom)]
@@ -62,6 +68,23 @@ use raddle_sync::parker::Parker;
 
 use crate::job::{TaskHeader, TaskVTable};
 use crate::queue::Task;
+
+/// Runs each party in a thread of its own, and the last one in the model's; until all are over.
+#[cfg(raddle_loom)]
+fn together<P: Send + Sync + 'static>(pool: &Arc<P>, parties: &'static [fn(&P)]) {
+    let (last, others) = parties.split_last().unwrap();
+    let others: Vec<_> = others
+        .iter()
+        .map(|&party| {
+            let pool = Arc::clone(pool);
+            raddle_sync::thread::spawn(move || party(&pool))
+        })
+        .collect();
+    last(pool);
+    for other in others {
+        other.join().unwrap();
+    }
+}
 
 /// Explores a model with so many preemptions at most.
 #[cfg(raddle_loom)]

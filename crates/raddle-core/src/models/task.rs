@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use raddle_sync::cell::UnsafeCell;
 
-use crate::future::state::{Abandoned, Attach, Carries, Completed, Outcome, State};
+use crate::future::state::{Abandoned, Attach, Carries, Completed, Ended, State};
 use crate::job::{TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::models::{Memory, Tally, parker};
@@ -170,7 +170,7 @@ impl Task {
             self.memory.free();
         } else if self.claim.finish() {
             self.put(Body::Result(result));
-            self.complete(Outcome::Ok);
+            self.complete(Ended::Ok);
         } else {
             drop(result);
             self.memory.touch();
@@ -180,7 +180,7 @@ impl Task {
         }
     }
 
-    fn complete(&self, outcome: Outcome) {
+    fn complete(&self, outcome: Ended) {
         self.memory.touch();
         match self
             .state
@@ -194,8 +194,8 @@ impl Task {
         }
     }
 
-    fn use_up(&self, outcome: Outcome) {
-        if outcome == Outcome::Ok {
+    fn use_up(&self, outcome: Ended) {
+        if outcome == Ended::Ok {
             assert!(matches!(self.put(Body::Empty), Body::Result(_)));
         }
         self.memory.touch();
@@ -232,7 +232,7 @@ impl Task {
     /// By whoever holds it in the queue's name.
     pub(super) fn kill_queued(&self) {
         if self.kill_only() {
-            self.complete(Outcome::Killed);
+            self.complete(Ended::Killed);
         }
     }
 
@@ -248,7 +248,7 @@ impl Task {
             self.claim.pin();
         }
         self.record.killed.add();
-        self.complete(Outcome::Killed);
+        self.complete(Ended::Killed);
         killed == KillOutcome::Unstarted
     }
 
@@ -269,7 +269,7 @@ impl Task {
         });
         for header in killed {
             // SAFETY: killed and not completed, so it is alive.
-            unsafe { Task::of(header) }.complete(Outcome::Killed);
+            unsafe { Task::of(header) }.complete(Ended::Killed);
         }
     }
 
@@ -301,7 +301,7 @@ impl Task {
             self.record.interrupted.add();
             self.memory.touch();
             if self.claim.finish() {
-                self.complete(Outcome::Err);
+                self.complete(Ended::Err);
             } else {
                 assert!(!self.claim.runner_leaves(), "it is pinned");
             }
@@ -349,7 +349,7 @@ impl Task {
             }
         }
         let outcome = self.state.outcome().expect("waited until it was done");
-        if outcome == Outcome::Ok {
+        if outcome == Ended::Ok {
             self.record.taken.add();
         }
         self.use_up(outcome);

@@ -11,7 +11,7 @@ pub(crate) struct Bits(Box<[CachePadded<Line>]>);
 type Line = [AtomicU64; LINE];
 
 /// Words in a line: as few as will do in models.
-const LINE: usize = if cfg!(any(raddle_loom, raddle_shuttle)) { 1 } else { 16 };
+const LINE: usize = if cfg!(raddle_model) { 1 } else { 16 };
 
 impl Bits {
     pub(crate) fn new(workers: usize) -> Bits {
@@ -110,7 +110,7 @@ impl Bits {
     }
 }
 
-#[cfg(all(test, not(any(raddle_loom, raddle_shuttle))))]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::Bits;
 

@@ -26,6 +26,11 @@ impl Counts {
         self.idle().max(0) as usize + self.searching() + usize::from(self.naps())
     }
 
+    /// As `free`; below zero: so many threads more than places work.
+    pub(super) fn free_or_less(self) -> i64 {
+        self.idle() + self.searching() as i64 + i64::from(self.naps())
+    }
+
     /// Free places; below zero: so many threads more than places work.
     pub(crate) fn idle(self) -> i64 {
         self.0 as i64 >> 32

@@ -14,11 +14,11 @@ use raddle_trace::EventKind;
 
 use crate::depth;
 use crate::places::Resumed;
-use crate::pool::Pool;
 use crate::pool::recorder::{self, NOTHING};
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
+use crate::pool::{Pool, current_parker};
 use crate::timer;
 
 /// Makes the hooks known, before the first pool has a thread.
@@ -99,9 +99,10 @@ impl WorkerMemory {
         // Nobody else can publish what lies here without a heavy fence.
         self.open_forks();
         registry.stats.given.add();
+        self.note_sleep([current_parker(), parker::current()]);
         if self.ring.has_work() && registry.is_crowded() {
             // Where others can take the newest of them.
-            registry.inject_again(std::iter::from_fn(|| self.ring.steal_with_tag()));
+            registry.inject_again(self.ring.drain());
         }
         registry.sign_off(self);
         registry.places.block(&registry.crew(Waker::Idle), self.index, self.owned.hosts.get());
@@ -130,6 +131,7 @@ impl WorkerMemory {
         if resumed == Resumed::Surplus {
             registry.stats.surplus.add();
         }
+        self.note_awake();
         self.comes();
     }
 
@@ -182,6 +184,7 @@ impl Away {
         Worker::occupied().filter(|memory| memory.owned.hold.get() == Hold::Given).for_each(
             |memory| {
                 memory.owned.hold.set(Hold::Away(call));
+                memory.note_awake();
                 // It may go on forking, though without a place nobody need ask it to (S6).
                 memory.registry().places.go_away();
                 memory.comes();

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::thread;
 
-use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
@@ -164,7 +164,7 @@ where
         drop(entered);
         call.results.lock().unwrap_or_else(|e| e.into_inner())[letter.index] = Some(result);
         // Whoever has called may ask at once, too.
-        worker.memory().leave_number();
+        worker.registry().leave_number(worker.memory());
         let latch = &raw const call.latch;
         // ORD: AcqRel: the last has seen what the others did.
         if call.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -180,18 +180,15 @@ impl Registry {
     pub(crate) fn send_each(&self, tasks: &[Task]) {
         let order = self.letters.lock();
         for (worker, &task) in tasks.iter().enumerate() {
-            // ORD: P3 in `end`: before it can be found.
-            self.count_outside();
-            self.memories[worker].mail.push([task]);
+            self.end.queue_outside();
+            self.memories[worker].mail.put(task);
         }
         drop(order);
         (0..tasks.len()).for_each(|worker| self.rouse_for_mail(worker));
     }
 
-    /// Sees to it that a thread opens its mail.
+    /// Sees to it that a thread opens its mail (ML1).
     fn rouse_for_mail(&self, worker: usize) {
-        // P4 in `registry`.
-        fence(Ordering::SeqCst);
         self.memories[worker].parker().unpark();
         self.await_thread_for_mail(worker);
     }

@@ -247,10 +247,12 @@ impl PoolBuilder {
     ///
     /// They are started when they are needed, kept for the next time, and leave after
     /// [`keep_alive`](PoolBuilder::keep_alive). No more threads work at a time for it, except that one whose wait is over
-    /// goes on at once. At the cap, once no task has ended for 10 ms, and where the system refuses threads, threads that
+    /// goes on at once. At the cap, once nobody works and no task has ended for 100 ms (or whoever works ends none for three
+    /// seconds), and where the system refuses threads, threads that
     /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
-    /// line about it, once. If none can (all wait for locks, say) for three seconds, the pool gets up to three times as many
-    /// threads (1,024 at most) after all, so that the program goes on; not if this is 0.
+    /// line about it, once. If for three seconds there is work that nobody may take, the
+    /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on;
+    /// not if this is 0.
     ///
     /// ```
     /// use raddle::{Pool, Promise};

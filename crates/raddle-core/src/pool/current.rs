@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::WorkerMemory;
 use crate::pool::{Pool, Registry};
 
 /// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.
@@ -126,12 +127,12 @@ const YIELD: Duration = Duration::from_micros(100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn yield_now() {
-    match Worker::here() {
-        Some(memory) if memory.registry().visible_work() > 0 => {
-            if !memory.host_once() {
-                memory.parker().park_timeout(YIELD);
-            }
-        }
-        _ => raddle_sync::thread::yield_now(),
+    let has_work = |memory: &WorkerMemory| memory.registry().visible_work() > 0;
+    let Some(memory) = Worker::here().filter(|_| Worker::occupied().any(has_work)) else {
+        return raddle_sync::thread::yield_now();
+    };
+    // In a pool within a pool, the work may be the outer one's.
+    if !(has_work(memory) && memory.host_once()) {
+        memory.parker().park_timeout(YIELD);
     }
 }

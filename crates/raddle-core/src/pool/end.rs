@@ -1,13 +1,6 @@
-//! The end of a pool: once its handle is gone and nothing is left to do. It is counted, not inferred from who sleeps.
-//!
-//! # Invariants
-//!
-//! - **P3** An entry of a queue is counted in `queued` before it can be found, and in `settled` when it has been
-//!   run or is found to be void; a start hook before its thread is started, an exit hook before it is called, and each
-//!   when it is over. So if the sum of `settled`, added up first, equals that of `queued`, there was a moment at which nothing was
-//!   queued and no task ran.
+//! The end of a pool: once its handle is gone and nothing is left to do, as `balance` counts it.
 
-use raddle_sync::atomic::{AtomicUsize, Ordering, fence};
+use raddle_sync::atomic::Ordering;
 use raddle_sync::thread;
 
 use crate::pool::registry::Registry;
@@ -16,19 +9,16 @@ use crate::pool::worker_memory::WorkerMemory;
 impl Registry {
     /// Whether the threads are to go as soon as there is nothing left to do: a hint.
     pub(crate) fn is_ending(&self) -> bool {
-        // ORD: a hint; whoever falls asleep asks again.
-        self.terminating.load(Ordering::Relaxed)
+        self.end.is_due()
     }
 
     pub(crate) fn ended(&self) -> bool {
-        // ORD: Acquire pairs with the store in `end_if_done`; sleepers are unparked after it.
-        self.ended.load(Ordering::Acquire)
+        self.end.has_ended()
     }
 
     /// Whether nobody comes any more: the pool has ended, and no exit hook runs, nor what one has spawned, which may wait for others.
     pub(crate) fn is_over(&self) -> bool {
-        // ORD: ordered by the fence of `keep_open`; sleepers are unparked after the last is over.
-        self.ended() && self.exiting.load(Ordering::SeqCst) == 0
+        self.end.is_over()
     }
 
     /// # Panics
@@ -40,10 +30,7 @@ impl Registry {
 
     /// Until this is dropped the pool is not over, should it have ended.
     pub(super) fn keep_open(&self) -> KeptOpen<'_> {
-        // ORD: as in `is_over`.
-        self.exiting.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if self.ended() {
+        if self.end.open() {
             // Before, nobody might be started.
             self.retry();
         }
@@ -56,37 +43,25 @@ impl Registry {
         }
     }
 
-    fn sum(&self, of: fn(&WorkerMemory) -> &AtomicUsize) -> usize {
-        // ORD: SeqCst: the sums of `is_done` in this order (P3).
-        let each = self.memories.iter().map(|memory| of(memory).load(Ordering::SeqCst));
-        each.fold(0_usize, usize::wrapping_add)
-    }
-
-    /// How many entries of queues have been seen to (P3).
+    /// How many entries of queues have been seen to.
     pub(crate) fn settled(&self) -> usize {
-        self.sum(|memory| &memory.settled)
+        self.memories.iter().map(|memory| memory.entries.settled()).fold(0, usize::wrapping_add)
     }
 
     /// How much has ended so far, stolen forks included: that it stays the same says that nothing has.
     pub(crate) fn progress(&self) -> usize {
-        self.settled().wrapping_add(self.sum(|memory| &memory.ended_forks))
-    }
-
-    /// Whether nothing is queued and no task runs: exact once nobody comes from outside (P3).
-    fn is_done(&self) -> bool {
-        let settled = self.settled();
-        fence(Ordering::SeqCst);
-        let outside = self.queued_outside.load(Ordering::SeqCst);
-        settled == self.sum(|memory| &memory.queued).wrapping_add(outside)
+        let ended = |memory: &WorkerMemory| {
+            // ORD: a hint.
+            let forks = memory.ended_forks.load(Ordering::Relaxed);
+            memory.entries.settled().wrapping_add(forks)
+        };
+        self.memories.iter().map(ended).fold(0, usize::wrapping_add)
     }
 
     /// By a thread that has just fallen asleep (or see `see_to_end`), or by whoever ends the pool: if the pool is to end and nothing is left
-    /// to do, the threads may go.
+    /// to do, the threads may go (EN2).
     pub(crate) fn end_if_done(&self) {
-        // ORD: ordered by the SeqCst fences of `terminate` and of falling asleep: the later sees both.
-        if self.terminating.load(Ordering::Relaxed) && !self.ended() && self.is_done() {
-            // ORD: Release pairs with the Acquire in `ended`.
-            self.ended.store(true, Ordering::Release);
+        if self.end.look(|| self.memories.iter().map(|memory| &memory.entries)) {
             self.unpark_all();
         }
     }
@@ -94,8 +69,7 @@ impl Registry {
     /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them that works; one that has left may
     /// drop what it has kept.
     pub(crate) fn terminate(&self) {
-        self.terminating.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.end.ask();
         self.end_if_done();
         // One by one: a task that still runs may start further threads.
         loop {
@@ -115,8 +89,7 @@ pub(super) struct KeptOpen<'a>(&'a Registry);
 
 impl Drop for KeptOpen<'_> {
     fn drop(&mut self) {
-        // ORD: as in `is_over`.
-        if self.0.exiting.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.ended() {
+        if self.0.end.close() {
             self.0.unpark_all();
         }
     }
@@ -127,8 +100,6 @@ impl WorkerMemory {
     /// nothing to do, and so sees to the pool's end now.
     pub(crate) fn see_to_end(&self) {
         if self.owned.for_good.get() {
-            // As when falling asleep: what it has seen to is counted.
-            fence(Ordering::SeqCst);
             self.registry().end_if_done();
         }
     }

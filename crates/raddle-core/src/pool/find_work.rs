@@ -217,11 +217,11 @@ impl WorkerMemory {
     /// A task for this very thread.
     #[inline]
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        if self.has_mail() { self.mail.take_one().map(tagged) } else { None }
+        self.mail.open().map(tagged)
     }
 
     pub(crate) fn has_mail(&self) -> bool {
-        self.mail.len() > 0
+        self.mail.is_there()
     }
 
     /// The other workers, from a random one on.
@@ -248,11 +248,10 @@ impl WorkerMemory {
     /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
     fn grab(&self) -> Option<Work> {
         // Callers are served in the order in which they came, whatever turn it is: not out of a ring.
-        // ORD: a hint; who queues a call counts it before.
-        if self.registry().calls.load(Ordering::Relaxed) > 0 {
-            return self.registry().injector.take_one().map(tagged);
-        }
-        let mut batch = self.registry().injector.take::<GRAB>()?.tagged();
+        // ORD: who queues a call counts it before, and the injector's lock orders that.
+        let calls = || self.registry().calls.load(Ordering::Relaxed) > 0;
+        let most = || if calls() { 1 } else { GRAB };
+        let mut batch = self.registry().injector.take_at_most::<GRAB>(most)?.tagged();
         let first = batch.next();
         let mut rest = batch.rev().peekable();
         if rest.peek().is_some() {
@@ -335,7 +334,7 @@ impl WorkerMemory {
     /// Queues a task that this worker spawned, and sees that somebody comes for it.
     #[inline]
     pub(crate) fn queue(&self, task: Task, tag: Tag, place: Option<Place>) {
-        self.count();
+        self.entries.queue();
         if self.lane.has_tasks() {
             // Before a thief has it.
             self.lane.note_fork(self.ring.len() + 1, place, task_key(task));
@@ -355,21 +354,6 @@ impl WorkerMemory {
         }
         registry.wake_if_needed(Waker::Busy);
         registry.retry();
-    }
-
-    /// Something is to be seen to (P3 in `end`).
-    #[inline]
-    pub(crate) fn count(&self) {
-        // ORD: the worker's own count, and before the task can be found (Release in `push`).
-        self.queued.store(self.queued.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// An entry of a queue has been seen to (P3 in `end`).
-    #[inline]
-    pub(crate) fn settle(&self) {
-        let settled = self.settled.load(Ordering::Relaxed).wrapping_add(1);
-        // ORD: Release pairs with the loads of `is_done`: what the task queued is counted.
-        self.settled.store(settled, Ordering::Release);
     }
 
     /// A task was run out of turn, or killed, whose entry still lies in some queue: perhaps in the ring, which is cleared when

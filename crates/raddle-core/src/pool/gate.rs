@@ -25,14 +25,11 @@ use raddle_sync::sync::{Condvar, Mutex, MutexGuard};
 use raddle_sync::time::Instant;
 use raddle_trace::{EventKind, Subject};
 
-use crate::future::Future;
 use crate::local;
 use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::{self, Place};
 use crate::pool::registry::{FORKED, Registry};
 use crate::pool::worker::{CurrentGuard, Worker};
-use crate::queue::NOBODY;
-use crate::spawn;
 
 /// The memory there is for guests: as much as there are threads, within these bounds. (How many work at a time, places
 /// say: but those that wait have given theirs away.)
@@ -248,28 +245,14 @@ impl PoolRef {
         self.visit().is_some_and(|stay| stay.registry.has_nobody_for_more())
     }
 
-    /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all
-    /// that is queued.
-    pub(crate) fn spawn<F, T>(self, f: F, last: bool) -> Result<Future<T>, F>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let queue = |registry: &Registry, task| match last {
-            true => crate::pool::queue_last(registry, task, NOBODY, None),
-            false => crate::pool::queue(registry, task, None),
-        };
+    /// Calls `f` with the pool, which stays meanwhile, and with `what`; or gives that back if the pool has gone.
+    pub(crate) fn with<A, R>(self, what: A, f: impl FnOnce(&Registry, A) -> R) -> Result<R, A> {
         if let Some(worker) = Worker::beneath(|registry| self.is_of(registry)) {
-            let (future, task) = spawn::task_of(worker.registry(), f);
-            queue(worker.registry(), task);
-            return Ok(future);
+            return Ok(f(worker.registry(), what));
         }
-        // What it captures is the user's code, so not under the lock.
-        let Some(stay) = self.visit() else { return Err(f) };
-        let (future, task) = spawn::task_of(stay.registry, f);
-        queue(stay.registry, task);
-        drop(stay);
-        Ok(future)
+        // Not under the lock: it may be users' code.
+        let Some(stay) = self.visit() else { return Err(what) };
+        Ok(f(stay.registry, what))
     }
 
     /// Has the pool kill this when its futures are killed, or it goes. Gives a number to end that with.

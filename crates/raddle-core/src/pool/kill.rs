@@ -13,7 +13,7 @@ pub(crate) fn kill_all(registry: &Registry) -> usize {
         queued.extend(batch.tagged());
     }
     for memory in registry.memories.iter() {
-        queued.extend(std::iter::from_fn(|| memory.ring.steal_with_tag()));
+        queued.extend(memory.ring.drain());
     }
     let (mortal, others): (Vec<_>, Vec<_>) =
         queued.into_iter().partition(|(task, _)| kill_of(task).is_some());

@@ -397,6 +397,7 @@ pub(crate) fn queue_here(memory: &WorkerMemory, task: Task, place: Option<Place>
 /// If the pool has ended, and the caller is no worker of it.
 pub(crate) fn assert_takes_tasks(registry: &Registry) {
     if here(registry).is_none() {
+        registry.assert_here();
         registry.assert_open();
     }
 }

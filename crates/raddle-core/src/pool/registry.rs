@@ -7,10 +7,6 @@
 //! - **P2** A thread leaves the pool only after it took its own bit out of `parked`, and is started only by
 //!   whoever took the bit out of `vacant`, which the thread sets when it is through with its memory. So a worker that was claimed
 //!   is either woken or started anew, and no memory has two threads.
-//! - **P4** Whoever sends mail puts it there, then gives the worker a token, then tries to take it out of `vacant`. Whoever sets its bit
-//!   in `parked` looks for mail afterwards and after each token, and takes itself out. Whoever sets it in `vacant` looks for
-//!   mail afterwards, too: both change the same word, so either the bit is found, or the mail is, and opened by the thread that is there,
-//!   though it was about to leave, or a new one.
 
 use raddle_sync::thread;
 use raddle_sync::time::Instant;
@@ -18,10 +14,11 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
+use crate::balance::End;
 use crate::local;
 use crate::places::{Bits, Places};
 use crate::pool::builder::{ThreadHooks, Waits};
@@ -82,8 +79,6 @@ pub(crate) struct Registry {
     pub(crate) guests: AtomicUsize,
     /// Where the last guest was when it came.
     guest_processor: AtomicUsize,
-    /// Tasks queued by threads that are no workers here (P3 in `end`).
-    pub(super) queued_outside: AtomicUsize,
     pub(crate) gate: GateHandle,
     pub(crate) recorder: Recorder,
     pub(crate) stats: Stats,
@@ -93,12 +88,7 @@ pub(crate) struct Registry {
     pub(super) handles: Mutex<Vec<thread::JoinHandle<()>>>,
     pub(super) refusal: Refusal,
     pub(crate) relief: Relief,
-    /// The threads go once there is nothing left to do.
-    pub(super) terminating: AtomicBool,
-    /// There is nothing left to do.
-    pub(super) ended: AtomicBool,
-    /// So many run that may wait for others though the pool has ended: see `keep_open`.
-    pub(super) exiting: AtomicUsize,
+    pub(super) end: End,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
     pub(super) processors: usize,
@@ -165,7 +155,6 @@ impl Registry {
             calls: AtomicUsize::new(0),
             guests: AtomicUsize::new(0),
             guest_processor: AtomicUsize::new(usize::MAX),
-            queued_outside: AtomicUsize::new(0),
             gate: GateHandle::new(guests),
             recorder,
             stats: Stats::default(),
@@ -173,9 +162,7 @@ impl Registry {
             handles: Mutex::default(),
             refusal: Refusal::default(),
             relief: Relief::default(),
-            terminating: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            exiting: AtomicUsize::new(0),
+            end: End::new(),
             oversubscribed: threads > processors,
             processors,
             process_wide: raddle_sync::fence::process_wide(),
@@ -262,15 +249,17 @@ impl Registry {
 
     /// A worker is about to give its place back, since it blocks, sleeps, or leaves.
     pub(crate) fn sign_off(&self, memory: &WorkerMemory) {
-        memory.leave_number();
+        self.leave_number(memory);
         if self.is_guest(memory.index) {
             self.guests.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// A worker no longer has this number.
-    pub(crate) fn give_number(&self, number: usize) {
-        self.numbers.set(number);
+    /// The number of the worker's place, if it was asked for, may be another's from now on.
+    pub(crate) fn leave_number(&self, memory: &WorkerMemory) {
+        if let Some(number) = memory.owned.number.take() {
+            self.numbers.set(number);
+        }
     }
 
     /// Takes a place for a guest: under the gate's lock. If none is free, nor held by a searcher, then the next thread that has
@@ -333,12 +322,6 @@ impl Registry {
 
     // --- tasks ---
 
-    /// Counts a task that no worker of this pool queues (P3 in `end`).
-    pub(crate) fn count_outside(&self) {
-        // ORD: P3 in `end`: before it can be found.
-        self.queued_outside.fetch_add(1, Ordering::SeqCst);
-    }
-
     /// Queues a task that comes from outside, or is to come after all others.
     ///
     /// # Panics
@@ -346,7 +329,7 @@ impl Registry {
     /// As [`assert_here`](Registry::assert_here).
     pub(crate) fn inject(&self, task: Task, tag: Tag) {
         self.assert_here();
-        self.count_outside();
+        self.end.queue_outside();
         self.inject_again([(task, tag)]);
     }
 
@@ -362,10 +345,7 @@ impl Registry {
     /// Moves all that lies in rings where anybody who looks for it finds it.
     #[cold]
     pub(crate) fn empty_rings(&self) {
-        let entries = |memory: &WorkerMemory| {
-            std::iter::from_fn(|| memory.ring.steal_with_tag()).collect::<Vec<_>>()
-        };
-        let all: Vec<_> = self.memories.iter().flat_map(entries).collect();
+        let all: Vec<_> = self.memories.iter().flat_map(|memory| memory.ring.drain()).collect();
         if !all.is_empty() {
             self.inject_again(all);
         }

@@ -1,13 +1,15 @@
 //! Relief for a pool that stands still beside work that is queued.
 //!
 //! Where as many threads wait as there may be, one of them takes on what is queued. What it takes on may wait for what
-//! lies beneath, so this is the last resort: only once no task has ended for a while, or somebody's task has been first in
-//! the queue for very long, whatever else ends. Then the pool may ask a host,
-//! next time two more, and so on. And not all who wait can be hosts: not whoever waits for a lock, or runs low on
-//! stack. If there is none, and that stays so for long ([`VERY_STILL`]), the pool gets threads beyond those it should
-//! have: rather that than a program that hangs. Where the system has refused threads, it is asked again: by whoever
-//! next queues work or comes as a guest, or by the timer. If that has got no thread either, and the pool's own have
-//! left, what is queued stays so until then.
+//! lies beneath, so this is the last resort: only once nobody works, nobody is about to wake up and no task has ended for a
+//! while. (As long as somebody works, the others may wait for that: it is left alone, unless no task ends for very long. A
+//! task may wait for what is queued in a way that nobody sees.) Then the pool may ask a host, next time two more, and so on.
+//!
+//! Not all who wait can be hosts: not whoever waits for a lock, or runs low on stack. And what is queued may be what a host would
+//! wait for, or lie beneath the tasks of whoever works. So if there is work that nobody may take for long ([`VERY_STILL`]), the pool
+//! gets threads beyond those it should have: rather that than a program that hangs. Where the system has refused threads, it is
+//! asked again: by whoever next queues work or comes as a guest, or by the timer. If that has got no thread either, and the
+//! pool's own have left, what is queued stays so until then.
 
 use std::time::Duration;
 
@@ -16,12 +18,17 @@ use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
+use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
 pub(crate) const STILL: Duration = Duration::from_millis(10);
-/// At so many looks more no task has ended, and no host was to be had, than at others one has, before there are more threads than
-/// there should be: three seconds. What all wait for may come from outside.
+/// At so many looks in a row nobody works, nor has a task ended, before a host is asked: a tenth of a second. A thread that has
+/// been woken may take that long to run, where many want the processors.
+const RATHER_STILL: usize = 10;
+/// At so many looks in a row there is work that nobody may take, before there are more threads than
+/// there should be; or no task has ended, before a host is asked though somebody works: three seconds. What all wait for may come
+/// from outside.
 const VERY_STILL: usize = 300;
 /// After so long without a look it is another stillness.
 const FORGOTTEN: Duration = Duration::from_secs(1);
@@ -34,20 +41,18 @@ pub(crate) const MOST_RESERVE: usize = 4096;
 pub(crate) struct Relief {
     /// A look at the pool is due.
     due: AtomicBool,
+    /// At how many looks in a row nothing has ended.
+    still: AtomicUsize,
     /// How many hosts may be asked.
     credit: AtomicUsize,
     /// How many there were granted last.
     step: AtomicUsize,
     /// How many threads there may be beyond the spare ones.
     granted: AtomicUsize,
-    /// At how many looks there was no host, and nothing had ended; less those at which something had.
-    hostless: AtomicUsize,
-    /// When the last of them was, by the pool's clock.
-    hostless_at: AtomicU64,
-    /// What had been queued longest at the last look.
-    first: AtomicUsize,
-    /// At how many looks before it was the same.
-    passed: AtomicUsize,
+    /// At how many looks in a row there was work that nobody might take.
+    short: AtomicUsize,
+    /// When the last look was, by the pool's clock.
+    looked_at: AtomicU64,
 }
 
 impl Relief {
@@ -77,7 +82,14 @@ impl Registry {
             || self.config.spares == 0
             || self.is_refused()
             // ORD: ordered by the SeqCst fences of `strand` and `recall` (S4).
-            || self.relief.credit.load(Ordering::Relaxed) > 0
+            || self.relief.credit.load(Ordering::Relaxed) > 0 && !self.is_left_to_others()
+    }
+
+    /// Whether somebody works, or is about to wake up, for whom the others may wait.
+    fn is_left_to_others(&self) -> bool {
+        // ORD: hints.
+        self.relief.still.load(Ordering::Relaxed) < VERY_STILL
+            && (self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up))
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
@@ -105,6 +117,7 @@ impl Registry {
             Ok(timeout) => timeout.detach(),
             // No thread for the timer: the next host may be asked, as nobody else may come.
             Err(_) => {
+                self.relief.still.store(VERY_STILL, Ordering::Relaxed);
                 self.relief.credit.fetch_add(1, Ordering::SeqCst);
                 self.relief.due.store(false, Ordering::SeqCst);
             }
@@ -116,59 +129,57 @@ impl Registry {
         if self.is_over() {
             return;
         }
-        let full = self.places.vacant.len() == 0;
-        if self.is_passed_over() && full {
-            // What ends is of no help to whoever waits for that.
-            self.grant();
-        } else if self.settled() != settled {
-            // It goes on by itself.
-            self.relief.step.store(0, Ordering::Relaxed);
-            // Not to 0: what ends now and then may be of no help to the others.
-            let fewer = self.relief.hostless.load(Ordering::Relaxed).saturating_sub(1);
-            self.relief.hostless.store(fewer, Ordering::Relaxed);
-            self.relief.credit.store(0, Ordering::SeqCst);
-        } else if full && self.places.has_stranded() {
-            self.grant();
-        } else if !full {
-            // Not where somebody outside just happens to try whether there is a taker for what he brings.
-            self.relief.hostless.store(0, Ordering::Relaxed);
+        let now = self.now();
+        let last = self.relief.looked_at.swap(now, Ordering::Relaxed);
+        if now.saturating_sub(last) > FORGOTTEN.as_nanos() as u64 {
+            // ORD: hints, here and below.
+            self.relief.still.store(0, Ordering::Relaxed);
+            self.relief.short.store(0, Ordering::Relaxed);
         }
+        if self.settled() != settled {
+            self.relief.still.store(0, Ordering::Relaxed);
+            self.relief.step.store(0, Ordering::Relaxed);
+            self.relief.credit.fetch_min(1, Ordering::SeqCst);
+        }
+        if self.places.vacant.len() > 0 {
+            self.relief.short.store(0, Ordering::Relaxed);
+        } else if self.places.has_stranded() {
+            self.relieve_stranded();
+        } // Else a thread from outside just happens to try whether there is a taker for what it brings.
         // If nobody is found again, relief is expected again.
         self.places.recall(&self.crew(Waker::Idle));
     }
 
-    /// Whether what has been queued longest has been so at very many looks in a row.
-    fn is_passed_over(&self) -> bool {
-        let first = self.injector.first();
-        // ORD: one look at a time is due.
-        let same = self.relief.first.swap(first, Ordering::Relaxed) == first && first != 0;
-        let looks = if same { self.relief.passed.load(Ordering::Relaxed) + 1 } else { 0 };
-        self.relief.passed.store(looks, Ordering::Relaxed);
-        looks >= VERY_STILL
+    /// There is work, nobody may take it, and there is no memory for a further thread.
+    fn relieve_stranded(&self) {
+        let still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.relief.short.fetch_add(1, Ordering::Relaxed) >= VERY_STILL {
+            // Whatever ends is of no help to whoever waits for that.
+            if self.grant_threads() {
+                return;
+            }
+            self.relief.still.store(VERY_STILL, Ordering::Relaxed);
+        }
+        if still >= RATHER_STILL && !self.is_left_to_others() {
+            self.grant_hosts();
+        }
     }
 
-    /// One host or thread, then two more, and so on. Not by two at a time: one look is due.
-    fn grant(&self) {
-        if self.places.hosts.len() > 0 {
-            let step =
-                self.relief.step.load(Ordering::Relaxed).saturating_mul(2).clamp(1, MOST_RESERVE);
-            self.relief.step.store(step, Ordering::Relaxed);
-            self.relief.credit.fetch_add(step, Ordering::Relaxed);
-            self.relief.hostless.store(0, Ordering::Relaxed);
-            return;
-        }
-        let now = self.now();
-        let last = self.relief.hostless_at.swap(now, Ordering::Relaxed);
-        let anew = now.saturating_sub(last) > FORGOTTEN.as_nanos() as u64;
-        let before = if anew { 0 } else { self.relief.hostless.load(Ordering::Relaxed) };
-        self.relief.hostless.store(before + 1, Ordering::Relaxed);
-        if before < VERY_STILL {
-            return;
-        }
+    /// One host may be asked, then two more, and so on. Not by two at a time: one look is due.
+    fn grant_hosts(&self) {
+        let step =
+            self.relief.step.load(Ordering::Relaxed).saturating_mul(2).clamp(1, MOST_RESERVE);
+        self.relief.step.store(step, Ordering::Relaxed);
+        self.relief.credit.fetch_add(step, Ordering::Relaxed);
+    }
+
+    /// The pool may have one thread more than it should, then two more, and so on. False: it has as many as it can have.
+    fn grant_threads(&self) -> bool {
         let first = self.first_spare() + self.config.spares;
         let before = self.relief.granted();
         let after = (2 * before).max(1).min(Relief::most(self.config.spares));
         self.relief.granted.store(after, Ordering::Relaxed);
         (before..after).for_each(|one| self.places.vacant.set(first + one));
+        before < after
     }
 }

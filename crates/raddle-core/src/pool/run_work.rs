@@ -46,16 +46,10 @@ impl WorkerMemory {
             }
         };
         // Somebody else's task may be the next that asks.
-        self.leave_number();
+        self.registry().leave_number(self);
+        self.owned.looks.forget();
         forget(no_unwinding);
         searching
-    }
-
-    /// The number of its place, if it was asked for, may be another's from now on.
-    pub(crate) fn leave_number(&self) {
-        if let Some(number) = self.owned.number.take() {
-            self.registry().give_number(number);
-        }
     }
 
     /// Runs a foreign job on top of this thread's stack, while it waits.
@@ -65,7 +59,7 @@ impl WorkerMemory {
         let no_unwinding = AbortOnUnwind;
         let _current = at.enter();
         self.heed_followers(at);
-        depth::fresh(|| match work {
+        self.on_top(|| match work {
             Work::Fork { job, victim, index } => {
                 self.run_fork(job, victim, index, at, true);
             }
@@ -81,7 +75,7 @@ impl WorkerMemory {
         let _current = at.enter();
         self.owned.purse.turn_to(tag);
         let oldest = self.takes_oldest();
-        depth::fresh(|| {
+        self.on_top(|| {
             let mut task = first;
             loop {
                 self.heed_followers(at);
@@ -93,10 +87,17 @@ impl WorkerMemory {
                 let Some(next) = self.next_own(tag, oldest) else { break };
                 task = next;
                 depth::settle();
+                self.owned.looks.forget();
                 strand.renew();
             }
         });
         forget(no_unwinding);
+    }
+
+    /// Runs `f`, another piece of work, on top of what this thread is at: it has a depth of its own, and has not looked yet whether
+    /// the pool stands still.
+    pub(crate) fn on_top<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.owned.looks.apart(|| depth::fresh(f))
     }
 
     /// Runs `f`, which has nothing to do with the forks that this thread serves: so nobody is to follow it there (W2 of
@@ -182,7 +183,7 @@ impl WorkerMemory {
             self.lane.note(EventKind::Executed, 0, key);
         }
         self.owned.context.set(before);
-        self.settle();
+        self.entries.settle();
     }
 }
 

@@ -79,7 +79,7 @@ impl WorkerMemory {
         if !late {
             hooks.start();
         }
-        self.settle();
+        self.entries.settle();
         registry.places.try_search(registry.search_cap())
     }
 
@@ -87,7 +87,7 @@ impl WorkerMemory {
     /// end before, unless it has.
     fn call_exit_hook(&self, hook: impl FnOnce()) {
         let registry = self.registry();
-        self.count();
+        self.entries.queue();
         if self.owned.hold.replace(Hold::Place) == Hold::None {
             registry.places.take();
             self.comes();
@@ -95,9 +95,7 @@ impl WorkerMemory {
         let late = registry.keep_open();
         hook();
         self.give_place_back();
-        self.settle();
-        // As when falling asleep: what it has seen to is counted.
-        fence(Ordering::SeqCst);
+        self.entries.settle();
         registry.end_if_done();
         drop(late);
     }
@@ -122,6 +120,7 @@ impl WorkerMemory {
         self.owned.context.set(context);
         self.owned.hold.set(Hold::Place);
         self.set_room();
+        self.owned.looks.forget();
         Worker::occupy(self);
         self.heed_followers(self.base());
         self.comes();
@@ -149,7 +148,7 @@ impl WorkerMemory {
     pub(crate) fn guest_leaves(&self) {
         self.unload(self.base().slot());
         if self.ring.has_work() {
-            self.registry().inject_again(std::iter::from_fn(|| self.ring.steal_with_tag()));
+            self.registry().inject_again(self.ring.drain());
         }
         Worker::vacate(self);
         // Now that its memory is at hand: so that the next guest's first fork need not.
@@ -351,7 +350,7 @@ impl WorkerMemory {
         self.elsewhere.lie_down();
         let crew = registry.crew(Waker::Idle);
         let awake = registry.places.fall_asleep(&crew, self.index, searching);
-        if awake || self.has_mail() && self.wake_for_mail() {
+        if awake || self.mail.wakes(&registry.places, self.index) {
             self.owned.hold.set(Hold::Place);
             self.elsewhere.release();
             return Slept::Searching;
@@ -361,7 +360,8 @@ impl WorkerMemory {
         self.lane.note(EventKind::Park, 0, NOTHING);
         let (since, visits) = (Instant::now(), registry.visits());
         let slept = loop {
-            if !registry.places.parked.has(self.index) || self.has_mail() && self.wake_for_mail() {
+            let awake = !registry.places.parked.has(self.index);
+            if awake || self.mail.wakes(&registry.places, self.index) {
                 break Slept::Searching;
             }
             let late = self.is_over() || !self.parker().park_timeout(registry.config.keep_alive);
@@ -377,14 +377,5 @@ impl WorkerMemory {
             self.owned.hold.set(Hold::Place);
         }
         slept
-    }
-
-    /// There is mail, which only this thread may open.
-    fn wake_for_mail(&self) -> bool {
-        let places = &self.registry().places;
-        if places.parked.take(self.index) {
-            places.take_searching();
-        }
-        true
     }
 }

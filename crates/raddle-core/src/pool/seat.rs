@@ -16,7 +16,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use raddle_sync::atomic::{AtomicBool, Ordering, fence};
+use raddle_sync::atomic::{AtomicBool, Ordering};
 
 use crate::panics::discard;
 use crate::pool::builder::{MOST_THREADS, SPARES, ThreadHooks, Waits};
@@ -217,9 +217,7 @@ impl Registry {
     /// The pool's handle is gone: its threads go when nothing is left to do. Waits for none of them.
     pub(crate) fn let_go(&self) {
         self.gate.close();
-        // ORD: ordered by the fence, as in `terminate`.
-        self.terminating.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.end.ask();
         self.end_if_done();
     }
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use raddle_sync::atomic::Ordering;
 use raddle_sync::{thread, time::Instant};
 
 use crate::pool::registry::{PAUSE, Registry, Waker, longer};
@@ -17,12 +16,11 @@ impl Registry {
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
         let calls_hook = self.config.thread_hooks.has_start();
         if calls_hook {
-            self.count_outside();
+            self.end.queue_outside();
         }
         self.start_thread(worker).inspect_err(|_| {
             if calls_hook {
-                // ORD: as where it is counted: it was never there.
-                self.queued_outside.fetch_sub(1, Ordering::SeqCst);
+                self.end.take_back();
                 self.end_if_done();
             }
         })
@@ -41,7 +39,7 @@ impl Registry {
         if self.is_over() && !self.memories[worker].has_mail() {
             // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
             self.places.vacant.set(worker);
-            if !(self.memories[worker].has_mail() && self.places.vacant.take(worker)) {
+            if !self.memories[worker].mail.takes_out(&self.places, worker) {
                 drop(handles);
                 self.give_back();
                 return Ok(());
@@ -57,18 +55,16 @@ impl Registry {
     }
 
     /// What a thread does that was started for this worker, perhaps too `late` for anything but mail and exit hooks. Mail that comes while it leaves is
-    /// for itself (P4): another thread might not be had before it is gone.
+    /// for itself (ML1): another thread might not be had before it is gone.
     fn serve(&self, worker: usize, mut late: bool) {
         let memory = &self.memories[worker];
         loop {
             memory.main(late);
-            self.places.leave(&self.crew(Waker::Idle), worker);
-            if !(memory.has_mail() && self.places.vacant.take(worker)) {
+            if !memory.mail.calls_back(&self.places, &self.crew(Waker::Idle), worker) {
                 return;
             }
-            self.places.take_searching();
             if self.config.thread_hooks.has_start() {
-                self.count_outside();
+                self.end.queue_outside();
             }
             late = self.ended();
         }
@@ -87,14 +83,12 @@ impl Registry {
     }
 
     /// After the bit of a worker has been set in `vacant`, or mail has been sent: mail that is there while the worker is in no other
-    /// set is for a new thread (P4). False: the system gives none, and the bit is back.
+    /// set is for a new thread (ML1). False: the system gives none, and the bit is back.
     fn see_to_mail(&self, worker: usize) -> bool {
-        let has_mail = self.memories.get(worker).is_some_and(WorkerMemory::has_mail);
-        if !(has_mail && self.places.vacant.take(worker)) {
+        let memory = self.memories.get(worker);
+        if !memory.is_some_and(|memory| memory.mail.claim(&self.places, worker)) {
             return true;
         }
-        // Whether or not a place is free: no other thread will do.
-        self.places.take_searching();
         let started = self.start(worker);
         if let Err(error) = &started {
             self.stats.refuse(error);

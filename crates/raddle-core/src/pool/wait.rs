@@ -57,7 +57,7 @@ const LAST_PATIENCE: u32 = 10;
 const LONG_STILL: Duration = Duration::from_secs(1);
 
 /// So many looks without progress a thread that yields takes for standing still: a tenth of a second.
-const VERY_STILL: u32 = 1000;
+const MANY_LOOKS: u32 = 1000;
 /// So many times as many looks it takes for that whatever ends beside it.
 const SELDOM: u32 = 30;
 
@@ -90,9 +90,27 @@ impl Looks {
         self.all.set(0);
     }
 
+    /// Another piece of work begins, which has not looked yet. Costs a load where the last has not either.
+    #[inline]
+    pub(crate) fn forget(&self) {
+        if self.all.get() != 0 {
+            self.begin_anew();
+        }
+    }
+
     /// As if there had been so many looks already.
     fn go_on(&self, all: u32) {
         self.all.set(all);
+    }
+
+    /// Calls `f`, another piece of work that has looks of its own.
+    pub(crate) fn apart<R>(&self, f: impl FnOnce() -> R) -> R {
+        let (progress, still, all) = (self.progress.get(), self.still.take(), self.all.take());
+        let result = f();
+        self.progress.set(progress);
+        self.still.set(still);
+        self.all.set(all);
+        result
     }
 }
 
@@ -396,15 +414,17 @@ impl WorkerMemory {
         }
         let registry = self.registry();
         let looks = &self.owned.looks;
-        if !self.is_on_its_own() || !registry.may_host() {
+        if !self.is_on_its_own() {
             looks.begin_anew();
             return false;
         }
-        if registry.places.has_somebody() || strand::with_local(strand::Local::thread_holds) {
+        // Who is idle does not come while there are more at work than there should be.
+        let comes = registry.places.has_somebody() && !registry.places.counts().in_debt();
+        if !registry.may_host() || comes || strand::with_local(strand::Local::thread_holds) {
             return false;
         }
-        let all = SELDOM * VERY_STILL;
-        let still = looks.look(registry.progress()).is_still(VERY_STILL, all);
+        let all = SELDOM * MANY_LOOKS;
+        let still = looks.look(registry.progress()).is_still(MANY_LOOKS, all);
         let hosted = still && self.take_on(|at| self.find_as_host(at));
         if hosted {
             // No harm was done: the next comes at once.

@@ -18,19 +18,21 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use raddle_sync::affinity::WakeAffinity;
-use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::sync::Mutex;
 
+use crate::balance::Entries;
 use crate::count::Purse;
 use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
 use crate::local::{ForkCaptures, Restore};
+use crate::mail::Mail;
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::run_work::Serving;
 use crate::pool::wait::Looks;
 use crate::pool::worker::Worker;
-use crate::queue::{Injector, Ring};
+use crate::queue::Ring;
 use crate::spawn::running::List;
 
 /// Bytes of a worker memory: address space, of which only the pages in use are memory.
@@ -117,15 +119,16 @@ pub(crate) struct WorkerMemory {
     pub(crate) running: List,
     /// Whether the worker sleeps with a stolen fork on its stack, for which another thread waits: a hint.
     pub(crate) serves: AtomicBool,
-    /// Tasks that were queued by this worker, and entries of queues that it has seen to: each only ever grows.
-    pub(crate) queued: AtomicUsize,
-    pub(crate) settled: AtomicUsize,
+    /// What it has queued, and seen to.
+    pub(crate) entries: Entries,
     /// Stolen forks that it has run.
     pub(crate) ended_forks: AtomicUsize,
     /// Tasks for this very thread.
-    pub(crate) mail: Injector,
+    pub(crate) mail: Mail,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
+    /// While it has given its place away: one of these is what it sleeps on.
+    sleeps_on: [AtomicPtr<Parker>; 2],
     /// Wakes a thread of the pool off the waker's processor.
     pub(crate) elsewhere: WakeAffinity,
     /// Where this worker's events are recorded.
@@ -141,6 +144,32 @@ unsafe impl Send for WorkerMemory {}
 impl WorkerMemory {
     pub(crate) fn parker(&self) -> &'static Parker {
         self.parker.get()
+    }
+
+    /// The thread has given its place away, and sleeps on one of these.
+    pub(crate) fn note_sleep(&self, parkers: [&'static Parker; 2]) {
+        for (place, parker) in self.sleeps_on.iter().zip(parkers) {
+            // ORD: Release pairs with the Acquire in `wakes_up`: by then it is parked.
+            place.store(std::ptr::from_ref(parker).cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// It has a place again, or goes on without.
+    pub(crate) fn note_awake(&self) {
+        // ORD: a hint, once its place is counted.
+        self.sleeps_on
+            .iter()
+            .for_each(|place| place.store(std::ptr::null_mut(), Ordering::Release));
+    }
+
+    /// Whether the thread has been woken and has no place yet: a hint.
+    pub(crate) fn wakes_up(&self) -> bool {
+        let mut parkers = self.sleeps_on.iter().filter_map(|place| {
+            // SAFETY: null, or of those that are never freed. ORD: see `sleeps_on`.
+            unsafe { place.load(Ordering::Acquire).as_ref() }
+        });
+        let first = parkers.next();
+        first.is_some_and(|first| !first.is_parked() && !parkers.any(Parker::is_parked))
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -235,13 +264,13 @@ impl OwnedMemory {
             ring: Ring::new(),
             running: List::new(),
             serves: AtomicBool::new(false),
-            queued: AtomicUsize::new(0),
-            settled: AtomicUsize::new(0),
+            entries: Entries::new(),
             ended_forks: AtomicUsize::new(0),
-            mail: Injector::new(),
+            mail: Mail::new(),
             roused_at: AtomicU64::new(0),
             elsewhere: WakeAffinity::new(),
             lane: Lane::new(),
+            sleeps_on: [const { AtomicPtr::new(std::ptr::null_mut()) }; 2],
             parker: Parker::lease(),
         };
         let header = base.cast::<WorkerMemory>();

@@ -24,7 +24,8 @@ pub fn killed() -> bool {
 /// Whether the future of the running task has been interrupted ([`Future::interrupt`](crate::Future::interrupt)): a task whose result is
 /// not wanted any more asks now and then, and returns what it has, or fails.
 ///
-/// Asked from where [`killed`] can be. A task that was interrupted before it started does not run.
+/// Asked from where [`killed`] can be. A task that was interrupted before it started does not run. A kill is no interrupt: whoever is
+/// to stop for both asks for both.
 ///
 /// ```
 /// use raddle::{interrupted, spawn};

@@ -4,6 +4,8 @@
 mod asked;
 pub(crate) mod claim;
 #[cfg(not(raddle_loom))]
+mod home;
+#[cfg(not(raddle_loom))]
 pub(crate) mod hooks;
 pub(crate) mod running;
 #[cfg(not(raddle_loom))]

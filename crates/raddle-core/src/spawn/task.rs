@@ -8,11 +8,10 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::strand;
 use raddle_trace::EventKind;
 
-use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::node::{self, Body, Ends, Head, NodeRef, VTable};
 use crate::future::pinned::{PinVTable, Pinned};
-use crate::future::state::{Outcome as Ended, State};
+use crate::future::state::{Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
@@ -30,7 +29,9 @@ use crate::spawn::hooks::{Outcome, TaskId};
 /// has kept if there is one: each keeps 512 of each size at most, and all together 2 MiB more. The
 /// last task spawned by a worker is the first that it runs itself; thieves take the oldest.
 ///
-/// A panic of `f` becomes the future's failure.
+/// A panic of `f` becomes the future's failure. If `f` returns a `Result`, that is the value: end it with
+/// [`lower`](Future::lower) for an error to be a failure. An async block that `f` returns is not run: for those there is
+/// [`Future::from_async`].
 ///
 /// ```
 /// let futures: Vec<_> = (0..4_u64).map(|i| raddle::spawn(move || i * i)).collect();
@@ -464,7 +465,7 @@ where
         // Another strand of work than the one that waits.
         if memory.ring.pop_if(header) {
             let _strand = strand::enter_foreign();
-            depth::fresh(|| memory.run_task(header, worker));
+            memory.on_top(|| memory.run_task(header, worker));
             return Assist::Ran;
         }
         if !this.claim.start_waiting() {
@@ -483,10 +484,10 @@ where
         // Its entry in a queue is void now, and not recorded when it is come by.
         let key = recorder::task_key(header);
         memory.lane.note(EventKind::Exec, 0, key);
-        depth::fresh(run);
+        memory.on_top(run);
         memory.lane.note(EventKind::Executed, 0, key);
         if unqueued {
-            memory.settle();
+            memory.entries.settle();
         }
         Assist::Ran
     }

@@ -1,11 +1,13 @@
-//! Threads of last resort: they come though something goes on beside those that wait.
+//! What a pool does at the cap of its threads. Those of last resort come though something goes on beside those that wait; and
+//! those that wait take on nothing as long as somebody works.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{Pool, Promise, spawn};
+use raddle_core::{Future, Pool, Promise, Shared, spawn};
 
 use crate::{LONG, in_time};
 
@@ -63,7 +65,7 @@ fn beside_what_ends_every(time: Duration) {
     });
 }
 
-/// Nor does somebody outside who tries again and again whether there is a taker for what he brings.
+/// Nor does a thread from outside that tries again and again whether there is a taker for what it brings.
 #[test]
 fn what_comes_from_outside_keeps_no_thread_from_coming() {
     in_time(|| {
@@ -88,5 +90,119 @@ fn what_comes_from_outside_keeps_no_thread_from_coming() {
             drop(pool.spawn(|| ()));
             thread::yield_now();
         }
+    });
+}
+
+/// What all wait for lies beneath the tasks of whoever works, who ends one now and then; and those who wait would be hosts.
+#[test]
+fn what_lies_beneath_the_tasks_of_who_works_is_come_by() {
+    in_time(|| {
+        let pool = Arc::new(Pool::builder().threads(2).max_spare_threads(1).build().unwrap());
+        let (promise, future) = Promise::<()>::new();
+        let (future, (started, starts)) = (future.shared(), mpsc::channel());
+        let waits = [(); 2].map(|()| {
+            let (future, started) = (future.clone(), started.clone());
+            pool.spawn(move || {
+                started.send(()).unwrap();
+                future.wait().unwrap();
+            })
+        });
+        starts.iter().take(2).for_each(drop);
+        let (over, is_over) = mpsc::channel();
+        drop(pool.spawn(move || {
+            let sets = spawn(move || promise.set(()));
+            while !sets.is_done() {
+                raddle_core::scope(|s| s.spawn(|_| thread::sleep(Duration::from_millis(30))));
+            }
+            over.send(()).unwrap();
+        }));
+        is_over.recv().unwrap();
+        waits.into_iter().for_each(|wait| wait.wait().unwrap());
+    });
+}
+
+/// Whoever works may be what the others wait for. On top of one of them, a task might wait for what lies beneath.
+#[test]
+fn who_waits_takes_on_nothing_while_somebody_works() {
+    in_time(|| {
+        let pool = Pool::builder().threads(2).max_spare_threads(1).build().unwrap();
+        let (leaf, goes_on) = mpsc::channel::<()>();
+        let (started, starts) = mpsc::channel();
+        let works = {
+            let started = started.clone();
+            pool.spawn(move || {
+                started.send(()).unwrap();
+                goes_on.recv().unwrap();
+            })
+        };
+        starts.recv().unwrap();
+        let (promises, waits): (Vec<_>, Vec<_>) = [(); 2]
+            .map(|()| {
+                let ((promise, future), started) = (Promise::new(), started.clone());
+                let waits = pool.spawn(move || {
+                    started.send(()).unwrap();
+                    future.wait().unwrap()
+                });
+                (promise, waits.shared())
+            })
+            .into_iter()
+            .unzip();
+        starts.iter().take(2).for_each(drop);
+        let both: Vec<_> = waits.clone();
+        let (told, over) = mpsc::channel();
+        let last = pool.spawn(move || both.into_iter().map(|one| one.wait().unwrap()).sum::<u32>());
+        // As one that does not help.
+        drop(last.on_complete(move |sum| told.send(sum.as_ref().ok().copied()).unwrap()));
+        // So long that the pool has seen that it stands still.
+        Future::delay(Duration::from_millis(500)).wait().unwrap();
+        assert_eq!(pool.stats().hosted, 0);
+        leaf.send(()).unwrap();
+        promises.into_iter().for_each(|promise| promise.set(1));
+        assert_eq!(over.recv().unwrap(), Some(2));
+        works.wait().unwrap();
+    });
+}
+
+type Table = Arc<Mutex<HashMap<(u32, u32), Shared<u64>>>>;
+
+/// So many ways lead there from the corner, one step to the right or down at a time.
+fn ways(table: &Table, y: u32, x: u32) -> Shared<u64> {
+    let mut known = table.lock().unwrap();
+    if let Some(ways) = known.get(&(y, x)) {
+        return ways.clone();
+    }
+    let rest = Arc::clone(table);
+    let sum = spawn(move || {
+        if x == 0 || y == 0 {
+            return 1;
+        }
+        let (up, left) = (ways(&rest, y - 1, x), ways(&rest, y, x - 1));
+        (up.wait().unwrap() + left.wait().unwrap()) % 1_000_007
+    });
+    known.entry((y, x)).or_insert(sum.shared()).clone()
+}
+
+/// Tasks that wait for each other's results, more at a time than there may be threads; while other programs want the processors, so
+/// that nothing ends for long now and then.
+#[test]
+fn memoised_recursion_by_waiting_ends_on_a_busy_machine() {
+    in_time(|| {
+        let over = AtomicBool::new(false);
+        thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| {
+                    while !over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let results = [(); 3].map(|()| {
+                let pool = Pool::new(2).unwrap();
+                let ways = pool.spawn(|| ways(&Table::default(), 100, 100).wait()).wait();
+                (ways.unwrap().ok(), pool.stats().hosted)
+            });
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(results, [(Some(799_924), 0); 3]);
+        });
     });
 }

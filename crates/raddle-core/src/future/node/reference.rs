@@ -4,10 +4,10 @@ use std::mem::offset_of;
 use std::num::NonZero;
 use std::ptr::NonNull;
 
-use super::{Head, Root, Slot, VTable};
+use super::{Head, ResultSlot, Root, VTable};
 use crate::future::failure::Failure;
 use crate::future::interrupt_node::InterruptNode;
-use crate::future::state::{Carries, Outcome, State};
+use crate::future::state::{Carries, Ended, State};
 use crate::future::walk::Walk;
 
 /// A node of any kind.
@@ -171,10 +171,10 @@ impl NodeRef {
     ///
     /// It is alive and the node of a future of `T`.
     #[inline]
-    pub(crate) unsafe fn slot<T>(self) -> *mut Slot<T> {
+    pub(crate) unsafe fn slot<T>(self) -> *mut ResultSlot<T> {
         // SAFETY: contract.
         unsafe { self.state() }.touch_body();
-        let (start, align) = (self.start().as_ptr(), align_of::<Slot<T>>());
+        let (start, align) = (self.start().as_ptr(), align_of::<ResultSlot<T>>());
         if self.is_root() {
             // SAFETY: N1.
             return unsafe { start.byte_add(offset_of!(Root<T>, slot)) }.cast();
@@ -193,11 +193,11 @@ impl NodeRef {
     ///
     /// As [`slot`](NodeRef::slot); the slot is the caller's (N2) and empty afterwards.
     #[inline]
-    pub(crate) unsafe fn take<T>(self, outcome: Outcome) -> Result<T, Failure> {
+    pub(crate) unsafe fn take<T>(self, outcome: Ended) -> Result<T, Failure> {
         // SAFETY: contract.
         let slot = unsafe { self.slot::<T>() };
         // SAFETY: contract.
-        unsafe { Slot::take(slot, outcome) }
+        unsafe { ResultSlot::take(slot, outcome) }
     }
 
     /// Frees a node whose slot is empty and that nobody can find upstream any more.

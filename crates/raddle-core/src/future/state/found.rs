@@ -6,19 +6,19 @@ use super::{ERR, GONE, OK};
 
 /// How a future ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Ended {
     Ok,
     Err,
     Killed,
 }
 
-impl Outcome {
+impl Ended {
     #[inline]
     pub(super) fn word(self) -> usize {
         match self {
-            Outcome::Ok => OK,
-            Outcome::Err => ERR,
-            Outcome::Killed => GONE,
+            Ended::Ok => OK,
+            Ended::Err => ERR,
+            Ended::Killed => GONE,
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) enum Forsaken<C> {
 /// Why nobody was attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    Done(Outcome),
+    Done(Ended),
     /// It will never be done. Waiters are not told so.
     Never,
     /// Somebody waits, and only one is told.
@@ -88,7 +88,7 @@ pub(crate) enum Abandoned {
     /// The producer will free.
     Left,
     /// Drop what is in the slot, if the outcome says there is something, and free.
-    Done(Outcome),
+    Done(Ended),
     /// Free: the slot is empty.
     Never,
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use raddle_sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use raddle_sync::fence::{heavy, light};
 use raddle_sync::parker::Parker;
-use raddle_sync::thread;
 
-use crate::models::{Tally, check, idle_tasks, parker};
+use crate::models::{Tally, check, idle_tasks, parker, together};
 use crate::places::{Crew, Places};
 use crate::queue::{Injector, NOBODY, Ring, Task};
 
@@ -186,18 +185,7 @@ pub(super) fn play(
 ) {
     check(preemptions, move || {
         let pool = Arc::new(pool());
-        let (last, others) = parties.split_last().unwrap();
-        let threads: Vec<_> = others
-            .iter()
-            .map(|&party| {
-                let pool = Arc::clone(&pool);
-                thread::spawn(move || party(&pool))
-            })
-            .collect();
-        last(&pool);
-        for thread in threads {
-            thread.join().unwrap();
-        }
+        together(&pool, parties);
         assert_eq!(pool.ran.count(), tasks, "each task ran once");
         assert!(!pool.sees_work());
     });

@@ -440,8 +440,8 @@ impl Model {
         if handle.masked && signal != KILLED || node.done.is_some() && !node.passing {
             return;
         }
-        // No other takes the place of a kill.
-        if node.signal.as_deref() != Some(KILLED) {
+        // No other takes the place of a kill; one that comes again is not heard again.
+        if ![KILLED, signal].map(Some).contains(&node.signal.as_deref()) {
             node.signal = Some(signal.into());
             hearers.extend(node.handler);
         }
