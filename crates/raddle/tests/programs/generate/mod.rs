@@ -198,7 +198,7 @@ impl Generator {
         }
     }
 
-    /// Settles what the strand has promised, waits for most of what it has, and closes it. May give up for now.
+    /// Settles what the strand has promised, waits for most of what it has, and closes it; or leaves the rest to its next turn.
     fn conclude(&mut self, strand: Strand, patient: bool) {
         for promise in self.sim.promises(strand) {
             if self.rng.chance(80) {
