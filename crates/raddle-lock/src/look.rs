@@ -49,7 +49,8 @@ impl Core {
     /// Whether the strand that runs now holds the lock. Exact: what it would read otherwise is its own
     /// doing (L1, E5).
     pub(crate) fn is_held(&self) -> bool {
-        self.holder() == Some(strand::token())
+        let me = strand::token(); // L5
+        self.holder() == Some(me)
     }
 
     /// Who holds the lock, at some moment during the call.

@@ -36,6 +36,8 @@
 //! **L4** A contender may do without the barrier if it found `READY` cleared when it flagged the slot, and
 //! then the mode `FULL`: whoever cleared `READY` ran a barrier before the mode became `FULL`, and an owner
 //! that sets `READY` later does so by a read-modify-write of the same word, and so sees the flag.
+//! **L5** Whoever compares its own name with a holder's asks for its own first. A name goes from strand to strand, so one that is
+//! given out after the look may be that of the holder seen, which has let go and ended since.
 
 use crate::core::Patience;
 use crate::spin::Moment;

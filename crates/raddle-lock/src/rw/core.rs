@@ -208,8 +208,9 @@ impl RwCore {
     #[cold]
     #[inline(never)]
     pub(crate) fn write_slow(&self, patience: Patience) -> bool {
+        let me = strand::token(); // L5
         let word = self.word.load(Ordering::Relaxed);
-        let (writes, reads) = (is_writer(strand::token(), word), self.is_read_here(word));
+        let (writes, reads) = (is_writer(me, word), self.is_read_here(word));
         if (writes || reads) && matches!(patience, Patience::Try) {
             return false;
         }

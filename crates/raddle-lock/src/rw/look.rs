@@ -34,8 +34,9 @@ impl RwCore {
     /// [`Core::assert_held`]: crate::core::Core::assert_held
     #[cfg_attr(raddle_loom, allow(dead_code, reason = "for `lock_api`"))]
     pub(super) fn assert_written_here(&self) {
+        let me = strand::token(); // L5
         let owner = self.word.load(Ordering::Relaxed) & MAX_OWNER;
-        assert!(owner == 0 || owner == strand::token(), "{BENEATH}");
+        assert!(owner == 0 || owner == me, "{BENEATH}");
     }
 
     /// Whether a strand of this thread that does not run is published with [`HOLDS`](slot::HOLDS). A read that is counted is

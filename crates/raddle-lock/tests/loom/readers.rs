@@ -1,7 +1,7 @@
 //! Models of the readers-writer lock.
 
 use super::{LONG, model};
-use raddle_lock::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use raddle_lock::{Mutex, RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use raddle_sync::sync::Arc;
 use raddle_sync::time::let_expire;
 use raddle_sync::{strand, thread};
@@ -213,4 +213,26 @@ fn a_writer_that_ran_no_barrier_does_not_wait_for_one_that_came_too_late() {
         assert!(late.join().unwrap() <= 1);
         assert_eq!(*lock.read(), 1);
     });
+}
+
+/// A name passes from one strand to the next, and no lock with it: who asked for its name only after it had looked at a lock
+/// might be given that of the holder it saw, which has gone since.
+#[test]
+fn nobody_comes_by_a_lock_with_its_name() {
+    let let_go_by = |hold: fn(&(RwLock<u32>, Mutex<u32>)), look: fn(&(RwLock<u32>, Mutex<u32>))| {
+        model(3, move || {
+            let locks = Arc::new((RwLock::new(0), Mutex::new(0)));
+            let other = Arc::clone(&locks);
+            let thread = thread::spawn(move || {
+                let _its_name_goes_back = strand::enter_foreign();
+                hold(&other);
+            });
+            thread::yield_now(); // The other may have it, under the name that comes first.
+            look(&locks);
+            thread.join().unwrap();
+        });
+    };
+    let_go_by(|locks| *locks.0.write() += 1, |locks| *locks.0.write() += 1);
+    let_go_by(|locks| *locks.1.lock() += 1, |locks| assert!(!locks.1.is_held()));
+    let_go_by(|locks| *locks.1.lock() += 1, |locks| assert!(locks.1.try_lock_for(LONG).is_some()));
 }
