@@ -456,6 +456,11 @@ impl Places {
         self.away.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Whether a worker is. A hint.
+    pub(crate) fn has_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed) > 0
+    }
+
     /// A thread that had blocked goes on.
     pub(crate) fn resume(&self, worker: usize, hosts: bool) -> Resumed {
         if hosts && !self.hosts.take(worker) {

@@ -251,8 +251,9 @@ impl PoolBuilder {
     /// seconds), and where the system refuses threads, threads that
     /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
     /// line about it, once. If for three seconds there is work that nobody may take, the
-    /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on;
-    /// not if this is 0.
+    /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
+    /// Beyond the 256 that it has of itself it gets them after a second, and after 100 ms, instead of hosts, while a thread
+    /// is [`blocking`](crate::blocking): that may hold what it takes on wants. If this is 0 it never does.
     ///
     /// ```
     /// use raddle::{Pool, Promise};
@@ -399,6 +400,7 @@ impl PoolBuilder {
             spin_for: self.spin_for,
             waits: self.waits,
             spares,
+            spares_asked: self.spares.is_some(),
             hooks: self.hooks,
             thread_hooks: self.thread_hooks,
             seats: None,

@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) waits: Waits,
     /// How many threads there may be in the stead of those that wait.
     pub(crate) spares: usize,
+    /// That number was asked for.
+    pub(crate) spares_asked: bool,
     pub(crate) hooks: Hooks,
     pub(crate) thread_hooks: ThreadHooks,
     /// The threads come from elsewhere.

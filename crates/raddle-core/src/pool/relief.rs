@@ -1,15 +1,18 @@
 //! Relief for a pool that stands still beside work that is queued.
 //!
-//! Where as many threads wait as there may be, one of them takes on what is queued. What it takes on may wait for what
-//! lies beneath, so this is the last resort: only once nobody works, nobody is about to wake up and no task has ended for a
-//! while. (As long as somebody works, the others may wait for that: it is left alone, unless no task ends for very long. A
-//! task may wait for what is queued in a way that nobody sees.) Then the pool may ask a host, next time two more, and so on.
+//! Where as many threads wait as there may be, one of them takes on what is queued: it is a *host*. What it takes on may wait for
+//! what lies beneath, so only once nobody works, nobody is about to wake up and no task has ended for a while. (As long as somebody
+//! works, the others may wait for that: it is left alone, unless no task ends for very long. A task may wait for what is
+//! queued in a way that nobody sees.) Then the pool may ask a host, next time two more, and so on.
 //!
 //! Not all who wait can be hosts: not whoever waits for a lock, or runs low on stack. And what is queued may be what a host would
-//! wait for, or lie beneath the tasks of whoever works. So if there is work that nobody may take for long ([`VERY_STILL`]), the pool
-//! gets threads beyond those it should have: rather that than a program that hangs. Where the system has refused threads, it is
-//! asked again: by whoever next queues work or comes as a guest, or by the timer. If that has got no thread either, and the
-//! pool's own have left, what is queued stays so until then.
+//! wait for, or lie beneath the tasks of whoever works. So if there is work that nobody may take for longer, the pool gets threads
+//! beyond those it should have: rather that than a program that hangs. How much longer depends on whether the cap was asked for.
+//! Where a thread is within `blocking`, of which nobody sees what it waits for (a lock of std that a host holds, say), threads
+//! come before hosts.
+//!
+//! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
+//! that has got no thread either, and the pool's own have left, what is queued stays so until then.
 
 use std::time::Duration;
 
@@ -24,11 +27,13 @@ use crate::timer;
 /// For so long no task ends in a pool that stands still.
 pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// At so many looks in a row nobody works, nor has a task ended, before a host is asked: a tenth of a second. A thread that has
-/// been woken may take that long to run, where many want the processors.
+/// been woken may take that long to run, where many want the processors. Or there is work that nobody may take, before there are
+/// more threads than there should be: where nobody has asked for the cap and one is within `blocking`.
 const RATHER_STILL: usize = 10;
-/// At so many looks in a row there is work that nobody may take, before there are more threads than
-/// there should be; or no task has ended, before a host is asked though somebody works: three seconds. What all wait for may come
-/// from outside.
+/// The same where nobody is: a second.
+const QUITE_STILL: usize = 100;
+/// The same where somebody has asked for the cap; or no task has ended, before a host is asked though somebody works: three
+/// seconds. What all wait for may come from outside.
 const VERY_STILL: usize = 300;
 /// After so long without a look it is another stillness.
 const FORGOTTEN: Duration = Duration::from_secs(1);
@@ -85,11 +90,13 @@ impl Registry {
             || self.relief.credit.load(Ordering::Relaxed) > 0 && !self.is_left_to_others()
     }
 
-    /// Whether somebody works, or is about to wake up, for whom the others may wait.
+    /// Whether somebody works, or is about to, for whom the others may wait; or blocks on what nobody sees.
     fn is_left_to_others(&self) -> bool {
         // ORD: hints.
         self.relief.still.load(Ordering::Relaxed) < VERY_STILL
-            && (self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up))
+            && (self.places.working() > 0
+                || self.places.has_away()
+                || self.memories.iter().any(WorkerMemory::wakes_up))
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
@@ -153,11 +160,17 @@ impl Registry {
     /// There is work, nobody may take it, and there is no memory for a further thread.
     fn relieve_stranded(&self) {
         let still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.relief.short.fetch_add(1, Ordering::Relaxed) >= VERY_STILL {
-            // Whatever ends is of no help to whoever waits for that.
-            if self.grant_threads() {
-                return;
-            }
+        let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
+        // Whatever ends is of no help to whoever waits for that.
+        let enough = match (self.config.spares_asked, self.places.has_away()) {
+            (true, _) => VERY_STILL,
+            (false, false) => QUITE_STILL,
+            (false, true) => RATHER_STILL,
+        };
+        if short >= enough && self.grant_threads() {
+            return;
+        }
+        if short >= VERY_STILL {
             self.relief.still.store(VERY_STILL, Ordering::Relaxed);
         }
         if still >= RATHER_STILL && !self.is_left_to_others() {

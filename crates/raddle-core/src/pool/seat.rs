@@ -151,6 +151,7 @@ impl Registry {
             spin_for: None,
             waits: config.waits,
             spares: if config.waits == Waits::Substitute { SPARES } else { 0 },
+            spares_asked: false,
             hooks: Hooks::default(),
             thread_hooks: ThreadHooks::default(),
             seats: Some(seats),

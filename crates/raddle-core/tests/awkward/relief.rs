@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{Future, Pool, Promise, Shared, spawn};
+use raddle_core::{Future, Pool, Promise, Shared, blocking, collect, spawn};
 
 use crate::{LONG, in_time};
 
@@ -160,6 +160,40 @@ fn who_waits_takes_on_nothing_while_somebody_works() {
         promises.into_iter().for_each(|promise| promise.set(1));
         assert_eq!(over.recv().unwrap(), Some(2));
         works.wait().unwrap();
+    });
+}
+
+/// The one thread that could be a host holds a lock of std, and what is queued first wants that.
+#[test]
+fn who_holds_a_lock_that_nobody_sees_is_no_host_for_those_who_want_it() {
+    in_time(|| {
+        for cap in [None, Some(4)] {
+            let builder = Pool::builder().threads(1);
+            let pool = match cap {
+                Some(cap) => builder.max_spare_threads(cap),
+                None => builder,
+            };
+            let pool = pool.build().unwrap();
+            let lock = Arc::new(Mutex::new(0));
+            let (promise, future) = Promise::<u32>::new();
+            let (holds, is_held) = mpsc::channel();
+            let held = Arc::clone(&lock);
+            let holder = pool.spawn(move || {
+                let mut count = held.lock().unwrap();
+                holds.send(()).unwrap();
+                *count += future.wait().unwrap();
+            });
+            is_held.recv().unwrap();
+            let wants: Vec<_> = (0..cap.unwrap_or(256) + 10)
+                .map(|_| Arc::clone(&lock))
+                .map(|lock| pool.spawn(move || *blocking(|| lock.lock()).unwrap() += 1))
+                .collect();
+            let wants = collect(wants);
+            drop(pool.spawn(move || promise.set(1)));
+            wants.wait().unwrap();
+            holder.wait().unwrap();
+            assert_eq!(pool.stats().hosted, 0);
+        }
     });
 }
 

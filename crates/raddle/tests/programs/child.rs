@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +24,7 @@ pub(crate) fn program(options: &Options, seed: u64) -> Program {
 /// Runs them all; lines on standard output say what begins (`> SEED`), what is wrong (`! SEED WHAT`), and that all is done.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let options = options.clone();
-    SPARE.store(options.spare, SeqCst);
+    SPARE.get_or_init(|| options.spare);
     // Programs nest within limits, but what writes them down and foresees them recurses as it likes.
     let all = thread::Builder::new().stack_size(64 << 20).spawn(move || {
         let watched = Arc::new(Mutex::new((Instant::now(), None)));

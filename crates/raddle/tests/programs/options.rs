@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// How many spare threads pools have: see `world::builder`.
-const SPARES: usize = 2048;
-
 /// What programs may contain; each has a name, to be switched off by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -123,8 +120,7 @@ usage: cargo test -p raddle --test programs -- [OPTION]..
   --size N              about so many statements; by default each seed has its own
   --without A,B / --only A,B   leave out, or leave out all but (see Choice in options.rs)
   --global N            threads of the global pool, if not those of --threads
-  --spare N             so many spare threads for pools at most (by default 2048, not the 256 that pools
-                        have of themselves: see world.rs)
+  --spare N             so many spare threads for pools at most, if not as many as they have of themselves
   --times N             each program so often
   --limit-seconds N     how long a program may stand still before it counts as hanging (by default 10); one that goes on
                         to compute may take twelve times as long
@@ -144,7 +140,7 @@ pub(crate) struct Options {
     pub(crate) size: Option<usize>,
     pub(crate) features: Features,
     pub(crate) global: Option<usize>,
-    pub(crate) spare: usize,
+    pub(crate) spare: Option<usize>,
     pub(crate) times: usize,
     /// Of standing still.
     pub(crate) limit: Duration,
@@ -169,7 +165,7 @@ impl Options {
             size: None,
             features: Features::ALL,
             global: None,
-            spare: SPARES,
+            spare: None,
             times: 1,
             limit: Duration::from_secs(10),
             processes: 2,
@@ -216,7 +212,7 @@ impl Options {
                 "--without" => options.features.0 &= !Features::named(&value()?)?,
                 "--only" => options.features.0 &= Features::named(&value()?)? | 1,
                 "--global" => options.global = Some(positive(&value()?)?),
-                "--spare" => options.spare = number(&value()?)? as usize,
+                "--spare" => options.spare = Some(number(&value()?)? as usize),
                 "--times" => options.times = positive(&value()?)?,
                 "--limit-seconds" => {
                     options.limit = Duration::from_secs(positive(&value()?)? as u64);
@@ -250,8 +246,8 @@ impl Options {
         if let Some(global) = self.global {
             args.extend(["--global".into(), global.to_string()]);
         }
-        if self.spare != SPARES {
-            args.extend(["--spare".into(), self.spare.to_string()]);
+        if let Some(spare) = self.spare {
+            args.extend(["--spare".into(), spare.to_string()]);
         }
         if self.features != Features::ALL {
             args.extend(["--without".into(), self.features.without()]);

@@ -40,13 +40,15 @@ pub(crate) const OVER: u32 = u32::MAX;
 
 /// How the pools of programs are set up: the one place for policies, `waits` or `max_spare_threads` say.
 pub(crate) fn builder(threads: usize) -> PoolBuilder {
-    Pool::builder().threads(threads).max_spare_threads(SPARE.load(SeqCst))
+    let builder = Pool::builder().threads(threads);
+    match SPARE.get() {
+        Some(&Some(spare)) => builder.max_spare_threads(spare),
+        _ => builder,
+    }
 }
 
-/// How many threads more a pool may have in the stead of those that wait: see `--spare`. Enough for the largest programs: at
-/// the cap, which is 256 by default, threads that wait take on what may wait for what they do, and then some of these
-/// programs end no more.
-pub(crate) static SPARE: AtomicUsize = AtomicUsize::new(0);
+/// How many threads more a pool may have in the stead of those that wait: see `--spare`.
+pub(crate) static SPARE: OnceLock<Option<usize>> = OnceLock::new();
 
 fn many<T>(count: usize, new: impl Fn() -> T) -> Vec<T> {
     (0..count).map(|_| new()).collect()
