@@ -224,9 +224,9 @@
 //! - A wait that is over goes on at once, for the rest of its task as one thread more than there are places if need be.
 //! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256 at most, or
 //!   [`max_spare_threads`](PoolBuilder::max_spare_threads). **If more threads are blocked at once** than that and nobody works for
-//!   100 ms, or the system refuses threads, those that wait take on unrelated work, and after a second there are more threads all the
-//!   same (unless one is [`blocking`]: then at once, instead); then a task that lands on the stack of what it waits for
-//!   fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
+//!   100 ms, or the system refuses threads, those that wait take on unrelated work (while one is [`blocking`] more
+//!   threads are started instead); then a task that lands on the stack of what it waits for fails with
+//!   [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
 //! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads unless they are asked for.
 //! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind
 //!   [`within`](Future::within), [`interrupt_after`](Future::interrupt_after), [`first`] or [`select`] run that.

@@ -252,8 +252,8 @@ impl PoolBuilder {
     /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
     /// line about it, once. If for three seconds there is work that nobody may take, the
     /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
-    /// Beyond the 256 that it has of itself it gets them after a second, and after 100 ms, instead of hosts, while a thread
-    /// is [`blocking`](crate::blocking): that may hold what it takes on wants. If this is 0 it never does.
+    /// While a thread is [`blocking`](crate::blocking) they come before hosts, of which one may hold what it takes on wants, and
+    /// beyond the 256 that a pool has of itself after 100 ms. If this is 0 they never come.
     ///
     /// ```
     /// use raddle::{Pool, Promise};

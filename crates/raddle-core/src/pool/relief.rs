@@ -7,9 +7,8 @@
 //!
 //! Not all who wait can be hosts: not whoever waits for a lock, or runs low on stack. And what is queued may be what a host would
 //! wait for, or lie beneath the tasks of whoever works. So if there is work that nobody may take for longer, the pool gets threads
-//! beyond those it should have: rather that than a program that hangs. How much longer depends on whether the cap was asked for.
-//! Where a thread is within `blocking`, of which nobody sees what it waits for (a lock of std that a host holds, say), threads
-//! come before hosts.
+//! beyond those it should have: rather that than a program that hangs. Where a thread is within `blocking`, of which nobody sees
+//! what it waits for (a lock of std that a host holds, say), they come before hosts, and soon unless somebody has asked for the cap.
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -30,10 +29,8 @@ pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// been woken may take that long to run, where many want the processors. Or there is work that nobody may take, before there are
 /// more threads than there should be: where nobody has asked for the cap and one is within `blocking`.
 const RATHER_STILL: usize = 10;
-/// The same where nobody is: a second.
-const QUITE_STILL: usize = 100;
-/// The same where somebody has asked for the cap; or no task has ended, before a host is asked though somebody works: three
-/// seconds. What all wait for may come from outside.
+/// The same where nobody is, or somebody has asked for the cap; or no task has ended, before a host is asked though somebody
+/// works: three seconds. What all wait for may come from outside.
 const VERY_STILL: usize = 300;
 /// After so long without a look it is another stillness.
 const FORGOTTEN: Duration = Duration::from_secs(1);
@@ -162,11 +159,8 @@ impl Registry {
         let still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
         // Whatever ends is of no help to whoever waits for that.
-        let enough = match (self.config.spares_asked, self.places.has_away()) {
-            (true, _) => VERY_STILL,
-            (false, false) => QUITE_STILL,
-            (false, true) => RATHER_STILL,
-        };
+        let soon = self.places.has_away() && !self.config.spares_asked;
+        let enough = if soon { RATHER_STILL } else { VERY_STILL };
         if short >= enough && self.grant_threads() {
             return;
         }
