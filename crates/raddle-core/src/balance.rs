@@ -100,8 +100,8 @@ impl End {
 
     /// Step 1 of whoever ends the pool, who then calls `look`.
     pub(crate) fn ask(&self) {
-        // ORD: ordered by the fence of `look` (EN2).
-        self.due.store(true, Ordering::Relaxed);
+        // ORD: Release pairs with the Acquire in `look`: what the caller has queued before. Else by the fence of `look` (EN2).
+        self.due.store(true, Ordering::Release);
     }
 
     /// Whether the pool is to end: a hint.
@@ -120,7 +120,9 @@ impl End {
     #[must_use]
     pub(crate) fn look<'a, E: Iterator<Item = &'a Entries>>(&self, all: impl Fn() -> E) -> bool {
         fence(Ordering::SeqCst); // EN2
-        let ends = self.is_due() && !self.has_ended() && self.is_done(all);
+        // ORD: Acquire pairs with the Release in `ask`.
+        let due = self.due.load(Ordering::Acquire);
+        let ends = due && !self.has_ended() && self.is_done(all);
         if ends {
             // ORD: Release pairs with the Acquire in `has_ended`.
             self.ended.store(true, Ordering::Release);

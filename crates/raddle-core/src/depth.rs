@@ -125,6 +125,17 @@ pub(crate) fn enter_further() -> Level {
     enter_anyway(here(), FLOOR.with(Cell::get))
 }
 
+/// Calls `f`, which does not unwind, as if this were the limit: what it completes is done at once, and what that leads to is put off
+/// until `f` is over. For whoever completes several things of which one may lead to a wait for another.
+pub(crate) fn at_limit<R>(f: impl FnOnce() -> R) -> R {
+    let level = enter_further();
+    let floor = FLOOR.with(|f| f.replace(usize::MAX & !QUEUED | f.get() & QUEUED));
+    let result = f();
+    FLOOR.with(|f| f.set(floor & !QUEUED | f.get() & QUEUED));
+    leave(level);
+    result
+}
+
 /// This thread has put something off.
 pub(crate) fn has_more(later: Later) {
     LATER.get_or_init(|| later);

@@ -390,6 +390,11 @@ impl Injector {
         self.take::<1>()?.tagged().next()
     }
 
+    /// The address of the oldest task, or 0.
+    pub(crate) fn first(&self) -> usize {
+        if self.len() == 0 { 0 } else { self.list.lock().first.map_or(0, |task| task.addr().get()) }
+    }
+
     /// Takes the newest task.
     pub(crate) fn take_newest(&self) -> Option<(Task, Tag)> {
         if self.len() == 0 {

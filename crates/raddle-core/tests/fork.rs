@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 #![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
-use raddle_core::{Future, Pool, spawn};
+use raddle_core::{Future, Pool, blocking, spawn};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,6 +72,20 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     parents.wait().unwrap();
     assert!(RAN.load(Ordering::SeqCst));
     assert_eq!(pool.broadcast(|thread| thread.index()), [0, 1]);
+
+    // What is queued is the parent's to run, though a task that forks has the child block.
+    static QUEUED: AtomicBool = AtomicBool::new(false);
+    let alone = Pool::new(1).unwrap();
+    let blocks = alone.spawn(|| {
+        let queued = spawn(|| QUEUED.store(true, Ordering::SeqCst));
+        let left_alone = in_child(|| {
+            blocking(|| thread::sleep(Duration::from_millis(20))); // No other thread is to come.
+            !QUEUED.load(Ordering::SeqCst)
+        });
+        queued.wait().unwrap();
+        left_alone
+    });
+    assert!(blocks.wait().unwrap());
 
     // Whatever other threads are at when the process forks.
     let over = AtomicBool::new(false);

@@ -275,7 +275,8 @@ impl Core {
             // ORD: Dekker with `slot::arm`, whose half is the heavy fence (L2).
             fence::light();
             if slot.flag.load(Ordering::Relaxed) != READY {
-                slot.releasing.store(outer, Ordering::Relaxed);
+                // ORD: Release, as below: an earlier release's freed word, for whom this is the zero that is seen.
+                slot.releasing.store(outer, Ordering::Release);
                 local.hold();
                 return false;
             }

@@ -198,8 +198,7 @@ mod detector {
         edge.holders = (what.holders)();
         edge.seen = now;
         let mut circle = vec![what.me];
-        let found = walk(edges, sleeps, &mut circle, &mut HashSet::new());
-        if !found || circle.iter().all(|strand| edges[strand].reported) {
+        if !walk(edges, sleeps, &mut circle, &mut HashSet::new()) {
             return None;
         }
         if !unwinds && circle.iter().any(|strand| edges[strand].unwinds) {
@@ -214,7 +213,8 @@ mod detector {
         Some(Deadlock { waits })
     }
 
-    /// Goes on from the last strand of `path`, until it is back at the first: then it is a circle.
+    /// Goes on from the last strand of `path`, until it is back at the first: then it is a circle. Of one that has been
+    /// reported there may be another beside it.
     fn walk(
         edges: &HashMap<u32, Edge>,
         sleeps: &HashMap<u32, u32>,
@@ -227,7 +227,10 @@ mod detector {
                 continue; // D1: it may have been awake then.
             }
             if *next == path[0] {
-                return true;
+                if path.iter().any(|strand| !edges[strand].reported) {
+                    return true;
+                }
+                continue;
             }
             // A circle without us is its own members' to report.
             if been.insert(*next) {

@@ -122,6 +122,8 @@ impl Core {
                     return self.confirm(entry, seen, me).then_some(Gain::Fat);
                 }
                 Err(state) if is_stale(state, generation) => return None,
+                // It has been given back and taken again since, and its generations have come round: nobody was flagged.
+                Err(_) if !sticky && entry.sticky.load(Ordering::Relaxed) != 0 => return None,
                 Err(_) if sticky && !entry.is_fair_game(&mut armed) => return None,
                 Err(state) => {
                     // ORD: `Relaxed`: under `inner`, as is whoever acts on the bit (E3).

@@ -43,8 +43,8 @@ use crate::core::Patience;
 use crate::spin::Moment;
 use crate::stats::{Count, count};
 use raddle_sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence as full_fence};
-use raddle_sync::fence;
 use raddle_sync::time::Instant;
+use raddle_sync::{fence, strand};
 use std::time::Duration;
 
 /// The owner of this slot may release by the light fence.
@@ -332,8 +332,16 @@ static COUNTED: AtomicU32 = AtomicU32::new(SELDOM.0);
 
 /// Whether a reader that is counted is to let others be published: each time after so many, if there is a barrier.
 pub(crate) fn may_publish() -> bool {
+    // A guard may outlive its strand, whose name then is not to go to another.
+    let keep_names = || {
+        // ORD: `Relaxed`: asked on the thread that has published.
+        strand::set_in_use(|name| {
+            of(name).reads.iter().any(|cell| cell.load(Ordering::Relaxed) != 0)
+        });
+        true
+    };
     #[cfg(raddle_model)]
-    return true;
+    return keep_names();
     #[cfg(not(raddle_model))]
     {
         raddle_sync::thread_local! {
@@ -342,7 +350,7 @@ pub(crate) fn may_publish() -> bool {
         let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
         calls >= COUNTED.load(Ordering::Relaxed) && fence::process_wide() && {
             CALLS.with(|calls| calls.set(0));
-            true
+            keep_names()
         }
     }
 }

@@ -32,7 +32,7 @@ mod local;
 pub use abandon::{AbandonHook, Abandoned, set_abandon_hook};
 pub use dispenser::Dispenser;
 pub use foreign::{ForeignStrand, enter_foreign};
-pub use local::{Local, Release, highest};
+pub use local::{Local, Release, highest, set_in_use};
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) use {abandon::lock_hook, local::force_statics};
 

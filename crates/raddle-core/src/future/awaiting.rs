@@ -162,8 +162,9 @@ impl<T: Send + 'static> Future<T> {
     /// entered.) Each poll is a task of the pool: hooks are called round each. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
     /// raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who could
     /// wake it. (One that awaits itself, through a [`Shared`](crate::Shared), waits for ever: what an async future will await
-    /// next is not known.) [`Pool::kill_all`] ends it, and so does the end of the pool: with the failure `Killed`. One allocation for the async
-    /// future, and one for each poll.
+    /// next is not known.) [`Pool::kill_all`] ends it, and so does the end of the pool, where it waits for
+    /// what comes from outside once the pool is being dropped: with the failure `Killed`. One allocation for the async future,
+    /// and one for each poll.
     ///
     /// ```
     /// use raddle::{Future, spawn};

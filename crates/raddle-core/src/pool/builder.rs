@@ -103,7 +103,9 @@ pub enum Waits {
     #[default]
     Substitute,
     /// It takes on anything, as threads of rayon do. No thread more is needed, but what it takes on may wait for what
-    /// lies beneath, or take a lock that is held there: then both hang.
+    /// lies beneath, or take a lock that is held there: then both hang. It takes that from the pool it was in last: a thread that
+    /// waits within a call of another pool does nothing for its own, nor does one within [`blocking`](crate::blocking). Where
+    /// what it waits for needs that, give the pool [`max_spare_threads`](PoolBuilder::max_spare_threads).
     Host,
 }
 
@@ -253,7 +255,8 @@ impl PoolBuilder {
     /// line about it, once. If for three seconds there is work that nobody may take, the
     /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
     /// While a thread is [`blocking`](crate::blocking) they come before hosts, of which one may hold what it takes on wants, and
-    /// beyond the 256 that a pool has of itself after 100 ms. If this is 0 they never come.
+    /// beyond the 256 that a pool has of itself after 100 ms. If this is 0 they never come,
+    /// and a thread that waits within a call of another pool, or is blocking, is nobody's help: see [`Waits::Host`].
     ///
     /// ```
     /// use raddle::{Pool, Promise};

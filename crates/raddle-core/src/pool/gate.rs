@@ -25,6 +25,7 @@ use raddle_sync::sync::{Condvar, Mutex, MutexGuard};
 use raddle_sync::time::Instant;
 use raddle_trace::{EventKind, Subject};
 
+use crate::depth;
 use crate::local;
 use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::{self, Place};
@@ -154,14 +155,14 @@ impl GateHandle {
         PoolRef { gate: self.gate, generation: self.generation }
     }
 
-    /// Kills what is suspended, and says how many.
+    /// Kills what is suspended, and says how many. What the end of one leads to may wait for another, and runs when all have ended.
     pub(crate) fn kill_suspended(&self) -> usize {
         let all: Vec<Arc<dyn Suspended>> = {
             let suspended = self.gate.suspended.lock();
             let ours = suspended.range((self.generation, 0)..=(self.generation, u64::MAX));
             ours.filter_map(|(_, one)| one.upgrade()).collect()
         };
-        all.into_iter().filter(|one| one.kill()).count()
+        depth::at_limit(|| all.into_iter().filter(|one| one.kill()).count())
     }
 
     /// Lets no more guests in, and waits for those inside.

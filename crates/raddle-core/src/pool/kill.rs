@@ -1,13 +1,18 @@
 //! `kill_all`: the futures of a pool.
 
+use crate::depth;
 use crate::pool::registry::Registry;
 use crate::queue::Task;
 
 /// Kills what is queued and what runs: not what a worker holds that has taken it out of a queue and not listed it yet, since
 /// whoever takes a task tells nobody of it. No code of the user's runs while a task that may not be killed is in no queue, nor
-/// under a lock.
+/// under a lock; and what the end of one leads to, which may wait for another, runs when all have ended.
 pub(crate) fn kill_all(registry: &Registry) -> usize {
     registry.assert_here();
+    depth::at_limit(|| kill_each(registry))
+}
+
+fn kill_each(registry: &Registry) -> usize {
     let mut queued = Vec::new();
     while let Some(batch) = registry.injector.take::<64>() {
         queued.extend(batch.tagged());

@@ -7,8 +7,9 @@
 //!
 //! Not all who wait can be hosts: not whoever waits for a lock, or runs low on stack. And what is queued may be what a host would
 //! wait for, or lie beneath the tasks of whoever works. So if there is work that nobody may take for longer, the pool gets threads
-//! beyond those it should have: rather that than a program that hangs. Where a thread is within `blocking`, of which nobody sees
-//! what it waits for (a lock of std that a host holds, say), they come before hosts, and soon unless somebody has asked for the cap.
+//! beyond those it should have: rather that than a program that hangs. (Where what is queued longest changes somebody does take it:
+//! a long queue is no reason.) Where a thread is within `blocking`, of which nobody sees what it waits for (a lock of std that a
+//! host holds, say), they come before hosts, and soon unless somebody has asked for the cap.
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -32,6 +33,8 @@ const RATHER_STILL: usize = 10;
 /// The same where nobody is, or somebody has asked for the cap; or no task has ended, before a host is asked though somebody
 /// works: three seconds. What all wait for may come from outside.
 const VERY_STILL: usize = 300;
+/// Stands for as many where nobody looks, and no further thread comes.
+const UNSEEN: usize = usize::MAX / 2;
 /// After so long without a look it is another stillness.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
@@ -53,6 +56,8 @@ pub(crate) struct Relief {
     granted: AtomicUsize,
     /// At how many looks in a row there was work that nobody might take.
     short: AtomicUsize,
+    /// What had been queued longest at the last look.
+    first: AtomicUsize,
     /// When the last look was, by the pool's clock.
     looked_at: AtomicU64,
 }
@@ -61,6 +66,11 @@ impl Relief {
     /// The most threads that it grants to a pool with so many spare ones.
     pub(crate) fn most(spares: usize) -> usize {
         (spares * RESERVE).min(MOST_RESERVE)
+    }
+
+    /// Whether all of those have been granted.
+    fn is_spent(&self, spares: usize) -> bool {
+        self.granted() >= Relief::most(spares)
     }
 
     pub(crate) fn granted(&self) -> usize {
@@ -87,13 +97,14 @@ impl Registry {
             || self.relief.credit.load(Ordering::Relaxed) > 0 && !self.is_left_to_others()
     }
 
-    /// Whether somebody works, or is about to, for whom the others may wait; or blocks on what nobody sees.
+    /// Whether others may wait for somebody who works, or is about to wake up; or hosts wait for threads, of which more are to come.
     fn is_left_to_others(&self) -> bool {
         // ORD: hints.
-        self.relief.still.load(Ordering::Relaxed) < VERY_STILL
-            && (self.places.working() > 0
-                || self.places.has_away()
-                || self.memories.iter().any(WorkerMemory::wakes_up))
+        let still = self.relief.still.load(Ordering::Relaxed);
+        let goes_on =
+            || self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up);
+        let comes = || self.places.has_away() && !self.relief.is_spent(self.config.spares);
+        still < VERY_STILL && goes_on() || still < UNSEEN && comes()
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
@@ -108,7 +119,8 @@ impl Registry {
     /// Places are stranded: looks after a while whether the pool stands still.
     pub(crate) fn expect_relief(&self) {
         // ORD: a flag; what it guards is looked at anew.
-        if cfg!(raddle_shuttle) || self.relief.due.swap(true, Ordering::SeqCst) {
+        if cfg!(raddle_shuttle) || self.is_forked() || self.relief.due.swap(true, Ordering::SeqCst)
+        {
             return;
         }
         let (me, settled) = (self.weak(), self.settled());
@@ -121,7 +133,7 @@ impl Registry {
             Ok(timeout) => timeout.detach(),
             // No thread for the timer: the next host may be asked, as nobody else may come.
             Err(_) => {
-                self.relief.still.store(VERY_STILL, Ordering::Relaxed);
+                self.relief.still.store(UNSEEN, Ordering::Relaxed);
                 self.relief.credit.fetch_add(1, Ordering::SeqCst);
                 self.relief.due.store(false, Ordering::SeqCst);
             }
@@ -145,9 +157,13 @@ impl Registry {
             self.relief.step.store(0, Ordering::Relaxed);
             self.relief.credit.fetch_min(1, Ordering::SeqCst);
         }
-        if self.places.vacant.len() > 0 {
+        let first = self.injector.first();
+        let moved = self.relief.first.swap(first, Ordering::Relaxed) != first;
+        if moved || self.places.vacant.len() > 0 {
+            // What is queued is taken, if later than one would like; or may be.
             self.relief.short.store(0, Ordering::Relaxed);
-        } else if self.places.has_stranded() {
+        }
+        if self.places.vacant.len() == 0 && self.places.has_stranded() {
             self.relieve_stranded();
         } // Else a thread from outside just happens to try whether there is a taker for what it brings.
         // If nobody is found again, relief is expected again.
@@ -156,16 +172,19 @@ impl Registry {
 
     /// There is work, nobody may take it, and there is no memory for a further thread.
     fn relieve_stranded(&self) {
-        let still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
+        let instead =
+            !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
         // Whatever ends is of no help to whoever waits for that.
-        let soon = self.places.has_away() && !self.config.spares_asked;
-        let enough = if soon { RATHER_STILL } else { VERY_STILL };
-        if short >= enough && self.grant_threads() {
-            return;
-        }
-        if short >= VERY_STILL {
-            self.relief.still.store(VERY_STILL, Ordering::Relaxed);
+        if short >= if instead { RATHER_STILL } else { VERY_STILL } {
+            if self.grant_threads() {
+                return;
+            }
+            if short >= VERY_STILL {
+                still = VERY_STILL;
+                self.relief.still.store(still, Ordering::Relaxed);
+            }
         }
         if still >= RATHER_STILL && !self.is_left_to_others() {
             self.grant_hosts();

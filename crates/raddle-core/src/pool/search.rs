@@ -77,6 +77,8 @@ impl WorkerMemory {
         }
         self.hand_on();
         if !late {
+            // The pool may have ended just now, and the hook wait for others.
+            let _late = registry.keep_open();
             hooks.start();
         }
         self.entries.settle();

@@ -329,7 +329,9 @@ impl WorkerMemory {
         }
         // What a thread takes on may wait for what it holds itself.
         let free = !strand::with_local(strand::Local::thread_holds);
-        let may_host = free && helps && !goal.is_alone();
+        // Within `blocking` there is no place that it could be given.
+        let has_place = !matches!(self.owned.hold.get(), Hold::Away(_));
+        let may_host = free && helps && has_place && !goal.is_alone();
         self.elsewhere.lie_down();
         self.owned.hosts.set(may_host);
         // ORD: a hint.

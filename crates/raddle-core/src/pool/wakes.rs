@@ -51,9 +51,9 @@ impl Registry {
         self.now() < self.refusal.until.load(Ordering::Relaxed)
     }
 
-    /// Whether a thread may be asked for.
+    /// Whether a thread may be asked for. Not in the child of a fork, where it would run the parent's tasks once more.
     pub(super) fn may_start(&self) -> bool {
-        !self.is_over() && !self.is_refused()
+        !self.is_over() && !self.is_refused() && !self.is_forked()
     }
 
     /// Starts a thread for a claimed place. False: there is none to be had.

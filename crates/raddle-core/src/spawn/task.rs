@@ -466,6 +466,7 @@ where
         if memory.ring.pop_if(header) {
             let _strand = strand::enter_foreign();
             memory.on_top(|| memory.run_task(header, worker));
+            memory.see_to_end();
             return Assist::Ran;
         }
         if !this.claim.start_waiting() {
@@ -488,6 +489,7 @@ where
         memory.lane.note(EventKind::Executed, 0, key);
         if unqueued {
             memory.entries.settle();
+            memory.see_to_end();
         }
         Assist::Ran
     }

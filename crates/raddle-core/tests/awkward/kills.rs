@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use raddle_core::{FailureKind, Future, Killed, Promise, collect, first, select, window};
+use raddle_core::{FailureKind, Future, Killed, Pool, Promise, collect, first, select, window};
 
 use crate::{Bomb, assert_as_good_as_new, busy, in_time};
 
@@ -94,5 +94,51 @@ fn what_is_on_its_way_to_a_pool_is_killed_with_the_futures_of_the_pool() {
         pool.kill_all();
         drop(go);
         assert_eq!(moved.wait().unwrap_err().kind(), FailureKind::Killed);
+    });
+}
+
+#[test]
+fn what_the_end_of_one_leads_to_may_wait_for_another_that_is_killed_along() {
+    in_time(|| {
+        let pool = Pool::new(1).unwrap();
+        let (goes_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let (started, has_started) = std::sync::mpsc::channel();
+        let runs = pool.spawn(move || {
+            started.send(()).unwrap();
+            let _ = may_go_on.recv();
+        });
+        has_started.recv().unwrap();
+        let (first, second) = (pool.spawn(|| 1), pool.spawn(|| 2));
+        let third = pool.spawn(|| 3);
+        let waits = first.recover(move |_| Ok(second.wait().map_or(10, |_| 0)));
+        let waits_too = third.recover(move |_| Ok(runs.wait().map_or(20, |()| 0)));
+        assert_eq!(pool.kill_all(), 4);
+        assert_eq!((waits.wait().ok(), waits_too.wait().ok()), (Some(10), Some(20)));
+        drop(goes_on);
+    });
+}
+
+#[test]
+fn what_the_end_of_a_pool_leads_to_may_wait_for_another_of_its_futures() {
+    in_time(|| {
+        let pool = Pool::new(1).unwrap();
+        let (polled, is_polled) = std::sync::mpsc::channel();
+        let (senders, mut both): (Vec<_>, Vec<_>) = (0..2)
+            .map(|_| {
+                let (promise, future) = Promise::<u32>::new();
+                let polled = polled.clone();
+                let waits = async move {
+                    polled.send(()).unwrap();
+                    future.await.unwrap()
+                };
+                (promise, pool.spawn_async(waits))
+            })
+            .unzip();
+        is_polled.iter().take(2).for_each(drop);
+        let (second, first) = (both.pop().unwrap(), both.pop().unwrap());
+        let waits = first.recover(move |_| Ok(second.wait().map_or(10, |_| 0)));
+        drop(pool);
+        assert_eq!(waits.wait().ok(), Some(10));
+        drop(senders);
     });
 }

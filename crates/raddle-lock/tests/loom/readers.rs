@@ -236,3 +236,24 @@ fn nobody_comes_by_a_lock_with_its_name() {
     let_go_by(|locks| *locks.1.lock() += 1, |locks| assert!(!locks.1.is_held()));
     let_go_by(|locks| *locks.1.lock() += 1, |locks| assert!(locks.1.try_lock_for(LONG).is_some()));
 }
+
+/// The guard of a read that is published has the name of its strand, which it may outlive: nobody else gets the name, and is told that
+/// it reads the lock itself.
+#[test]
+fn a_name_stays_with_a_guard_that_outlives_its_strand() {
+    model(2, || {
+        let lock = Arc::new(RwLock::new(0));
+        drop(lock.read()); // counted; from now on readers are published
+        let guard = {
+            let _strand = strand::enter_foreign();
+            strand::current();
+            lock.read()
+        };
+        let other = Arc::clone(&lock);
+        let thread = thread::spawn(move || *other.write() += 1);
+        assert_eq!(*guard, 0);
+        drop(guard);
+        thread.join().unwrap();
+        assert_eq!(*lock.read(), 1);
+    });
+}

@@ -21,8 +21,8 @@ pub use self::holds::Release;
 use self::holds::count_down;
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) use self::names::force_statics;
-pub use self::names::highest;
 pub(super) use self::names::{KEPT, give_back, id};
+pub use self::names::{highest, set_in_use};
 use super::abandon;
 use super::foreign::Saved;
 use std::cell::{Cell, RefCell};

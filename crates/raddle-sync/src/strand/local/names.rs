@@ -5,6 +5,7 @@ use super::Local;
 use crate::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::num::NonZeroU16;
+use std::sync::OnceLock;
 
 /// How many ids there are; few under models, so that running out of them is explored too.
 const LIMIT: u16 = if cfg!(raddle_model) { 3 } else { u16::MAX };
@@ -104,11 +105,20 @@ pub(in super::super) fn id(token: u32) -> Option<StrandId> {
     u16::try_from(token).ok().and_then(NonZeroU16::new).map(StrandId)
 }
 
-/// Gives the id back that a name is; tokens are not used twice.
+/// Gives the id back that a name is, unless it is in use yet; tokens are not used twice.
 pub(in super::super) fn give_back(token: u32) {
-    if let Some(id) = id(token) {
+    let is_in_use = || IN_USE.get().is_some_and(|is_in_use| is_in_use(token));
+    if let Some(id) = id(token).filter(|_| !is_in_use()) {
         DISPENSER.give_back(id);
     }
+}
+
+static IN_USE: OnceLock<fn(u32) -> bool> = OnceLock::new();
+
+/// Sets, once, who says whether an id still stands for something that the strand, which has ended, was not counted to
+/// [hold](Local::hold). Such an id is nobody's from then on.
+pub fn set_in_use(is_in_use: fn(u32) -> bool) {
+    IN_USE.get_or_init(|| is_in_use);
 }
 
 fn refuse(id: StrandId) -> bool {
