@@ -4,8 +4,8 @@
 
 use raddle_core::{Future, Pool, blocking, spawn};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     });
     assert!(blocks.wait().unwrap());
 
-    // Whatever other threads are at when the process forks.
+    // Whatever other threads are at when the process forks, but for their start (below).
     let over = AtomicBool::new(false);
     let until_over = |f: fn()| {
         while !over.load(Ordering::SeqCst) {
@@ -95,8 +95,14 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
         }
     };
     thread::scope(|s| {
-        s.spawn(|| until_over(|| drop(Future::delay(Duration::from_secs(1_000)))));
-        s.spawn(|| until_over(|| drop(Pool::new(1).unwrap())));
+        let runs = Arc::new(Barrier::new(2));
+        let has_run = Arc::clone(&runs);
+        s.spawn(|| {
+            let runs = runs;
+            runs.wait();
+            until_over(|| drop(Future::delay(Duration::from_secs(1_000))));
+        });
+        has_run.wait();
         for _ in 0..200 {
             assert!(in_child(|| {
                 Future::delay(Duration::from_millis(1)).wait().unwrap();
@@ -104,6 +110,20 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
             }));
         }
         over.store(true, Ordering::SeqCst);
+    });
+
+    // Also if they start threads: the child starts none then, as the standard library may hold a lock for those.
+    over.store(false, Ordering::SeqCst);
+    thread::scope(|s| {
+        s.spawn(|| until_over(|| drop(Pool::new(1).unwrap())));
+        let is_told = || {
+            // To look up a backtrace takes long.
+            set_hook(Box::new(|_| ()));
+            panics(|| drop(pool.spawn(|| ())))
+        };
+        let told = (0..200).all(|_| in_child(is_told));
+        over.store(true, Ordering::SeqCst);
+        assert!(told);
     });
 
     // Also if others are at its gate.
@@ -117,7 +137,6 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
             });
         }
         let is_told = || {
-            // To look up a backtrace takes long.
             set_hook(Box::new(|_| ()));
             panics(|| pool.run(|_| ()))
         };

@@ -91,7 +91,8 @@ use crate::queue::{NOBODY, Tag, Task};
 /// A process that was forked (`fork`) has none of the pool's threads: to use or to drop a pool there that its parent built
 /// panics or does nothing, respectively. A child may build pools of its own. What its parent has begun is never done there:
 /// not a future whose task a thread of the parent runs. And forked from within a task it had better only `exec` or exit, as its
-/// thread takes itself for one of the pool's.
+/// thread takes itself for one of the pool's. (A child that starts threads, for a pool of its own or a time limit, may hang in the
+/// standard library if another thread of the parent was just being started.)
 ///
 /// ```
 /// use raddle::Pool;
