@@ -41,6 +41,7 @@ extern "C" fn before() {
     // A `Once` that another thread is within is a lock too.
     entry::clock();
     monitor::force_statics();
+    slot::keep_names();
     LOCKED.with_borrow_mut(|locked| {
         // From here on in the order of nesting.
         let deadlock = deadlock::lock_all();

@@ -143,4 +143,11 @@ pub use rw::{
     RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
 pub use stats::{LockStats, stats};
+
+/// What locks do as readers are published for the first time: for models, of which each execution is to be the same.
+#[cfg(raddle_model)]
+#[doc(hidden)]
+pub fn keep_names() {
+    slot::keep_names();
+}
 pub use wait_result::WaitResult;

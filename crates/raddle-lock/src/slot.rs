@@ -332,16 +332,8 @@ static COUNTED: AtomicU32 = AtomicU32::new(SELDOM.0);
 
 /// Whether a reader that is counted is to let others be published: each time after so many, if there is a barrier.
 pub(crate) fn may_publish() -> bool {
-    // A guard may outlive its strand, whose name then is not to go to another.
-    let keep_names = || {
-        // ORD: `Relaxed`: asked on the thread that has published.
-        strand::set_in_use(|name| {
-            of(name).reads.iter().any(|cell| cell.load(Ordering::Relaxed) != 0)
-        });
-        true
-    };
     #[cfg(raddle_model)]
-    return keep_names();
+    return true;
     #[cfg(not(raddle_model))]
     {
         raddle_sync::thread_local! {
@@ -350,9 +342,16 @@ pub(crate) fn may_publish() -> bool {
         let calls = CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)));
         calls >= COUNTED.load(Ordering::Relaxed) && fence::process_wide() && {
             CALLS.with(|calls| calls.set(0));
-            keep_names()
+            keep_names();
+            true
         }
     }
+}
+
+/// The guard of a published read may outlive its strand, whose name then is not to go to another. Before the first is published.
+pub(crate) fn keep_names() {
+    // ORD: `Relaxed`: asked on the thread that has published.
+    strand::set_in_use(|name| of(name).reads.iter().any(|cell| cell.load(Ordering::Relaxed) != 0));
 }
 
 /// The heavy fence of a writer, and what it takes.

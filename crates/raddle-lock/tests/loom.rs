@@ -28,6 +28,7 @@ fn model(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
+    raddle_lock::keep_names();
     builder.check(model);
 }
 

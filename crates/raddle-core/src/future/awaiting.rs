@@ -329,27 +329,35 @@ where
 
     /// False: it is over, or being polled.
     fn interrupt(&self, why: Interrupt) -> bool {
+        let Some(end) = self.end_by(why) else { return false };
+        // What it awaits may be another of these, and so on.
+        walk::abandon(Arc::new(Ending(Mutex::new(Some(end)))));
+        true
+    }
+
+    /// As `interrupt`, now, however deep this thread is: what that leads to does not nest here.
+    fn end_now(&self, why: Interrupt) -> bool {
+        let Some((work, context, result)) = self.end_by(why) else { return false };
+        contain(|| work.end(&context, result));
+        true
+    }
+
+    /// None: it is over, or being polled.
+    fn end_by(&self, why: Interrupt) -> Option<End<F, T>> {
         let mut state = self.state.lock();
         if state.over {
-            return false;
+            return None;
         }
-        match state.work.take() {
+        let Some(work) = state.work.take() else {
             // It is being polled.
-            None => {
-                let before = state.interrupted.replace(why);
-                drop(state);
-                discard(before);
-                false
-            }
-            Some(work) => {
-                state.over = true;
-                drop(state);
-                // What it awaits may be another of these, and so on.
-                let (context, result) = (self.context.clone(), Err(why.into()));
-                walk::abandon(Arc::new(Ending(Mutex::new(Some((work, context, result))))));
-                true
-            }
-        }
+            let before = state.interrupted.replace(why);
+            drop(state);
+            discard(before);
+            return None;
+        };
+        state.over = true;
+        drop(state);
+        Some((work, self.context.clone(), Err(why.into())))
     }
 }
 
@@ -359,7 +367,7 @@ where
     T: Send + 'static,
 {
     fn kill(&self) -> bool {
-        self.interrupt(Interrupt::killed())
+        self.end_now(Interrupt::killed())
     }
 }
 
@@ -399,7 +407,7 @@ where
     fn drop(&mut self) {
         if let Some(driven) = self.0.take() {
             let heard = driven.state.lock().heard.take();
-            let _ = driven.interrupt(heard.unwrap_or_else(Interrupt::killed));
+            let _ = driven.end_now(heard.unwrap_or_else(Interrupt::killed));
         }
     }
 }

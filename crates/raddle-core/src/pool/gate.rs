@@ -27,6 +27,7 @@ use raddle_trace::{EventKind, Subject};
 
 use crate::depth;
 use crate::local;
+use crate::panics::discard_all;
 use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::{self, Place};
 use crate::pool::registry::{FORKED, Registry};
@@ -162,7 +163,11 @@ impl GateHandle {
             let ours = suspended.range((self.generation, 0)..=(self.generation, u64::MAX));
             ours.filter_map(|(_, one)| one.upgrade()).collect()
         };
-        depth::at_limit(|| all.into_iter().filter(|one| one.kill()).count())
+        depth::at_limit(|| {
+            let killed = all.iter().filter(|one| one.kill()).count();
+            discard_all(all);
+            killed
+        })
     }
 
     /// Lets no more guests in, and waits for those inside.

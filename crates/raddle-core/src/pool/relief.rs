@@ -177,7 +177,7 @@ impl Registry {
         let instead =
             !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
         // Whatever ends is of no help to whoever waits for that.
-        if short >= if instead { RATHER_STILL } else { VERY_STILL } {
+        if short >= VERY_STILL || instead && short.min(still) >= RATHER_STILL {
             if self.grant_threads() {
                 return;
             }
