@@ -163,8 +163,8 @@ impl<T: Send + 'static> Future<T> {
     /// raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who could
     /// wake it. (One that awaits itself, through a [`Shared`](crate::Shared), waits for ever: what an async future will await
     /// next is not known.) [`Pool::kill_all`] ends it, and so does the end of the pool, where it waits for
-    /// what comes from outside once the pool is being dropped: with the failure `Killed`. One allocation for the async future,
-    /// and one for each poll.
+    /// what comes from outside once the pool is being dropped: with the failure `Killed`. (Such are dropped one after the other, so
+    /// what is dropped must not wait for another of them.) One allocation for the async future, and one for each poll.
     ///
     /// ```
     /// use raddle::{Future, spawn};
@@ -280,7 +280,16 @@ where
                     driven.poll()
                 }
             };
-            let Ok(future) = self.home.spawn(poll, last) else { return };
+            let future = match self.home.spawn(poll, last) {
+                Ok(future) => future,
+                Err(poll) => {
+                    // The pool has gone. What its end leads to may wake the next one, and so on.
+                    let heard = self.state.lock().heard.take();
+                    let _ = self.interrupt(heard.unwrap_or_else(Interrupt::killed));
+                    drop(poll); // Whose `Turn` has nothing left to do.
+                    return;
+                }
+            };
             let mut state = self.state.lock();
             state.queueing = false;
             if state.polls == polls {

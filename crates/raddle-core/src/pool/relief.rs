@@ -28,7 +28,7 @@ use crate::timer;
 pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// At so many looks in a row nobody works, nor has a task ended, before a host is asked: a tenth of a second. A thread that has
 /// been woken may take that long to run, where many want the processors. Or there is work that nobody may take, before there are
-/// more threads than there should be: where nobody has asked for the cap and one is within `blocking`.
+/// more threads than there should be: where nobody has asked for the cap, one is within `blocking`, and hosts are there.
 const RATHER_STILL: usize = 10;
 /// The same where nobody is, or somebody has asked for the cap; or no task has ended, before a host is asked though somebody
 /// works: three seconds. What all wait for may come from outside.
@@ -176,7 +176,7 @@ impl Registry {
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
         let instead =
             !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
-        // Whatever ends is of no help to whoever waits for that.
+        // Whatever ends is of no help to whoever waits for that, in the long run.
         if short >= VERY_STILL || instead && short.min(still) >= RATHER_STILL {
             if self.grant_threads() {
                 return;

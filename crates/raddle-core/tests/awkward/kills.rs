@@ -1,7 +1,7 @@
 //! Kills of what is awkward to kill.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -140,5 +140,40 @@ fn what_the_end_of_a_pool_leads_to_may_wait_for_another_of_its_futures() {
         drop(pool);
         assert_eq!(waits.wait().ok(), Some(10));
         drop(senders);
+    });
+}
+
+/// Wakes as it is dropped, as the sender of a channel does.
+struct Wakes(Arc<Mutex<Option<Waker>>>);
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        let waker = self.0.lock().unwrap().take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[test]
+fn a_chain_of_suspended_futures_each_of_which_wakes_the_next_ends_without_recursion() {
+    in_time(|| {
+        let pool = Pool::new(1).unwrap();
+        let (polled, is_polled) = std::sync::mpsc::channel();
+        let last = (0..20_000).fold(Wakes(Arc::default()), |wakes, _| {
+            let next = Wakes(Arc::default());
+            let (polled, kept) = (polled.clone(), Arc::clone(&next.0));
+            drop(pool.spawn_async(async move {
+                let _next = next;
+                std::future::poll_fn(|context: &mut Context<'_>| {
+                    *wakes.0.lock().unwrap() = Some(context.waker().clone());
+                    let _ = polled.send(());
+                    std::task::Poll::<()>::Pending
+                })
+                .await
+            }));
+            Wakes(kept)
+        });
+        is_polled.iter().take(20_000).for_each(drop);
+        drop(pool);
+        drop(last);
     });
 }
