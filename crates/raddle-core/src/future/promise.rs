@@ -164,8 +164,9 @@ impl<T: Send + 'static> Promise<T> {
     pub fn on_interrupt(&self, handler: impl FnMut(Interrupt) + Send + 'static) {
         let root = NodeRef::root(self.root);
         // SAFETY: the producer keeps the root alive.
-        if unsafe { root.state() }.is_dropped() {
-            // Nobody is left who would interrupt.
+        let state = unsafe { root.state() };
+        if state.is_dropped() && state.interrupt_node().is_none() {
+            // Nobody is left who would interrupt, nor has anybody.
             return;
         }
         // SAFETY: by the producer.

@@ -10,6 +10,7 @@ use raddle_sync::sync::Mutex;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
+use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::repeat::tail_loop;
@@ -69,6 +70,7 @@ where
                 missing: 0,
                 inputs: BTreeMap::new(),
                 promise: Some(Pledge::of(promise)),
+                heard: None,
                 future: Some(future),
             }),
         }
@@ -99,6 +101,8 @@ struct State<T> {
     inputs: BTreeMap<usize, Watched<T>>,
     /// Gone when it is over.
     promise: Option<Pledge<Vec<T>>>,
+    /// What it had heard when it ended: for what is being called for meanwhile.
+    heard: Option<Interrupt>,
     /// For who makes it.
     future: Option<Future<Vec<T>>>,
 }
@@ -122,9 +126,12 @@ impl<T: Send + 'static> Window<T> {
             };
             let mut state = self.state.lock();
             if state.promise.is_none() {
+                let heard = state.heard.take();
                 drop(state);
-                discard(next);
-                discard(now);
+                if let (Some(Now::Pending(pending)), Some(signal)) = (&now, &heard) {
+                    pending.interrupt(signal);
+                }
+                discard((next, now, heard));
                 return;
             }
             state.next = Some(next);
@@ -194,7 +201,14 @@ impl<T> Drop for State<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T: Send + 'static> State<T> {
+    /// Before the promise goes.
+    fn note_heard(&mut self) {
+        if self.next.is_none() {
+            self.heard = self.promise.as_ref().and_then(Pledge::interrupted);
+        }
+    }
+
     /// One has come, or there are no more.
     fn put(&mut self, index: usize, result: Option<Result<T, Failure>>) -> Option<Over<T>> {
         let failure = match result {
@@ -210,6 +224,7 @@ impl<T> State<T> {
         if failure.is_none() && (self.more || self.missing > 0) {
             return None;
         }
+        self.note_heard();
         let promise = self.promise.take()?.promise();
         let values = std::mem::take(&mut self.values);
         let (result, values) = match failure {
@@ -253,6 +268,7 @@ impl<T: Send + 'static> Inputs for Window<T> {
 
     fn abandoned(&self) {
         let mut state = self.state.lock();
+        state.note_heard();
         let (promise, next) = (state.promise.take(), state.next.take());
         let (inputs, values) =
             (std::mem::take(&mut state.inputs), std::mem::take(&mut state.values));

@@ -177,3 +177,41 @@ fn a_chain_of_suspended_futures_each_of_which_wakes_the_next_ends_without_recurs
         drop(last);
     });
 }
+
+#[test]
+fn what_a_window_calls_for_as_it_is_killed_is_killed_along() {
+    in_time(|| {
+        let (calls, is_called) = std::sync::mpsc::channel();
+        let (goes_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let (hears, heard) = std::sync::mpsc::channel();
+        let (start, started) = Promise::<()>::new();
+        let mut first = Some(started);
+        let both = window(0..2, 1, move |_| {
+            if let Some(first) = first.take() {
+                return first;
+            }
+            calls.send(()).unwrap();
+            may_go_on.recv().unwrap();
+            let (promise, future) = Promise::<()>::new();
+            let hears = hears.clone();
+            promise.on_interrupt(move |_| hears.send(()).unwrap());
+            std::mem::forget(promise);
+            future
+        });
+        let starts = std::thread::spawn(move || start.set(()));
+        is_called.recv().unwrap();
+        both.kill();
+        goes_on.send(()).unwrap();
+        heard.recv().unwrap();
+        starts.join().unwrap();
+    });
+}
+
+#[test]
+fn a_handler_hears_what_was_said_before_the_future_was_dropped() {
+    let (promise, future) = Promise::<()>::new();
+    drop(future.cancel_on_drop());
+    let (hears, heard) = std::sync::mpsc::channel();
+    promise.on_interrupt(move |_| hears.send(()).unwrap());
+    assert!(heard.try_recv().is_ok());
+}
