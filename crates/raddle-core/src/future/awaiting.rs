@@ -284,8 +284,7 @@ where
                 Ok(future) => future,
                 Err(poll) => {
                     // The pool has gone. What its end leads to may wake the next one, and so on.
-                    let heard = self.state.lock().heard.take();
-                    let _ = self.interrupt(heard.unwrap_or_else(Interrupt::killed));
+                    let _ = self.interrupt(self.why_unpolled());
                     drop(poll); // Whose `Turn` has nothing left to do.
                     return;
                 }
@@ -342,6 +341,12 @@ where
         // What it awaits may be another of these, and so on.
         walk::abandon(Arc::new(Ending(Mutex::new(Some(end)))));
         true
+    }
+
+    /// What ends it if a poll does not take place: what the poll has heard, or else that there is none.
+    fn why_unpolled(&self) -> Interrupt {
+        let heard = self.state.lock().heard.take();
+        heard.unwrap_or_else(Interrupt::killed)
     }
 
     /// As `interrupt`, now, however deep this thread is: what that leads to does not nest here.
@@ -415,8 +420,7 @@ where
 {
     fn drop(&mut self) {
         if let Some(driven) = self.0.take() {
-            let heard = driven.state.lock().heard.take();
-            let _ = driven.end_now(heard.unwrap_or_else(Interrupt::killed));
+            let _ = driven.end_now(driven.why_unpolled());
         }
     }
 }

@@ -159,11 +159,12 @@ impl Registry {
         }
         let first = self.injector.first();
         let moved = self.relief.first.swap(first, Ordering::Relaxed) != first;
-        if moved || self.places.vacant.len() > 0 {
+        let full = self.places.vacant.len() == 0;
+        if moved || !full {
             // What is queued is taken, if later than one would like; or may be.
             self.relief.short.store(0, Ordering::Relaxed);
         }
-        if self.places.vacant.len() == 0 && self.places.has_stranded() {
+        if full && self.places.has_stranded() {
             self.relieve_stranded();
         } // Else a thread from outside just happens to try whether there is a taker for what it brings.
         // If nobody is found again, relief is expected again.
@@ -176,15 +177,15 @@ impl Registry {
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
         let instead =
             !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
+        let soon = instead && short.min(still) >= RATHER_STILL;
         // Whatever ends is of no help to whoever waits for that, in the long run.
-        if short >= VERY_STILL || instead && short.min(still) >= RATHER_STILL {
-            if self.grant_threads() {
-                return;
-            }
-            if short >= VERY_STILL {
-                still = VERY_STILL;
-                self.relief.still.store(still, Ordering::Relaxed);
-            }
+        let late = short >= VERY_STILL;
+        if (soon || late) && self.grant_threads() {
+            return;
+        }
+        if late {
+            still = VERY_STILL;
+            self.relief.still.store(still, Ordering::Relaxed);
         }
         if still >= RATHER_STILL && !self.is_left_to_others() {
             self.grant_hosts();
