@@ -51,7 +51,8 @@ thread_local! {
 }
 
 fn fifo_of(part: usize) -> Arc<Fifo<Entry>> {
-    FIFOS.with_borrow_mut(|fifos| {
+    let find = |fifos: &RefCell<Vec<(usize, Arc<Fifo<Entry>>)>>| {
+        let mut fifos = fifos.borrow_mut();
         if let Some((_, fifo)) = fifos.iter().find(|fifo| fifo.0 == part) {
             return Arc::clone(fifo);
         }
@@ -60,7 +61,9 @@ fn fifo_of(part: usize) -> Arc<Fifo<Entry>> {
         let fifo = Arc::default();
         fifos.push((part, Arc::clone(&fifo)));
         fifo
-    })
+    };
+    // In the destructor of another thread-local there is no order to keep any more.
+    FIFOS.try_with(find).unwrap_or_default()
 }
 
 pub(crate) fn spawn_fifo_here(here: Here<'_>, func: impl FnOnce() + Send + 'static) {

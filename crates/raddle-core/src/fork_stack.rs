@@ -431,6 +431,11 @@ impl ForkStack {
         !self.slot(self.span().tail).job.load(Ordering::Relaxed).is_null()
     }
 
+    /// Whether the oldest job, if there is one, [comes after](Slot::comes_after) the task at this `position`: a hint.
+    pub(crate) fn comes_after(&self, position: usize) -> bool {
+        self.slot(self.span().tail).comes_after(position)
+    }
+
     /// As [`ForkStack::has_work`], of jobs at or above `floor`.
     pub(crate) fn has_work_above(&self, floor: usize) -> bool {
         self.span().tail >= floor && self.has_work()

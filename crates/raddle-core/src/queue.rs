@@ -283,6 +283,11 @@ impl Ring {
         self.bottom.load(Ordering::Relaxed)
     }
 
+    /// The position of the oldest task: a hint.
+    pub(crate) fn oldest(&self) -> usize {
+        self.top.load(Ordering::Relaxed)
+    }
+
     /// Owner only: whether there are tasks from this position on.
     pub(crate) fn reaches(&self, position: usize) -> bool {
         self.position().wrapping_sub(position) as isize > 0

@@ -216,3 +216,75 @@ fn what_a_first_half_spawned_may_wait_for_what_follows_the_join() {
         send.send(()).unwrap();
     });
 }
+
+#[test]
+fn thieves_take_what_is_oldest_be_it_a_task_or_a_fork() {
+    let pool = pool(2);
+    for _ in 0..200 {
+        let [busy, free] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let set = Arc::new(AtomicBool::new(false));
+        pool.install(|| {
+            let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
+            rayon_core::spawn(move || {
+                is_busy.store(true, SeqCst);
+                block_until(&is_free);
+            });
+            block_until(&busy);
+            let sets = Arc::clone(&set);
+            rayon_core::spawn(move || sets.store(true, SeqCst));
+            let first = || {
+                free.store(true, SeqCst);
+                block_until(&set);
+            };
+            rayon_core::join(first, || block_until(&set));
+        });
+    }
+}
+
+#[test]
+fn thieves_take_an_older_fork_before_a_task() {
+    let pool = pool(2);
+    for _ in 0..200 {
+        let set = Arc::new(AtomicBool::new(false));
+        pool.install(|| {
+            let first = || {
+                let waits = Arc::clone(&set);
+                rayon_core::spawn(move || block_until(&waits));
+                block_until(&set);
+            };
+            rayon_core::join(first, || set.store(true, SeqCst));
+        });
+    }
+}
+
+#[test]
+fn what_a_thread_has_forked_comes_before_broadcasts() {
+    let (pool, set) = (pool(1), AtomicBool::new(false));
+    pool.install(|| {
+        let first = || _ = rayon_core::broadcast(|_| block_until(&set));
+        rayon_core::join(first, || set.store(true, SeqCst));
+    });
+}
+
+#[test]
+fn what_is_spawned_as_a_thread_ends_runs() {
+    struct Late(Option<Arc<AtomicBool>>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let ran = self.0.take();
+            rayon_core::spawn_fifo(move || ran.iter().for_each(|ran| ran.store(true, SeqCst)));
+        }
+    }
+    thread_local!(static LATE: std::cell::RefCell<Late> = const { std::cell::RefCell::new(Late(None)) });
+    let ran = Arc::new(AtomicBool::new(false));
+    let here = Arc::clone(&ran);
+    std::thread::spawn(move || {
+        LATE.with_borrow_mut(|late| late.0 = Some(here));
+        let pool = ThreadPoolBuilder::new().num_threads(2).use_current_thread().build().unwrap();
+        pool.install(|| rayon_core::spawn_fifo(|| ()));
+        std::mem::forget(pool);
+    })
+    .join()
+    .unwrap();
+    block_until(&ran);
+}

@@ -35,10 +35,11 @@ where
     let hint = Hint::here();
     let restore = Restore(hint);
     let home = std::ptr::from_ref(worker).expose_provenance();
+    let position = worker.memory().ring.position();
+    worker.slot().date(position);
     let (ra, rb) = worker.join(
         move |next| {
             next.set_current();
-            let position = next.memory().ring.position();
             // Caught, so that what runs until `b` is over is not within a panic: as that of `b`.
             let ra = panic::catch_unwind(AssertUnwindSafe(|| a(injected)));
             if next.memory().ring.position() != position {

@@ -5,6 +5,8 @@ use raddle_sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use super::INDEX_BITS;
 use crate::job::ForkHeader;
 
+/// The bits of a slot's index, and of a fork's date.
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 /// In place of a job: the owner waits for its thief.
 const WAITING: usize = 1;
 /// Nobody has finished the stolen job of this slot, and its owner is awake.
@@ -24,7 +26,8 @@ pub(crate) struct Slot {
     /// `PENDING` unless the job was stolen; outside the job so that setting it never touches the
     /// frame that the owner then leaves.
     pub(crate) done: AtomicU32,
-    /// Who stole the job, and at which depth of the thief's stack it runs: see [`Thief`].
+    /// Who stole the job, and at which depth of the thief's stack it runs: see [`Thief`]. Before that [how
+    /// old](Slot::date) the fork is.
     pub(crate) thief: AtomicU32,
 }
 
@@ -43,6 +46,25 @@ impl Slot {
     pub(crate) fn is_taken(&self) -> bool {
         // ORD: only the owner asks, about its own stores.
         !self.job.load(Ordering::Relaxed).is_null()
+    }
+
+    /// What is forked here next comes after the tasks that lie in the owner's ring below this `position`.
+    ///
+    /// By the owner, with nothing here.
+    #[inline]
+    pub(crate) fn date(&self, position: usize) {
+        // ORD: a hint to thieves. No thief's signature: those are greater.
+        self.thief.store(position as u32 & INDEX_MASK, Ordering::Relaxed);
+    }
+
+    /// Whether the fork that is here comes after the task at this `position`, as far as can be seen: of one that has no date
+    /// nothing can be said.
+    pub(crate) fn comes_after(&self, position: usize) -> bool {
+        // ORD: a hint.
+        let date = self.thief.load(Ordering::Relaxed);
+        // Dates go round.
+        let ahead = date.wrapping_sub(position as u32) & INDEX_MASK;
+        date <= INDEX_MASK && ahead != 0 && ahead <= INDEX_MASK / 2
     }
 
     /// The fork in this slot.
@@ -84,7 +106,7 @@ impl Thief {
     /// In place of a thief that runs something else while it waits.
     pub(crate) const HIDDEN: u32 = u32::MAX;
 
-    /// Never zero: zero says that the thief has not signed yet.
+    /// Greater than any index: such a word says that no thief has signed yet.
     pub(crate) fn pack(self) -> u32 {
         ((self.worker as u32 + 1) << INDEX_BITS) | self.floor as u32
     }
@@ -95,6 +117,6 @@ impl Thief {
             return None;
         }
         let worker = (word >> INDEX_BITS).checked_sub(1)? as usize;
-        Some(Thief { worker, floor: (word & ((1 << INDEX_BITS) - 1)) as usize })
+        Some(Thief { worker, floor: (word & INDEX_MASK) as usize })
     }
 }

@@ -116,7 +116,10 @@ impl WorkerMemory {
             return self.find_as_host(at).map(Found::Any);
         }
         let ordered = self.registry().is_seated() && self.registry().config.waits == Waits::Host;
-        let mail = if ordered && self.ring.has_work() { None } else { self.open_mail() };
+        // Then mail, and what a thief may be helped with, come after what lies here.
+        let has_own =
+            ordered && (self.ring.has_work() || self.is_host(goal) && self.fork.has_work());
+        let mail = if has_own { None } else { self.open_mail() };
         if mail.is_some() {
             return mail.map(Found::Any);
         }
@@ -131,9 +134,9 @@ impl WorkerMemory {
             return own.map(Found::Own);
         }
         let own = match goal {
-            Goal::Fork { slot, .. } => self.leapfrog(slot),
+            Goal::Fork { slot, .. } if !has_own => self.leapfrog(slot),
             Goal::Scope(_, tag, floor) if !ordered => self.task_of(tag, floor),
-            Goal::Scope(..) | Goal::Future(..) | Goal::Look(..) => None,
+            _ => None,
         };
         own.map(Found::Own).or_else(|| {
             let work = self.is_host(goal).then(|| self.find_as_host(at));
@@ -154,7 +157,7 @@ impl WorkerMemory {
     fn find_in_order(&self, eager: bool, at: Option<&Worker>) -> Option<Work> {
         self.find_local(at).or_else(|| {
             self.owned.purse.turn_to(NOBODY);
-            self.steal(eager).or_else(|| self.registry().injector.take_one().map(tagged))
+            self.steal_in_order(eager).or_else(|| self.registry().injector.take_one().map(tagged))
         })
     }
 
@@ -283,6 +286,31 @@ impl WorkerMemory {
             }
         }
         private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0, || true))
+    }
+
+    /// As `steal`: of each worker what is oldest, be it a fork or a task.
+    fn steal_in_order(&self, eager: bool) -> Option<Work> {
+        let mut private = None;
+        for victim in self.others() {
+            let Some(memory) = self.registry().memories.get(victim) else { continue };
+            let task = || self.steal_task_of(memory);
+            let older = memory.fork.comes_after(memory.ring.oldest()).then(task).flatten();
+            let work = older.or_else(|| self.steal_fork(victim, 0, || true));
+            if work.is_some() {
+                return work;
+            }
+            if memory.fork.has_work() {
+                private.get_or_insert(victim);
+            } else if let Some(work) = task() {
+                return Some(work);
+            }
+        }
+        let private = private.filter(|_| eager)?;
+        let fork = self.dislodge(private, 0, || true);
+        fork.or_else(|| {
+            self.others()
+                .find_map(|victim| self.steal_task_of(self.registry().memories.get(victim)?))
+        })
     }
 
     /// A public fork of this worker, from `floor` on, if it is there `still`.
