@@ -175,6 +175,10 @@ impl Registry {
     fn relieve_stranded(&self) {
         let mut still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
+        if short == RATHER_STILL && !self.is_seated() {
+            // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits.
+            self.empty_rings();
+        }
         let instead =
             !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
         let soon = instead && short.min(still) >= RATHER_STILL;

@@ -2,12 +2,12 @@
 //! those that wait take on nothing as long as somebody works.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{Future, Pool, Promise, Shared, blocking, collect, spawn};
+use raddle_core::{Future, Pool, Promise, Shared, Waits, blocking, collect, spawn};
 
 use crate::{LONG, in_time};
 
@@ -238,5 +238,59 @@ fn memoised_recursion_by_waiting_ends_on_a_busy_machine() {
             over.store(true, Ordering::Relaxed);
             assert_eq!(results, [(Some(799_924), 0); 3]);
         });
+    });
+}
+
+/// In pools without spare threads, whoever waits in a call of another pool is the only one who may do what it waits for.
+#[test]
+fn a_thread_that_waits_in_another_pool_does_what_its_own_has_queued() {
+    let without = || Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
+    let host = || Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+    for own in [without, host] {
+        in_time(move || {
+            let (own, middle, inner) = (own(), host(), Pool::new(1).unwrap());
+            let (send, receive) = mpsc::channel();
+            let waits = own.spawn(move || {
+                let (promise, future) = Promise::new();
+                spawn(move || promise.set(7)).detach();
+                let (second, other) = Promise::new();
+                let wait = || inner.run(|_| (future.wait().unwrap(), other.wait().unwrap()));
+                middle.run(|_| {
+                    spawn(move || second.set(8)).detach();
+                    wait()
+                })
+            });
+            // As one that does not help.
+            waits.map(move |all| send.send(all).unwrap()).detach();
+            assert_eq!(receive.recv().unwrap(), (7, 8));
+        });
+    }
+}
+
+/// They lie with a thread that waits for them, where the others take them one by one.
+#[test]
+fn a_long_queue_that_moves_is_no_reason_for_threads_beyond_the_cap() {
+    const TIME: Duration = Duration::from_millis(10);
+    in_time(|| {
+        let pool = Pool::builder().threads(1).max_spare_threads(4).build().unwrap();
+        let (send, receive) = mpsc::channel();
+        let (over, is_over) = mpsc::channel();
+        let queues = move || {
+            let now = Arc::new(AtomicUsize::new(0));
+            // Five seconds' worth: longer than nothing may move.
+            for _ in 0..2500 {
+                let (now, send) = (Arc::clone(&now), send.clone());
+                let sleep = move || {
+                    send.send(now.fetch_add(1, Ordering::SeqCst) + 1).unwrap();
+                    thread::sleep(TIME);
+                    now.fetch_sub(1, Ordering::SeqCst);
+                };
+                spawn(|| blocking(sleep)).detach();
+            }
+            drop(send);
+            over.send(blocking(|| receive.iter().max())).unwrap();
+        };
+        pool.spawn(queues).detach();
+        assert!(is_over.recv().unwrap() <= Some(4));
     });
 }
