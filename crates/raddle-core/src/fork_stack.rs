@@ -431,9 +431,16 @@ impl ForkStack {
         !self.slot(self.span().tail).job.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether the oldest job, if there is one, [comes after](Slot::comes_after) the task at this `position`: a hint.
-    pub(crate) fn comes_after(&self, position: usize) -> bool {
-        self.slot(self.span().tail).comes_after(position)
+    /// Whether the oldest job, if there is one, comes after the task at this `position` of the owner's ring, which ends at `end` now:
+    /// see [`Slot::date`].
+    pub(crate) fn comes_after(&self, position: usize, end: usize) -> bool {
+        self.slot(self.span().tail).comes_after(position, end)
+    }
+
+    /// Whether a job lies here that thieves can come by: not if the owner is about to load it (I7). A hint.
+    pub(crate) fn is_to_be_had(&self) -> bool {
+        // ORD: a hint.
+        self.has_work() && self.span().tail < self.loaded.load(Ordering::Relaxed)
     }
 
     /// As [`ForkStack::has_work`], of jobs at or above `floor`.

@@ -231,7 +231,12 @@ impl Ring {
 
     /// The oldest task, and its tag.
     pub(crate) fn steal_with_tag(&self) -> Option<(Task, Tag)> {
-        self.steal_where(|_| true)
+        self.steal_where(|_, _| true)
+    }
+
+    /// As `steal_with_tag`, if its position is accepted: asked when all has been seen that its owner had done before it queued the task.
+    pub(crate) fn steal_at(&self, accept: impl Fn(usize) -> bool) -> Option<(Task, Tag)> {
+        self.steal_where(|position, _| accept(position))
     }
 
     /// All tasks, the oldest first, as long as there is one.
@@ -241,10 +246,10 @@ impl Ring {
 
     /// The oldest task if it has this tag.
     pub(crate) fn steal_tagged(&self, tag: Tag) -> Option<Task> {
-        self.steal_where(|oldest| oldest == tag).map(|(task, _)| task)
+        self.steal_where(|_, oldest| oldest == tag).map(|(task, _)| task)
     }
 
-    fn steal_where(&self, accept: impl Fn(Tag) -> bool) -> Option<(Task, Tag)> {
+    fn steal_where(&self, accept: impl Fn(usize, Tag) -> bool) -> Option<(Task, Tag)> {
         loop {
             // ORD: Acquire: Q1 and the loads that follow.
             let top = self.top.load(Ordering::Acquire);
@@ -258,7 +263,7 @@ impl Ring {
             let slot = self.buffer(Ordering::Acquire).slot(top);
             let task = slot.task.load(Ordering::Relaxed);
             let tag = slot.tag.load(Ordering::Relaxed);
-            if !accept(tag) {
+            if !accept(top, tag) {
                 return None;
             }
             // ORD: Q2.
@@ -277,7 +282,7 @@ impl Ring {
         self.len() > 0
     }
 
-    /// Owner only: the position of the next task.
+    /// The position of the next task; for others than the owner a hint.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.bottom.load(Ordering::Relaxed)

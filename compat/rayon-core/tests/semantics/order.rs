@@ -258,6 +258,101 @@ fn thieves_take_an_older_fork_before_a_task() {
 }
 
 #[test]
+fn who_looks_while_both_are_queued_takes_the_task_first() {
+    let pool = pool(2);
+    pool.install(|| {
+        for _ in 0..100_000 {
+            let set = Arc::new(AtomicBool::new(false));
+            let sets = Arc::clone(&set);
+            rayon_core::spawn(move || sets.store(true, SeqCst));
+            rayon_core::join(|| block_until(&set), || block_until(&set));
+        }
+    });
+}
+
+#[test]
+fn who_looks_while_both_are_queued_takes_the_older_fork_first() {
+    let pool = pool(2);
+    pool.install(|| {
+        for _ in 0..100_000 {
+            let set = Arc::new(AtomicBool::new(false));
+            let first = || {
+                let waits = Arc::clone(&set);
+                rayon_core::spawn(move || block_until(&waits));
+                block_until(&set);
+            };
+            rayon_core::join(first, || set.store(true, SeqCst));
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_a_thief_takes_its_older_task_before_its_fork() {
+    let pool = pool(2);
+    for _ in 0..200 {
+        let (forked, set) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+        let stolen = || {
+            let sets = Arc::clone(&set);
+            rayon_core::spawn(move || sets.store(true, SeqCst));
+            let first = || {
+                forked.store(true, SeqCst);
+                block_until(&set);
+            };
+            rayon_core::join(first, || block_until(&set));
+        };
+        pool.install(|| rayon_core::join(|| block_until(&forked), stolen));
+    }
+}
+
+#[test]
+fn who_has_just_ended_a_task_takes_a_fork_before_what_comes_from_outside() {
+    let pool = pool(2);
+    for _ in 0..200 {
+        let [busy, free, set] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        pool.install(|| {
+            let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
+            rayon_core::spawn(move || {
+                is_busy.store(true, SeqCst);
+                block_until(&is_free);
+            });
+            block_until(&busy);
+            // Nobody asks any more: the next is for this thread alone.
+            rayon_core::join(|| (), || ());
+            let first = || {
+                let waits = Arc::clone(&set);
+                let outside = || pool.spawn(move || block_until(&waits));
+                std::thread::scope(|scope| _ = scope.spawn(outside));
+                free.store(true, SeqCst);
+                block_until(&set);
+            };
+            rayon_core::join(first, || set.store(true, SeqCst));
+        });
+    }
+}
+
+#[test]
+fn thieves_see_what_is_oldest_however_much_there_is() {
+    let pool = pool(2);
+    let [busy, free, set] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    pool.install(|| {
+        let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
+        rayon_core::spawn(move || {
+            is_busy.store(true, SeqCst);
+            block_until(&is_free);
+        });
+        block_until(&busy);
+        let sets = Arc::clone(&set);
+        rayon_core::spawn(move || sets.store(true, SeqCst));
+        (0..150_000).for_each(|_| rayon_core::spawn(|| ()));
+        let first = || {
+            free.store(true, SeqCst);
+            block_until(&set);
+        };
+        rayon_core::join(first, || block_until(&set));
+    });
+}
+
+#[test]
 fn what_a_thread_has_forked_comes_before_broadcasts() {
     let (pool, set) = (pool(1), AtomicBool::new(false));
     pool.install(|| {

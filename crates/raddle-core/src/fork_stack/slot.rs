@@ -57,14 +57,16 @@ impl Slot {
         self.thief.store(position as u32 & INDEX_MASK, Ordering::Relaxed);
     }
 
-    /// Whether the fork that is here comes after the task at this `position`, as far as can be seen: of one that has no date
-    /// nothing can be said.
-    pub(crate) fn comes_after(&self, position: usize) -> bool {
-        // ORD: a hint.
+    /// Whether the fork that is here comes after the task at this `position` of the owner's ring, whose `end` has moved by less than
+    /// half of what a date can say. Of a fork that was not dated nothing can be said.
+    pub(super) fn comes_after(&self, position: usize, end: usize) -> bool {
+        // ORD: of a job that was seen. Of one that goes meanwhile any answer will do (I2).
         let date = self.thief.load(Ordering::Relaxed);
         // Dates go round.
-        let ahead = date.wrapping_sub(position as u32) & INDEX_MASK;
-        date <= INDEX_MASK && ahead != 0 && ahead <= INDEX_MASK / 2
+        let unused = u32::BITS - INDEX_BITS;
+        let behind = ((end as u32).wrapping_sub(date) << unused) as i32 >> unused;
+        let date_in_full = end.wrapping_sub(behind as usize);
+        date <= INDEX_MASK && date_in_full.wrapping_sub(position) as isize > 0
     }
 
     /// The fork in this slot.

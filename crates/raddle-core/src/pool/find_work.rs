@@ -69,7 +69,7 @@ impl WorkerMemory {
     /// of what others would take that had a place. Those that were quicker, guests or threads that had blocked, may be so each time.
     pub(crate) fn find_in_debt(&self, claimed: bool) -> Option<Work> {
         if self.registry().is_seated() {
-            return (claimed || self.has_mail()).then(|| self.find_in_order(false, None))?;
+            return (claimed || self.has_mail()).then(|| self.find_in_order(claimed, None))?;
         }
         self.open_mail().or_else(|| claimed.then(|| self.one_by_turns())?)
     }
@@ -115,7 +115,7 @@ impl WorkerMemory {
         if claimed {
             return self.find_as_host(at).map(Found::Any);
         }
-        let ordered = self.registry().is_seated() && self.registry().config.waits == Waits::Host;
+        let ordered = self.is_ordered();
         // Then mail, and what a thief may be helped with, come after what lies here.
         let has_own =
             ordered && (self.ring.has_work() || self.is_host(goal) && self.fork.has_work());
@@ -144,6 +144,11 @@ impl WorkerMemory {
         })
     }
 
+    /// Whether programs rely on the order in which waits take things on.
+    fn is_ordered(&self) -> bool {
+        self.registry().is_seated() && self.registry().config.waits == Waits::Host
+    }
+
     /// What a waiting thread may run that takes on anything: the rest of its own stack as well.
     pub(crate) fn find_as_host(&self, at: &Worker) -> Option<Work> {
         if self.registry().is_seated() {
@@ -157,7 +162,7 @@ impl WorkerMemory {
     fn find_in_order(&self, eager: bool, at: Option<&Worker>) -> Option<Work> {
         self.find_local(at).or_else(|| {
             self.owned.purse.turn_to(NOBODY);
-            self.steal_in_order(eager).or_else(|| self.registry().injector.take_one().map(tagged))
+            self.steal_in_order(eager)
         })
     }
 
@@ -239,9 +244,15 @@ impl WorkerMemory {
         // ORD: where to look; that it is so yet, `steal_above` finds out.
         let word = slot.thief.load(Ordering::Relaxed);
         let thief = Thief::unpack(word)?;
+        let memory = &self.registry().memories[thief.worker];
+        let fork = &memory.fork;
+        let may_skip = !self.is_ordered();
         // ORD: stored before the thief's next forks were made public.
-        let still = || !latch::is_set(&slot.done) && slot.thief.load(Ordering::Relaxed) == word;
-        let fork = &self.registry().memories[thief.worker].fork;
+        let still = || {
+            !latch::is_set(&slot.done)
+                && slot.thief.load(Ordering::Relaxed) == word
+                && (may_skip || !memory.has_older_task())
+        };
         self.steal_fork(thief.worker, thief.floor, still).or_else(|| {
             let private = fork.has_work_above(thief.floor);
             private.then(|| self.dislodge(thief.worker, thief.floor, still)).flatten()
@@ -266,7 +277,10 @@ impl WorkerMemory {
     }
 
     fn steal_task_of(&self, victim: &WorkerMemory) -> Option<Work> {
-        let (task, tag) = victim.ring.steal_with_tag()?;
+        self.note_stolen(victim, victim.ring.steal_with_tag()?)
+    }
+
+    fn note_stolen(&self, victim: &WorkerMemory, (task, tag): (Task, Tag)) -> Option<Work> {
         self.lane.note(EventKind::Steal, victim.index, task_key(task));
         Some(Work::Task(task, tag))
     }
@@ -288,29 +302,43 @@ impl WorkerMemory {
         private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0, || true))
     }
 
-    /// As `steal`: of each worker what is oldest, be it a fork or a task.
+    /// As `steal`, of each worker what is oldest, be it a fork or a task; and if that cannot be had before somebody is `eager`,
+    /// not what came from outside either.
     fn steal_in_order(&self, eager: bool) -> Option<Work> {
-        let mut private = None;
+        let mut private = false;
         for victim in self.others() {
             let Some(memory) = self.registry().memories.get(victim) else { continue };
-            let task = || self.steal_task_of(memory);
-            let older = memory.fork.comes_after(memory.ring.oldest()).then(task).flatten();
-            let work = older.or_else(|| self.steal_fork(victim, 0, || true));
+            let work = self.steal_oldest_of(memory);
             if work.is_some() {
                 return work;
             }
-            if memory.fork.has_work() {
-                private.get_or_insert(victim);
-            } else if let Some(work) = task() {
-                return Some(work);
-            }
+            private |= memory.fork.is_to_be_had();
         }
-        let private = private.filter(|_| eager)?;
-        let fork = self.dislodge(private, 0, || true);
-        fork.or_else(|| {
-            self.others()
-                .find_map(|victim| self.steal_task_of(self.registry().memories.get(victim)?))
+        if private && !eager {
+            return None;
+        }
+        let ask = |memory: &WorkerMemory| {
+            let asked = memory.fork.has_work();
+            let fork = asked.then(|| self.dislodge(memory.index, 0, || !memory.has_older_task()));
+            fork.flatten().or_else(|| asked.then(|| self.steal_oldest_of(memory))?)
+        };
+        let forks = private
+            .then(|| self.others().find_map(|victim| ask(self.registry().memories.get(victim)?)));
+        forks.flatten().or_else(|| self.registry().injector.take_one().map(tagged))
+    }
+
+    /// Its oldest fork, if that is public, or its oldest task.
+    fn steal_oldest_of(&self, memory: &WorkerMemory) -> Option<Work> {
+        self.steal_fork(memory.index, 0, || !memory.has_older_task()).or_else(|| {
+            let end = memory.ring.position();
+            let is_next = |task| !memory.fork.is_to_be_had() || memory.fork.comes_after(task, end);
+            self.note_stolen(memory, memory.ring.steal_at(is_next)?)
         })
+    }
+
+    /// Whether its oldest task comes before its oldest fork.
+    fn has_older_task(&self) -> bool {
+        self.ring.has_work() && self.fork.comes_after(self.ring.oldest(), self.ring.position())
     }
 
     /// A public fork of this worker, from `floor` on, if it is there `still`.
