@@ -1,6 +1,6 @@
 //! Who runs what first.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
@@ -326,6 +326,37 @@ fn who_has_just_ended_a_task_takes_a_fork_before_what_comes_from_outside() {
                 block_until(&set);
             };
             rayon_core::join(first, || set.store(true, SeqCst));
+        });
+    }
+}
+
+#[test]
+fn of_two_thieves_neither_takes_what_comes_from_outside() {
+    let pool = pool(3);
+    for _ in 0..1000 {
+        let [free, set] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let busy = Arc::new(AtomicUsize::new(0));
+        pool.install(|| {
+            for _ in 0..2 {
+                let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
+                rayon_core::spawn(move || {
+                    is_busy.fetch_add(1, SeqCst);
+                    block_until(&is_free);
+                });
+            }
+            while busy.load(SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+            rayon_core::join(|| (), || ());
+            let first = || {
+                let (sets, waits) = (Arc::clone(&set), Arc::clone(&set));
+                rayon_core::spawn(move || sets.store(true, SeqCst));
+                let outside = || pool.spawn(move || block_until(&waits));
+                std::thread::scope(|scope| _ = scope.spawn(outside));
+                free.store(true, SeqCst);
+                block_until(&set);
+            };
+            rayon_core::join(first, || block_until(&set));
         });
     }
 }

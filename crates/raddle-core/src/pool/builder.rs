@@ -103,9 +103,8 @@ pub enum Waits {
     #[default]
     Substitute,
     /// It takes on anything, as threads of rayon do. No thread more is needed, but what it takes on may wait for what
-    /// lies beneath, or take a lock that is held there: then both hang. It takes that from the pool it was in last: in a call of
-    /// another pool it looks at its own every ten milliseconds. Within [`blocking`](crate::blocking) it does nothing, nor while
-    /// it waits with a time limit or for a lock. Where
+    /// lies beneath, or take a lock that is held there: then both hang. It takes that from the pool it was in last: a thread that
+    /// waits within a call of another pool does nothing for its own, nor does one within [`blocking`](crate::blocking). Where
     /// what it waits for needs that, give the pool [`max_spare_threads`](PoolBuilder::max_spare_threads).
     Host,
 }

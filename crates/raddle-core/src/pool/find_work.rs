@@ -43,6 +43,8 @@ pub(crate) enum Found {
 const GRAB: usize = 32;
 /// Every so many turns what is oldest comes first, so that nothing starves.
 const FAIRNESS: u32 = 61;
+/// So many times a thief looks whether the owner, or another thief, is done with a fork that comes before what else there is.
+const MOST_ROUNDS: usize = 100;
 /// So many tasks run out of turn before the ring is looked through for what is left of them.
 const MANY_HUSKS: usize = 64;
 
@@ -302,38 +304,43 @@ impl WorkerMemory {
         private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0, || true))
     }
 
-    /// As `steal`, of each worker what is oldest, be it a fork or a task; and if that cannot be had before somebody is `eager`,
-    /// not what came from outside either.
+    /// As `steal`, of each worker what is oldest, be it a fork or a task; and what came from outside only if nobody has any.
     fn steal_in_order(&self, eager: bool) -> Option<Work> {
-        let mut private = false;
-        for victim in self.others() {
-            let Some(memory) = self.registry().memories.get(victim) else { continue };
-            let work = self.steal_oldest_of(memory);
-            if work.is_some() {
-                return work;
+        let victims = || self.others().filter_map(|victim| self.registry().memories.get(victim));
+        for _ in 0..MOST_ROUNDS {
+            let mut more = false;
+            for memory in victims() {
+                match self.steal_oldest_of(memory) {
+                    Ok(work) => return Some(work),
+                    Err(any) => more |= any,
+                }
             }
-            private |= memory.fork.is_to_be_had();
+            if !more {
+                break;
+            }
+            if !eager {
+                // As a searcher it comes back.
+                return None;
+            }
+            let ask =
+                |memory: &WorkerMemory| self.dislodge(memory.index, 0, || !memory.has_older_task());
+            let fork = victims().filter(|memory| memory.fork.has_work()).find_map(ask);
+            if fork.is_some() {
+                return fork;
+            }
         }
-        if private && !eager {
-            return None;
-        }
-        let ask = |memory: &WorkerMemory| {
-            let asked = memory.fork.has_work();
-            let fork = asked.then(|| self.dislodge(memory.index, 0, || !memory.has_older_task()));
-            fork.flatten().or_else(|| asked.then(|| self.steal_oldest_of(memory))?)
-        };
-        let forks = private
-            .then(|| self.others().find_map(|victim| ask(self.registry().memories.get(victim)?)));
-        forks.flatten().or_else(|| self.registry().injector.take_one().map(tagged))
+        self.registry().injector.take_one().map(tagged)
     }
 
-    /// Its oldest fork, if that is public, or its oldest task.
-    fn steal_oldest_of(&self, memory: &WorkerMemory) -> Option<Work> {
-        self.steal_fork(memory.index, 0, || !memory.has_older_task()).or_else(|| {
+    /// Its oldest fork, if that is public, or its oldest task, whichever is older. Else whether there is something to come by.
+    fn steal_oldest_of(&self, memory: &WorkerMemory) -> Result<Work, bool> {
+        let fork = self.steal_fork(memory.index, 0, || !memory.has_older_task());
+        let task = || {
             let end = memory.ring.position();
             let is_next = |task| !memory.fork.is_to_be_had() || memory.fork.comes_after(task, end);
             self.note_stolen(memory, memory.ring.steal_at(is_next)?)
-        })
+        };
+        fork.or_else(task).ok_or_else(|| memory.fork.is_to_be_had() || memory.ring.has_work())
     }
 
     /// Whether its oldest task comes before its oldest fork.

@@ -332,8 +332,6 @@ impl WorkerMemory {
         // Within `blocking` there is no place that it could be given.
         let has_place = !matches!(self.owned.hold.get(), Hold::Away(_));
         let may_host = free && helps && has_place && !goal.is_alone();
-        // Of pools beneath nobody can claim it: it looks itself.
-        let may_see_beneath = free && helps && !goal.is_alone() && self.beneath().next().is_some();
         self.elsewhere.lie_down();
         self.owned.hosts.set(may_host);
         // ORD: a hint.
@@ -353,8 +351,7 @@ impl WorkerMemory {
             // Who queues a task of the scope from outside wakes others, and by then there may be none.
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
-            let beneath = may_see_beneath.then_some(STILL);
-            match [left, asks, rest, beneath].into_iter().flatten().min() {
+            match [left, asks, rest].into_iter().flatten().min() {
                 Some(time) => _ = self.parker().park_timeout(time),
                 None => self.parker().park(),
             }
@@ -366,26 +363,8 @@ impl WorkerMemory {
         let claimed = self.owned.hold.get() == Hold::Claimed;
         if claimed {
             self.owned.hold.set(Hold::Place);
-        } else if may_see_beneath {
-            self.see_beneath(goal);
         }
         claimed
-    }
-
-    /// What else the thread is, beneath this, in pools where no other thread may stand in for it.
-    fn beneath(&self) -> impl Iterator<Item = &WorkerMemory> {
-        let others = Worker::occupied().filter(|memory| !std::ptr::eq(*memory, self));
-        let may_host = |memory: &WorkerMemory| !matches!(memory.owned.hold.get(), Hold::Away(_));
-        others.filter(move |memory| memory.registry().config.spares == 0 && may_host(memory))
-    }
-
-    /// Does there what is to be done, as long as the goal is not reached.
-    fn see_beneath(&self, goal: Goal<'_>) {
-        for memory in self.beneath() {
-            let take_on = |_: &Worker| memory.take_on(|at| memory.find_as_host(at));
-            let once = || memory.base().head().call_here(take_on);
-            while !goal.is_reached() && memory.has_room() && self.hidden(once) {}
-        }
     }
 
     /// Asks the thief that is waited for to wake us when it forks, and looks whether it has (W1).

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{Future, Pool, Promise, Shared, Waits, blocking, collect, spawn};
+use raddle_core::{Future, Pool, Promise, Shared, blocking, collect, spawn};
 
 use crate::{LONG, in_time};
 
@@ -239,32 +239,6 @@ fn memoised_recursion_by_waiting_ends_on_a_busy_machine() {
             assert_eq!(results, [(Some(799_924), 0); 3]);
         });
     });
-}
-
-/// In pools without spare threads, whoever waits in a call of another pool is the only one who may do what it waits for.
-#[test]
-fn a_thread_that_waits_in_another_pool_does_what_its_own_has_queued() {
-    let without = || Pool::builder().threads(1).max_spare_threads(0).build().unwrap();
-    let host = || Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
-    for own in [without, host] {
-        in_time(move || {
-            let (own, middle, inner) = (own(), host(), Pool::new(1).unwrap());
-            let (send, receive) = mpsc::channel();
-            let waits = own.spawn(move || {
-                let (promise, future) = Promise::new();
-                spawn(move || promise.set(7)).detach();
-                let (second, other) = Promise::new();
-                let wait = || inner.run(|_| (future.wait().unwrap(), other.wait().unwrap()));
-                middle.run(|_| {
-                    spawn(move || second.set(8)).detach();
-                    wait()
-                })
-            });
-            // As one that does not help.
-            waits.map(move |all| send.send(all).unwrap()).detach();
-            assert_eq!(receive.recv().unwrap(), (7, 8));
-        });
-    }
 }
 
 /// They lie with a thread that waits for them, where the others take them one by one.
