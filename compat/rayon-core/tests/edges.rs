@@ -1,7 +1,6 @@
 //! Programs at the edges: little stack or somebody else's, pools within pools, pools that end late. Each has a time limit.
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,6 +9,11 @@ use std::time::Duration;
 
 use raddle_core::compat::{self, Settings, Team};
 use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
+
+#[path = "semantics/asleep.rs"]
+mod asleep;
+
+use asleep::{here, until_asleep};
 
 /// Of the threads of [`pool`].
 const STACK: usize = 1 << 20;
@@ -38,24 +42,6 @@ fn block_until(flag: &AtomicBool) {
     while !flag.load(SeqCst) {
         thread::yield_now();
     }
-}
-
-/// This thread, as the system's list of threads has it.
-fn here() -> PathBuf {
-    let link = std::fs::read_link("/proc/thread-self").unwrap_or_else(|_| "none".into());
-    Path::new("/proc").join(link)
-}
-
-/// Blocks until a thread sleeps; where the system does not tell, for a while.
-fn until_asleep(thread: &Path) {
-    let asleep = |stat: String| stat.rsplit(") ").next().is_some_and(|it| it.starts_with('S'));
-    while let Ok(stat) = std::fs::read_to_string(thread.join("stat")) {
-        if asleep(stat) {
-            return;
-        }
-        thread::yield_now();
-    }
-    thread::sleep(Duration::from_millis(100));
 }
 
 /// Calls `f` where about so many bytes of this thread's stack are left. The system is asked: a thread may be given a stack
@@ -169,6 +155,7 @@ fn is_left_alone(pool: &ThreadPool) -> bool {
             let me = thread::current().id();
             let forked = || {
                 disturbed.fetch_or(thread::current().id() == me, SeqCst);
+                // So that all together take longer than a wait without room is patient, and none does.
                 thread::sleep(Duration::from_millis(1));
             };
             let (taken, forked) = (&AtomicBool::new(false), &forked);

@@ -3,9 +3,10 @@
 #![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_core::{Future, Pool, blocking, spawn};
+use std::fs::read_dir;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -76,16 +77,19 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     // What is queued is the parent's to run, though a task that forks has the child block.
     static QUEUED: AtomicBool = AtomicBool::new(false);
     let alone = Pool::new(1).unwrap();
-    let blocks = alone.spawn(|| {
+    let (tell, told) = mpsc::channel();
+    drop(alone.spawn(move || {
         let queued = spawn(|| QUEUED.store(true, Ordering::SeqCst));
         let left_alone = in_child(|| {
-            blocking(|| thread::sleep(Duration::from_millis(20))); // No other thread is to come.
-            !QUEUED.load(Ordering::SeqCst)
+            // Another thread would have been started by then.
+            let threads = blocking(|| read_dir("/proc/self/task").unwrap().count());
+            threads == 1 && !QUEUED.load(Ordering::SeqCst)
         });
         queued.wait().unwrap();
-        left_alone
-    });
-    assert!(blocks.wait().unwrap());
+        tell.send(left_alone).unwrap();
+    }));
+    // Not by a wait, which might take the task on and leave the thread of the pool to the other.
+    assert!(told.recv().unwrap());
 
     // Whatever other threads are at when the process forks, but for their start (below).
     let over = AtomicBool::new(false);

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use raddle_core::{
     FailureKind, Future, Pool, Promise, ScopeLocal, Snapshot, join, scope, scope_local, spawn,
     times,
 };
+use raddle_sync::parker;
 
 scope_local! {
     static NAME: String;
@@ -221,28 +221,27 @@ fn whoever_waits_keeps_his_bindings_to_himself() {
 #[test]
 fn queued_calls_run_in_their_callers_context() {
     let pool = Pool::new(1).unwrap();
-    // Has the only place, for longer each time until the other call has come meanwhile and was queued.
-    for hold in 1.. {
-        let (inside, entered) = mpsc::channel();
-        let seen = thread::scope(|threads| {
-            let pool = &pool;
-            threads.spawn(move || {
-                pool.run(|_| {
-                    inside.send(()).unwrap();
-                    thread::sleep(Duration::from_millis(hold));
-                })
-            });
-            entered.recv().unwrap();
-            let text = String::from("ada");
-            NAME.bind_ref(&text)
-                .bind_also(&NUMBER, 8)
-                .run(|| pool.run(|_| (thread::current().id(), NUMBER.get(), name())))
+    let (inside, entered) = mpsc::channel();
+    let caller = parker::current();
+    let seen = thread::scope(|threads| {
+        let pool = &pool;
+        threads.spawn(move || {
+            pool.run(|_| {
+                inside.send(()).unwrap();
+                // Has the only place until the other call has come, and was queued.
+                while !caller.is_parked() {
+                    thread::yield_now();
+                }
+            })
         });
-        assert_eq!((seen.1, seen.2), (Some(8), Some("ada".to_string())));
-        if seen.0 != thread::current().id() {
-            break;
-        }
-    }
+        entered.recv().unwrap();
+        let text = String::from("ada");
+        NAME.bind_ref(&text)
+            .bind_also(&NUMBER, 8)
+            .run(|| pool.run(|_| (thread::current().id(), NUMBER.get(), name())))
+    });
+    assert_eq!((seen.1, seen.2), (Some(8), Some("ada".to_string())));
+    assert_ne!(seen.0, thread::current().id());
 }
 
 #[test]

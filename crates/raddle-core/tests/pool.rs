@@ -166,7 +166,9 @@ fn an_idle_pool_uses_no_processor_time() {
     }
     for threads in [2, 16] {
         let pool = Pool::new(threads).unwrap();
-        pool.run(|w| w.join(|_| thread::sleep(Duration::from_millis(1)), |_| ()));
+        // Another thread has worked.
+        let both = Barrier::new(2);
+        pool.run(|w| _ = w.join(|_| both.wait(), |_| both.wait()));
         thread::sleep(Duration::from_millis(300));
         // A thread that comes to sleep late, for want of a processor, does so in one of the first; and this very thread's two
         // looks are in each, which may take long.

@@ -105,6 +105,14 @@ fn a_stolen_fork_is_told_by_thief_and_owner() {
     assert!(trace.edges().iter().any(|edge| edge.kind == raddle_trace::EdgeKind::Steal));
 }
 
+/// Until a worker sleeps, and has been seen to.
+fn until_asleep(pool: &Pool) {
+    let last = |lane: &raddle_trace::Lane| lane.segments().last().map(|s| s.state);
+    while !pool.trace().lanes[..2].iter().any(|lane| last(lane) == Some(State::Parked)) {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn regions_of_all_kinds_have_phases_that_add_up() {
     let pool = pool(TraceLevel::Phase);
@@ -123,7 +131,7 @@ fn regions_of_all_kinds_have_phases_that_add_up() {
             }),
         }
         if round % 7 == 0 {
-            thread::sleep(Duration::from_millis(1)); // for workers to fall asleep
+            until_asleep(&pool);
         }
     }
     let trace = pool.trace();
@@ -269,14 +277,7 @@ fn sleeping_workers_are_parked_and_woken_ones_are_told_by_whom() {
     // The guest may have the place of the one that sleeps, and then nobody is woken.
     for round in 0.. {
         assert!(round < 10_000, "nobody has ever been woken");
-        // Until a worker sleeps, and has been seen to.
-        let asleep = |trace: &Trace| {
-            let last = |lane: &raddle_trace::Lane| lane.segments().last().map(|s| s.state);
-            trace.lanes[..2].iter().any(|lane| last(lane) == Some(State::Parked))
-        };
-        while !asleep(&pool.trace()) {
-            thread::yield_now();
-        }
+        until_asleep(&pool);
         let both = Barrier::new(2);
         pool.run(|w| _ = w.join(|_| both.wait(), |_| both.wait()));
         if !pool.trace().wakes().latency.is_empty() {

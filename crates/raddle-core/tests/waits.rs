@@ -122,18 +122,20 @@ fn a_waiter_runs_its_own_forks() {
 
 #[test]
 fn a_sleeping_victim_helps_its_thief() {
-    // The victim waits for long enough to sleep before the thief forks. Both halves of that fork meet.
+    // The victim sleeps when the thief forks. Both halves of that fork meet.
     let pool = Pool::new(2).unwrap();
     for _ in 0..20 {
         let meet = std::sync::Barrier::new(2);
         let stolen = AtomicBool::new(false);
+        let given = pool.stats().given;
         pool.run(|w| {
             w.join(
                 |_| until(&stolen),
                 |w| {
                     stolen.store(true, Ordering::SeqCst);
-                    // Not to win a race: this only makes sure that the other path is taken, too.
-                    thread::sleep(Duration::from_millis(2));
+                    while pool.stats().given == given {
+                        thread::yield_now();
+                    }
                     w.join(|_| meet.wait(), |_| meet.wait());
                 },
             )

@@ -3,8 +3,9 @@
 #![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_lock::{Condvar, Mutex, MutexGuard, ObjectHeader, OnceLock, ReentrantLock, RwLock};
+use raddle_sync::parker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -107,11 +108,11 @@ fn a_child_has_the_use_of_what_others_do_not_hold() {
     let (held, header, read) = (Mutex::new(0), ObjectHeader::new(), RwLock::new(0));
     let (gate, opened) = (Mutex::new(false), Condvar::new());
     let (made, stop) = (OnceLock::new(), AtomicBool::new(false));
-    let asleep = AtomicUsize::new(0);
+    let (sleepers, making) = (std::sync::Mutex::new(Vec::new()), AtomicBool::new(false));
     (0..5_000).for_each(|_| drop(read.read())); // so that readers are published
     let mut guards = Some((held.lock(), header.lock(), read.read()));
     let hash = header.identity_hash();
-    let sleeps = || _ = asleep.fetch_add(1, Relaxed);
+    let sleeps = || sleepers.lock().unwrap().push(parker::current());
     let mut failed = Vec::new();
     thread::scope(|s| {
         for n in 1..5 {
@@ -144,17 +145,22 @@ fn a_child_has_the_use_of_what_others_do_not_hold() {
         }
         s.spawn(|| {
             made.get_or_init(|| {
-                sleeps();
+                making.store(true, Relaxed);
                 while !stop.load(Relaxed) {
                     thread::sleep(Duration::from_millis(1));
                 }
                 1
             });
         });
-        while asleep.load(Relaxed) < 6 {
+        while sleepers.lock().unwrap().len() < 5 || !making.load(Relaxed) {
             thread::yield_now();
         }
-        thread::sleep(Duration::from_millis(20));
+        let all_asleep = sleepers.lock().unwrap().clone();
+        for sleeper in all_asleep {
+            while !sleeper.is_parked() {
+                thread::yield_now();
+            }
+        }
         drop(gate.lock());
 
         for n in 0..CHILDREN {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rayon_core::ThreadPoolBuilder;
 
+use crate::asleep::{here, until_asleep};
 use crate::{block_until, pool};
 
 #[test]
@@ -124,8 +125,10 @@ fn a_start_handler_that_blocks_holds_up_nobody_else() {
         .build()
         .unwrap();
     for _ in 0..20 {
-        assert_eq!(pool.install(rayon_core::current_thread_index), Some(1));
-        thread::sleep(Duration::from_millis(1));
+        let (index, other) = pool.install(|| (rayon_core::current_thread_index(), here()));
+        assert_eq!(index, Some(1));
+        // The next call has to wake it.
+        until_asleep(&other);
     }
     go.store(true, SeqCst);
 }

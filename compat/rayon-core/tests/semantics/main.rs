@@ -1,5 +1,6 @@
 //! What programs rely on beyond types: a test for each row of what rayon-core promises or does.
 
+mod asleep;
 mod blocking;
 mod broadcasts;
 mod building;

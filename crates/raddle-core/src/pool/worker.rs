@@ -149,34 +149,12 @@ impl Worker {
         above.distant_head()
     }
 
-    /// As `head`, of a taken slot. Taken slots are contiguous (R3), so this gallops, then bisects.
+    /// As `head`, of a taken slot. Taken slots are contiguous (R3). Beyond the last slot there is nothing; it is itself never
+    /// taken.
     #[cold]
     #[inline(never)]
     fn distant_head(&self) -> &Worker {
-        let mut taken = self;
-        let mut step = 1;
-        // Beyond the last slot there is nothing; it is itself never taken.
-        let mut free = loop {
-            let next = taken.at_distance(step);
-            if !next.slot.is_taken() {
-                break next;
-            }
-            taken = next;
-            step *= 2;
-        };
-        loop {
-            let apart = (std::ptr::from_ref(free).addr() - std::ptr::from_ref(taken).addr())
-                / size_of::<Worker>();
-            if apart <= 1 {
-                return free;
-            }
-            let middle = taken.at_distance(apart / 2);
-            if middle.slot.is_taken() {
-                taken = middle;
-            } else {
-                free = middle;
-            }
-        }
+        self.at_distance(first_free(|slots| self.at_distance(slots).slot.is_taken()))
     }
 
     /// The slot so many above, or the last one of the memory.
@@ -336,6 +314,28 @@ impl Worker {
     }
 }
 
+/// The first that is not taken, where all below it are, 0 among them: gallops, then bisects.
+fn first_free(is_taken: impl Fn(usize) -> bool) -> usize {
+    let (mut taken, mut step) = (0, 1);
+    let mut free = loop {
+        let next = taken + step;
+        if !is_taken(next) {
+            break next;
+        }
+        taken = next;
+        step *= 2;
+    };
+    while free - taken > 1 {
+        let middle = taken.midpoint(free);
+        if is_taken(middle) {
+            taken = middle;
+        } else {
+            free = middle;
+        }
+    }
+    free
+}
+
 impl Registry {
     /// The worker of this pool that the thread is, at its head, also beneath others.
     #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
@@ -355,5 +355,25 @@ impl Drop for CurrentGuard {
     fn drop(&mut self) {
         CURRENT.with(|cell| cell.set(self.hint));
         local::enter(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_far_above_the_hint_is_found_in_few_looks() {
+        for head in (1..=1_000).chain([1 << 14, SIZE / size_of::<Worker>() - 1, usize::MAX >> 2]) {
+            let looks = Cell::new(0);
+            let is_taken = |slots| {
+                looks.set(looks.get() + 1);
+                slots < head
+            };
+            assert_eq!(first_free(is_taken), head);
+            // There, and back.
+            let most = 2 * head.ilog2() + 2;
+            assert!(looks.get() <= most, "{} looks for {head}", looks.get());
+        }
     }
 }

@@ -8,6 +8,7 @@ use raddle_core::{
     Failure, FailureKind, Future, Pool, Promise, ScopeLocal, broadcast, interrupted, killed, spawn,
     window,
 };
+use raddle_sync::parker;
 
 use crate::{LONG, busy, in_time};
 
@@ -205,9 +206,16 @@ fn who_looks_now_and_then_keeps_nobody_waiting() {
             let (promise, future) = Promise::new();
             let future = Arc::new(future);
             let first = Arc::clone(&future);
-            let first = thread::spawn(move || first.wait_ref());
-            // For it to be the first; should that take it longer, this shows less, and passes.
-            thread::sleep(Duration::from_millis(20));
+            let (tell, told) = mpsc::channel();
+            let first = thread::spawn(move || {
+                tell.send(parker::current()).unwrap();
+                first.wait_ref();
+            });
+            // It is the first, and so the one that looks no more.
+            let first_sleeps_on = told.recv().unwrap();
+            while !first_sleeps_on.is_parked() {
+                thread::yield_now();
+            }
             let (started, starts) = mpsc::channel();
             let second = Arc::clone(&future);
             let waits = pool.spawn(move || {

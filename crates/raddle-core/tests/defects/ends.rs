@@ -6,14 +6,21 @@ use raddle_core::{Pool, scope, spawn};
 
 use super::*;
 
-/// Long enough for the waiting thread to fall asleep.
-const CHILD: Duration = Duration::from_millis(4);
+/// For the waiting thread to fall asleep: should that take it longer, a test shows less, and passes. Nothing tells of that, as the
+/// pool is being dropped.
+const CHILD: Duration = Duration::from_millis(2);
 
 /// A scope's child that outlasts its body, so that the task sleeps when the last child is over.
 fn wait_for_a_scope() {
+    let [taken, waits] = [const { AtomicBool::new(false) }; 2];
     scope(|s| {
-        s.spawn(|_| thread::sleep(CHILD));
-        thread::sleep(CHILD / 2);
+        s.spawn(|_| {
+            raise(&taken);
+            until(&waits);
+            thread::sleep(CHILD);
+        });
+        until(&taken);
+        raise(&waits);
     });
 }
 

@@ -57,6 +57,7 @@ impl Smuggle {
         let owned = Owned(self);
         worker.join(
             |_| {
+                // Whether one comes is open: time for it is all that there is.
                 thread::sleep(std::time::Duration::from_millis(20));
                 // Whoever joins what is not its own waits for those that stole it.
                 raise(&self.release);

@@ -11,6 +11,7 @@ use raddle_core::{
     Failure, FailureKind, Future, Interrupt, Killed, Pool, Producer, Promise, SharedPromise,
     collect_map, retry, scope_local, spawn, window,
 };
+use raddle_sync::parker;
 
 use crate::support::{blow, in_time, kind};
 
@@ -154,9 +155,20 @@ fn several_threads_wait_without_consuming() {
         assert_eq!(task.wait().unwrap(), 4);
         let (_promise, future) = Promise::<u32>::new();
         thread::scope(|scope| {
-            scope.spawn(|| future.wait_ref());
-            scope.spawn(|| future.wait_ref());
-            thread::sleep(Duration::from_millis(5));
+            let (tell, told) = mpsc::channel();
+            for tell in [tell.clone(), tell] {
+                let future = &future;
+                scope.spawn(move || {
+                    tell.send(parker::current()).unwrap();
+                    future.wait_ref();
+                });
+            }
+            // Both are seen to sleep: one until it is told, the other until it looks again.
+            for parker in told.iter().take(2) {
+                while !parker.is_parked() {
+                    thread::yield_now();
+                }
+            }
             future.kill();
         });
         let never = Future::<u32>::never();

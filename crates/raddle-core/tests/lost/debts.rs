@@ -37,7 +37,7 @@ fn guests_that_come_at_once_leave_time_for_a_task() {
     ends("a task beside guests", || {
         let pool = one_thread().build().unwrap();
         for _ in 0..ROUNDS {
-            // The thread falls asleep.
+            // The thread falls asleep: should it not, the round shows less. A trace would tell, and take its time.
             thread::sleep(SOON);
             let task = pool.spawn(|| ());
             while !task.is_done() {

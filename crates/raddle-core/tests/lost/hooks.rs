@@ -1,6 +1,35 @@
 //! Hooks of threads that wait, fork, and reach other threads.
 
+use raddle_core::trace::TraceLevel;
+use raddle_trace::{Lane, State};
+
 use super::*;
+
+/// Counts threads that have gone, of those that have called `count`.
+#[derive(Clone, Default)]
+struct Gone(Arc<AtomicUsize>);
+
+impl Gone {
+    /// By an exit hook: the thread counts when it has left its pool.
+    fn count(&self) {
+        struct Goes(Gone);
+        impl Drop for Goes {
+            fn drop(&mut self) {
+                self.0.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        thread_local! {
+            static GOES: RefCell<Option<Goes>> = const { RefCell::new(None) };
+        }
+        GOES.with_borrow_mut(|goes| _ = goes.get_or_insert_with(|| Goes(self.clone())));
+    }
+
+    fn until(&self, threads: usize) {
+        while self.0.load(Ordering::SeqCst) < threads {
+            thread::yield_now();
+        }
+    }
+}
 
 #[test]
 fn a_start_hook_waits_for_a_task() {
@@ -27,9 +56,15 @@ fn a_slow_start_hook_keeps_nobody_from_being_woken() {
                 gate.lock().unwrap().recv().unwrap();
             }
         };
-        let pool = Pool::builder().threads(2).on_thread_start(hook).build().unwrap();
-        // The other thread falls asleep.
-        thread::sleep(MOMENT);
+        let policy = Policy { drowsy: Duration::ZERO, ..Policy::default() };
+        let pool = Pool::builder().threads(2).policy(policy).trace(TraceLevel::Phase);
+        let pool = pool.on_thread_start(hook).build().unwrap();
+        // The other thread sleeps.
+        let is_parked =
+            |lane: &Lane| lane.segments().last().map(|s| s.state) == Some(State::Parked);
+        while !pool.trace().lanes.iter().any(is_parked) {
+            thread::yield_now();
+        }
         drop(pool.spawn(move || go.send(()).unwrap()));
     });
 }
@@ -37,22 +72,26 @@ fn a_slow_start_hook_keeps_nobody_from_being_woken() {
 #[test]
 fn a_broadcast_reaches_a_thread_that_is_leaving() {
     ends("a broadcast to a thread that leaves", || {
-        // Now and then the letter comes too late for the thread.
-        let stayed = (0..TRIES).any(|_| {
+        for _ in 0..TRIES {
             let (leaves, leaving) = mpsc::channel();
-            let calls = AtomicUsize::new(0);
+            let (calls, sender) = (AtomicUsize::new(0), parker::current());
+            let over = Arc::<AtomicBool>::default();
+            let answered = Arc::clone(&over);
             let hook = move || {
                 if is_first(&calls) {
                     leaves.send(thread::current().id()).unwrap();
-                    // Nobody sees that the letter has been sent.
-                    thread::sleep(3 * MOMENT);
+                    // The letter has been sent once whoever sends it waits.
+                    while !(sender.is_parked() || answered.load(Ordering::SeqCst)) {
+                        thread::yield_now();
+                    }
                 }
             };
             let pool = one_thread().keep_alive(SOON).on_thread_exit(hook).build().unwrap();
             let leaver = leaving.recv().unwrap();
-            pool.broadcast(|_| thread::current().id()) == [leaver]
-        });
-        assert!(stayed, "a thread that has mail asks for another one");
+            let by = pool.broadcast(|_| thread::current().id());
+            over.store(true, Ordering::SeqCst);
+            assert_eq!(by, [leaver], "a thread that has mail asks for another one");
+        }
     });
 }
 
@@ -61,11 +100,13 @@ fn an_exit_hook_reaches_threads_that_have_left() {
     ends("a broadcast by the last thread of a pool", || {
         let reached = Arc::new(AtomicUsize::new(0));
         let (calls, count) = (AtomicUsize::new(0), Arc::clone(&reached));
+        let gone = Gone::default();
         let hook = move || {
             if is_first(&calls) {
-                // The other thread leaves.
-                thread::sleep(MOMENT);
+                gone.until(1);
                 broadcast(|_| count.fetch_add(1, Ordering::SeqCst));
+            } else {
+                gone.count();
             }
         };
         drop(Pool::builder().threads(2).on_thread_exit(hook).build().unwrap());
@@ -140,11 +181,13 @@ fn last_hook_ends(threads: usize, hook: fn(Promise<()>, Future<()>)) {
         ends("the exit hook of a pool that has ended", move || {
             let calls = AtomicUsize::new(0);
             let over = Arc::<AtomicBool>::default();
-            let ends = Arc::clone(&over);
+            let (ends, gone) = (Arc::clone(&over), Gone::default());
             let hook = move || {
-                if is_first(&calls) {
+                if !is_first(&calls) {
+                    gone.count();
+                } else {
                     // Others leave meanwhile, or have left.
-                    thread::sleep(if seen { MOMENT } else { Duration::ZERO });
+                    gone.until(if seen { threads - 1 } else { 0 });
                     let (promise, future) = Promise::new();
                     hook(promise, future);
                     ends.store(true, Ordering::SeqCst);

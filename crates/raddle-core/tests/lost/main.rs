@@ -24,6 +24,7 @@ use raddle_core::{
     Future, Pool, PoolBuilder, Promise, Waits, Worker, blocking, broadcast, current_worker_index,
     join, spawn,
 };
+use raddle_sync::parker::{self, Parker};
 
 /// Longer than any of this takes; what lasts that long hangs.
 const LONG: Duration = Duration::from_secs(300);
@@ -48,6 +49,13 @@ fn ends<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -
 
 fn until(flag: &AtomicBool) {
     while !flag.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+}
+
+/// Until a thread sleeps: the one whose parker this is, from outside.
+fn until_parked(parker: &Parker) {
+    while !parker.is_parked() {
         thread::yield_now();
     }
 }

@@ -65,7 +65,9 @@ fn who_waits_for_the_system_keeps_nobody_from_being_woken() {
         limit_memory(Some(stack as u64 / 2));
         thread::scope(|threads| {
             let broadcast = threads.spawn(|| pool.broadcast(|thread| thread.index()));
-            thread::sleep(MOMENT);
+            while pool.stats().refused == 0 {
+                thread::yield_now();
+            }
             go.send(()).unwrap();
             // The thread falls asleep.
             thread::sleep(MOMENT);
@@ -210,11 +212,15 @@ fn the_end_of_a_pool_waits_for_a_thread_that_it_started() {
             limit_memory(None);
             // By now the system is asked again.
             thread::sleep(20 * MOMENT);
+            let (started, starts) = mpsc::channel();
             drop(spawn(move || {
+                started.send(()).unwrap();
+                // Whoever does not wait for this goes on meanwhile.
                 thread::sleep(5 * MOMENT);
                 sets.store(true, Ordering::SeqCst);
             }));
-            thread::sleep(MOMENT);
+            // A thread has it.
+            starts.recv().unwrap();
         }));
         drop(pool);
     });
@@ -263,8 +269,12 @@ fn timers_go_on_once_there_is_a_thread_again() {
     ends("a wait for a timer on the timer's thread", || {
         Future::delay(SOON).wait().unwrap();
         limit_memory(Some(1 << 20));
-        let waits = Future::delay(SOON).map(|()| Future::delay(SOON).wait().unwrap());
-        thread::sleep(2 * MOMENT);
+        let (tell, told) = mpsc::channel();
+        let waits = Future::delay(SOON).map(move |()| {
+            tell.send(parker::current()).unwrap();
+            Future::delay(SOON).wait().unwrap();
+        });
+        until_parked(told.recv().unwrap());
         limit_memory(None);
         waits.wait().unwrap();
     });

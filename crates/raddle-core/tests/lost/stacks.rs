@@ -25,8 +25,10 @@ fn a_victim_low_on_stack_gives_its_place_to_others() {
                     move |_| blocking(|| gate.recv().unwrap()),
                     move |worker| {
                         stolen.send(()).unwrap();
-                        // The victim waits, in the only place.
-                        thread::sleep(MOMENT);
+                        // The victim waits, in the only place: it has given that away once before, to be stolen from.
+                        while pool.stats().given < 2 {
+                            thread::yield_now();
+                        }
                         drop(pool.spawn(move || promise.set(())));
                         worker.join(|_| future.wait().unwrap(), |_| ());
                     },
@@ -42,17 +44,25 @@ fn nothing_runs_on_the_stack_of_a_helper_that_has_too_little() {
     ends("a waiter with little stack", || {
         let pool = one_thread().build().unwrap();
         let (started, gate) = mpsc::channel();
+        let (go, goes) = mpsc::channel::<()>();
         drop(pool.spawn(move || {
             started.send(()).unwrap();
-            // The waiter finds its task queued.
-            thread::sleep(MOMENT);
+            let _ = goes.recv();
         }));
         gate.recv().unwrap();
         let task = pool.spawn(thread::current);
+        let (tell, told) = mpsc::channel();
         let waiter = thread::Builder::new().stack_size(64 << 10).spawn(move || {
+            tell.send(parker::current()).unwrap();
             assert_ne!(task.wait().unwrap().id(), thread::current().id());
         });
-        waiter.unwrap().join().unwrap();
+        let (waiter, sleeps_on) = (waiter.unwrap(), told.recv().unwrap());
+        // It has found its task queued, and left it there; or run it.
+        while !(sleeps_on.is_parked() || waiter.is_finished()) {
+            thread::yield_now();
+        }
+        drop(go);
+        waiter.join().unwrap();
     });
 }
 
