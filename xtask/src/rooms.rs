@@ -102,7 +102,6 @@ const ATOMICS: &[Known] = &[
     known("raddle-core/src/local/block.rs", "std::sync::atomic", "a count that no model looks at"),
     known("raddle-core/src/local/snapshot.rs", "std::sync::atomic", "the same"),
     known("raddle-core/src/local/frame.rs", "std::sync::atomic", "a snapshot that is made once"),
-    known("raddle-core/src/timer.rs", "std::sync::atomic", "one per process, which no model has"),
     known(
         "raddle-core/src/local/key.rs",
         "std::sync::atomic",

@@ -101,15 +101,15 @@ impl Latch {
         }
     }
 
-    /// Blocks the thread until the latch is set (true) or the time has come (false).
-    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
+    /// Blocks the thread until the latch is set (true) or the time has come (false), on which it may rely: see `Parker::nap`.
+    pub(crate) fn wait_until(&self, deadline: Instant, relies: bool) -> bool {
         while !self.is_set() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
             if self.prepare_sleep() {
-                self.parker.park_timeout(left);
+                let _ = if relies { self.parker.nap(left) } else { self.parker.park_timeout(left) };
             }
         }
         true

@@ -20,8 +20,8 @@
 //!   balance  mail  job
 //! ```
 //!
-//! Under `--cfg raddle_loom` the crate is the protocols, `local` and `future`, together with the models that check them; under
-//! `--cfg raddle_shuttle` it is all but `par` and `compat`.
+//! Under `--cfg raddle_loom` the crate is the protocols, `local`, `future` and the pool's gate, together with the models that check them;
+//! under `--cfg raddle_shuttle` it is all but `par` and `compat`.
 
 #![cfg_attr(
     raddle_model,
@@ -58,6 +58,9 @@ mod timer;
 
 #[cfg(raddle_model)]
 use self::ledger as memory;
+/// What the gate names of a pool.
+#[cfg(all(test, raddle_loom))]
+use self::models::gate::pool;
 
 #[cfg(all(test, raddle_model))]
 mod models;

@@ -9,14 +9,15 @@
 //! Timeouts are in a tree by time, so that adding and cancelling one are logarithmic and a cancelled one is gone
 //! at once. A million of them take some hundred bytes each and no processor time while they wait.
 
-use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use raddle_sync::atomic::{AtomicPtr, Ordering};
+use raddle_sync::sync::{Condvar, Mutex, MutexGuard};
+use raddle_sync::time::Instant;
 use raddle_sync::{fork, thread};
 
 use crate::panics::{contain, discard};
@@ -51,15 +52,24 @@ struct Shared {
 /// So many threads at most, if what may block can be done elsewhere.
 const MOST_THREADS: usize = 256;
 
-thread_local! {
+raddle_sync::thread_local! {
     /// Which of the timer's threads this one is, if as far as it knows all timers wait for what it is at; else 0.
     static HOLDS_UP: Cell<u64> = const { Cell::new(0) };
+}
+
+raddle_sync::thread_local! {
     /// There can be no other thread for the timers.
     static IS_LAST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Leaked. No `Once`: forked while another thread is within, it would be locked in the child for ever.
+#[cfg(not(raddle_model))]
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+
+#[cfg(raddle_model)]
+raddle_sync::lazy_static! {
+    static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+}
 
 impl Shared {
     fn get() -> &'static Shared {
@@ -86,9 +96,23 @@ impl Shared {
         }
     }
 
+    /// Nothing is left half done under the lock.
     fn lock(&self) -> MutexGuard<'_, Timer> {
-        // Nothing is left half done under the lock.
-        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.timer.lock()
+    }
+
+    /// Waits until something has changed, or so long.
+    #[cfg(not(raddle_shuttle))]
+    fn wait<'a>(&'a self, timer: MutexGuard<'a, Timer>, time: Duration) -> MutexGuard<'a, Timer> {
+        self.changed.wait_timeout(timer, time).0
+    }
+
+    /// The time may be over at any moment, but not never.
+    #[cfg(raddle_shuttle)]
+    fn wait<'a>(&'a self, timer: MutexGuard<'a, Timer>, time: Duration) -> MutexGuard<'a, Timer> {
+        drop(timer);
+        raddle_sync::time::may_pass(time);
+        self.lock()
     }
 }
 
@@ -147,7 +171,7 @@ impl Timer {
 /// To be called by a thread before it blocks, whichever it is.
 #[inline]
 pub(crate) fn about_to_block() {
-    if HOLDS_UP.get() != 0 {
+    if HOLDS_UP.with(Cell::get) != 0 {
         make_way();
     }
 }
@@ -155,7 +179,7 @@ pub(crate) fn about_to_block() {
 /// Whether all timers wait for this thread.
 #[inline]
 pub(crate) fn is_held_up() -> bool {
-    HOLDS_UP.get() != 0
+    HOLDS_UP.with(Cell::get) != 0
 }
 
 /// To be called by a thread before it runs what may take long, or wait for a timer. False: all timers would wait for that.
@@ -167,15 +191,15 @@ pub(crate) fn makes_way() -> bool {
 
 /// Whether this is the timer's thread and there can be no other: what may block is to be done elsewhere.
 pub(crate) fn is_last() -> bool {
-    IS_LAST.get()
+    IS_LAST.with(Cell::get)
 }
 
 #[cold]
 fn make_way() {
     let mut timer = Shared::get().lock();
     // Somebody who set a timer may have started one meanwhile.
-    if timer.serves != HOLDS_UP.get() || timer.start().is_ok() {
-        HOLDS_UP.set(0);
+    if timer.serves != HOLDS_UP.with(Cell::get) || timer.start().is_ok() {
+        HOLDS_UP.with(|holds| holds.set(0));
     } else {
         timer.refused = true;
     }
@@ -188,14 +212,14 @@ fn run(mut me: u64) {
     loop {
         let now = Instant::now();
         match timer.timeouts.first_entry() {
-            None => timer = shared.changed.wait(timer).unwrap_or_else(PoisonError::into_inner),
+            None => timer = shared.changed.wait(timer),
             Some(first) if first.key().0 <= now => {
                 let action = first.remove();
-                IS_LAST.set(timer.threads >= MOST_THREADS);
+                IS_LAST.with(|last| last.set(timer.threads >= MOST_THREADS));
                 drop(timer);
-                HOLDS_UP.set(me);
+                HOLDS_UP.with(|holds| holds.set(me));
                 contain(action);
-                HOLDS_UP.set(0);
+                HOLDS_UP.with(|holds| holds.set(0));
                 timer = shared.lock();
                 if timer.serves != me {
                     if !timer.refused {
@@ -211,9 +235,23 @@ fn run(mut me: u64) {
             }
             Some(first) => {
                 let left = first.key().0 - now;
-                let waited = shared.changed.wait_timeout(timer, left);
-                timer = waited.unwrap_or_else(PoisonError::into_inner).0;
+                timer = shared.wait(timer, left);
             }
         }
     }
+}
+
+/// At the end of a model: what there is to do by now is done, the rest is dropped, and the threads leave.
+#[cfg(raddle_shuttle)]
+pub(crate) fn end() {
+    let shared = Shared::get();
+    while shared.lock().threads > 0 {
+        // Whoever does it takes it that there is another in its place.
+        if let Ok(timeout) = at(Instant::now(), || shared.lock().serves += 1) {
+            timeout.detach();
+        }
+        thread::yield_now();
+    }
+    let rest = std::mem::take(&mut shared.lock().timeouts);
+    drop(rest);
 }

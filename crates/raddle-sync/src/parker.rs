@@ -123,12 +123,17 @@ impl Parker {
 
     /// As [`park_timeout`](Parker::park_timeout), for one who relies on the limit: it ends under models too, where others'
     /// may not.
-    pub fn nap(&self, limit: Duration) {
+    pub fn nap(&self, limit: Duration) -> bool {
         if cfg!(raddle_model) {
+            // The hooks are called as for any sleep, and as long as it lasts others go on.
+            let _blocked = Blocked::new();
+            #[cfg(raddle_shuttle)]
+            while self.state.load(Ordering::Relaxed) != TOKEN && !crate::time::may_pass(limit) {}
+            #[cfg(raddle_loom)]
             crate::thread::yield_now();
-            self.park_timeout(Duration::ZERO);
+            self.park_timeout(Duration::ZERO)
         } else {
-            self.park_timeout(limit);
+            self.park_timeout(limit)
         }
     }
 

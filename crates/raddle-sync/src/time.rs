@@ -5,7 +5,7 @@
 pub use std::time::Instant;
 
 #[cfg(raddle_shuttle)]
-pub use self::counted::Instant;
+pub use self::counted::{Instant, may_pass};
 
 #[cfg(raddle_loom)]
 pub(crate) use self::chosen::has_expired;
@@ -56,6 +56,17 @@ mod counted {
     thread_local! {
         /// All threads of a model run on one thread of the system.
         static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// Lets other threads go on; then so long has passed (true), or next to no time.
+    pub fn may_pass(time: Duration) -> bool {
+        use shuttle::rand::Rng;
+        shuttle::thread::yield_now();
+        let passes = shuttle::rand::thread_rng().gen_bool(0.2);
+        if passes {
+            NOW.set(NOW.get().saturating_add(time));
+        }
+        passes
     }
 
     /// As [`std::time::Instant`].

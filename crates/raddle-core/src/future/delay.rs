@@ -1,8 +1,10 @@
 //! Futures that are done when it is time.
 
-use raddle_sync::time::Instant;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use raddle_sync::sync::{Mutex, MutexGuard};
+use raddle_sync::time::Instant;
 
 use crate::future::failure::Failure;
 use crate::future::handle::Future;
@@ -78,7 +80,7 @@ struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
 
 impl Delay {
     fn lock(&self) -> MutexGuard<'_, Option<(Promise<()>, Timeout)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn end(&self, result: Result<(), Failure>) {

@@ -16,6 +16,7 @@
 //! | `claim`   | queue, waiter, killer and consumer of one task                             |
 //! | `record`  | a ring of events: its writer against a reader                              |
 //! | `running` | a worker's list of tasks against killers                                   |
+//! | `gate`    | guests and visitors of a pool against its end, and the next one's            |
 //! | `help`    | a victim that falls asleep against its thief, who forks (W1)                 |
 //! | `pool`    | the pool itself, with all that is above it (shuttle)                      |
 //! | `mix`     | one task among many parties (shuttle)                                    |
@@ -40,6 +41,8 @@ mod count;
 #[cfg(raddle_loom)]
 mod fork_stack;
 mod future;
+#[cfg(raddle_loom)]
+pub(crate) mod gate;
 #[cfg(raddle_loom)]
 mod help;
 #[cfg(raddle_loom)]

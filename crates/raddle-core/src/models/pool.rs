@@ -16,9 +16,12 @@
 //! | `broadcasts` | letters to its threads, beside tasks and other letters                        |
 //! | `locks`      | locks that its tasks contend for, and hold while they wait                    |
 //! | `refused`    | too few threads for tasks that wait for each other                            |
+//! | `relief`     | its cap of spare threads, while all that there are wait for what is queued    |
+//! | `timers`     | futures that the timer ends, also where it gets no thread                     |
+//! | `yields`     | tasks that yield until another has been run                                 |
 //!
-//! The timer has no models: it sleeps by a condition variable of `std`, which would stop all threads of a model. What
-//! `Future::within` and its like do here a thread does that completes a promise at any time.
+//! The timer's clock is that of the models: each timeout is over at any time, in their order. At the end of a program the
+//! timer's threads leave (`timer::end`).
 
 mod broadcasts;
 mod ends;
@@ -26,7 +29,10 @@ mod guests;
 mod kills;
 mod locks;
 mod refused;
+mod relief;
+mod timers;
 mod waits;
+mod yields;
 
 use std::time::Duration;
 
@@ -35,6 +41,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
 use crate::ledger;
 use crate::models::Tally;
+use crate::timer;
 use crate::{Future, Pool, Promise, Waits, Worker, join, scope};
 
 /// Explores a program.
@@ -46,6 +53,7 @@ fn check(program: fn()) {
         ledger::open();
         thread::refuse(0);
         program();
+        timer::end();
         ledger::close();
     };
     let half = schedules.unwrap_or(300) / 2;

@@ -133,6 +133,6 @@ pub fn yield_now() {
     };
     // In a pool within a pool, the work may be the outer one's.
     if !(has_work(memory) && memory.host_once()) {
-        memory.parker().park_timeout(YIELD);
+        memory.parker().nap(YIELD);
     }
 }

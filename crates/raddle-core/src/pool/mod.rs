@@ -461,7 +461,7 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
             latch.wait();
             return true;
         };
-        if latch.wait_until(until) {
+        if latch.wait_until(until, soon.is_some()) {
             return true;
         }
         if goal.is_late() {

@@ -29,10 +29,10 @@ pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// At so many looks in a row nobody works, nor has a task ended, before a host is asked: a tenth of a second. A thread that has
 /// been woken may take that long to run, where many want the processors. Or there is work that nobody may take, before there are
 /// more threads than there should be: where nobody has asked for the cap, one is within `blocking`, and hosts are there.
-const RATHER_STILL: usize = 10;
+const RATHER_STILL: usize = if cfg!(raddle_shuttle) { 2 } else { 10 };
 /// The same where nobody is, or somebody has asked for the cap; or no task has ended, before a host is asked though somebody
 /// works: three seconds. What all wait for may come from outside.
-const VERY_STILL: usize = 300;
+const VERY_STILL: usize = if cfg!(raddle_shuttle) { 4 } else { 300 };
 /// Stands for as many where nobody looks, and no further thread comes.
 const UNSEEN: usize = usize::MAX / 2;
 /// After so long without a look it is another stillness.
@@ -89,8 +89,7 @@ impl Relief {
 impl Registry {
     /// Whether a host may be asked: see the module.
     pub(crate) fn may_host(&self) -> bool {
-        cfg!(raddle_shuttle)
-            || self.config.waits == Waits::Host
+        self.config.waits == Waits::Host
             || self.config.spares == 0
             || self.is_refused()
             // ORD: ordered by the SeqCst fences of `strand` and `recall` (S4).
@@ -119,8 +118,7 @@ impl Registry {
     /// Places are stranded: looks after a while whether the pool stands still.
     pub(crate) fn expect_relief(&self) {
         // ORD: a flag; what it guards is looked at anew.
-        if cfg!(raddle_shuttle) || self.is_forked() || self.relief.due.swap(true, Ordering::SeqCst)
-        {
+        if self.is_forked() || self.relief.due.swap(true, Ordering::SeqCst) {
             return;
         }
         let (me, settled) = (self.weak(), self.settled());

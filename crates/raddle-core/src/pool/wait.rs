@@ -57,9 +57,9 @@ const LAST_PATIENCE: u32 = 10;
 const LONG_STILL: Duration = Duration::from_secs(1);
 
 /// So many looks without progress a thread that yields takes for standing still: a tenth of a second.
-const MANY_LOOKS: u32 = 1000;
+const MANY_LOOKS: u32 = if cfg!(raddle_shuttle) { 3 } else { 1000 };
 /// So many times as many looks it takes for that whatever ends beside it.
-const SELDOM: u32 = 30;
+const SELDOM: u32 = if cfg!(raddle_shuttle) { 2 } else { 30 };
 
 /// How a thread sees whether its pool stands still.
 #[derive(Debug, Default)]
@@ -351,7 +351,9 @@ impl WorkerMemory {
             // Who queues a task of the scope from outside wakes others, and by then there may be none.
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
+            let relies = asks.or(rest).is_some();
             match [left, asks, rest].into_iter().flatten().min() {
+                Some(time) if relies => _ = self.parker().nap(time),
                 Some(time) => _ = self.parker().park_timeout(time),
                 None => self.parker().park(),
             }
