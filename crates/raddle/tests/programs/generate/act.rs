@@ -241,6 +241,10 @@ impl Generator {
         self.sim.absorb(strand, bit(lock));
         let child = self.within(strand, Form::Held, Place::Here);
         self.sim.running[child].floor = Some(lock);
+        if grip == Grip::Upgrade {
+            // It is wanted once more, before what is left comes out.
+            self.sim.needs_again(strand, bit(lock));
+        }
         self.sim.say(strand, Statement::Hold { lock, grip, child });
         self.sim.suspend(strand, 1);
     }

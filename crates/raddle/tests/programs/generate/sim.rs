@@ -153,6 +153,11 @@ impl Sim {
         self.ready.retain(|ready| *ready != strand);
     }
 
+    /// After what the strand waits for within a statement it takes such locks.
+    pub(crate) fn needs_again(&mut self, strand: Strand, locks: Locks) {
+        self.running[strand].gained |= locks;
+    }
+
     /// One whose tasks run in such a place.
     pub(crate) fn open_scope(&mut self, owner: Strand, ambient: Ambient) -> usize {
         let Running { floor, depth, .. } = self.running[owner];
