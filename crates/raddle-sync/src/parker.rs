@@ -125,13 +125,17 @@ impl Parker {
     /// may not.
     pub fn nap(&self, limit: Duration) -> bool {
         if cfg!(raddle_model) {
-            // The hooks are called as for any sleep, and as long as it lasts others go on.
+            // As any sleep; and as long as it lasts others go on.
+            if self.take_token_or_prepare() {
+                return true;
+            }
             let _blocked = Blocked::new();
             #[cfg(raddle_shuttle)]
             while self.state.load(Ordering::Relaxed) != TOKEN && !crate::time::may_pass(limit) {}
             #[cfg(raddle_loom)]
             crate::thread::yield_now();
-            self.park_timeout(Duration::ZERO)
+            // ORD: as in `park_timeout`.
+            self.state.swap(EMPTY, Ordering::Acquire) == TOKEN
         } else {
             self.park_timeout(limit)
         }
