@@ -476,6 +476,11 @@ impl ForkStack {
         published
     }
 
+    /// Whether somebody makes the private jobs public just now: a hint.
+    pub(crate) fn is_escalating(&self) -> bool {
+        self.escalating.load(Ordering::Relaxed)
+    }
+
     fn escalate_alone(&self) -> bool {
         let span = self.span();
         if span.tail < span.split {

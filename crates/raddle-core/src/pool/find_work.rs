@@ -307,7 +307,8 @@ impl WorkerMemory {
     /// As `steal`, of each worker what is oldest, be it a fork or a task; and what came from outside only if nobody has any.
     fn steal_in_order(&self, eager: bool) -> Option<Work> {
         let victims = || self.others().filter_map(|victim| self.registry().memories.get(victim));
-        for _ in 0..MOST_ROUNDS {
+        let mut rounds = 0;
+        while rounds < MOST_ROUNDS {
             let mut more = false;
             for memory in victims() {
                 match self.steal_oldest_of(memory) {
@@ -328,6 +329,8 @@ impl WorkerMemory {
             if fork.is_some() {
                 return fork;
             }
+            rounds += usize::from(!victims().any(|memory| memory.fork.is_escalating()));
+            self.pause();
         }
         self.registry().injector.take_one().map(tagged)
     }

@@ -112,6 +112,9 @@ pub(super) struct Refusal {
     pub(super) pause: AtomicU64,
 }
 
+/// Tasks that are moved out of a ring at a time.
+const FEW: usize = 32;
+
 /// How long no thread is asked for after the system has refused one, doubled with each refusal in a row.
 pub(super) const PAUSE: (u64, u64) = (1_000_000, 1_000_000_000);
 /// A guest that comes, in the count of guests.
@@ -347,11 +350,16 @@ impl Registry {
     /// Moves all that lies in rings where anybody who looks for it finds it.
     #[cold]
     pub(crate) fn empty_rings(&self) {
-        // No more than lies there now: its owner may queue as fast.
-        let rings = self.memories.iter().map(|memory| &memory.ring);
-        let all: Vec<_> = rings.flat_map(|ring| ring.drain().take(ring.len())).collect();
-        if !all.is_empty() {
-            self.inject_again(all);
+        for ring in self.memories.iter().map(|memory| &memory.ring) {
+            // No more than lies there now: its owner may queue as fast. And few at a time, as whoever looks meanwhile misses them.
+            let mut rest = ring.drain().take(ring.len());
+            loop {
+                let batch: Vec<_> = rest.by_ref().take(FEW).collect();
+                if batch.is_empty() {
+                    break;
+                }
+                self.inject_again(batch);
+            }
         }
     }
 

@@ -155,7 +155,10 @@ impl Registry {
             self.relief.step.store(0, Ordering::Relaxed);
             self.relief.credit.fetch_min(1, Ordering::SeqCst);
         }
-        let moved = self.queues_move();
+        let first = self.injector.first();
+        let last = self.relief.first.swap(first, Ordering::Relaxed);
+        // With nothing there what stands still lies elsewhere.
+        let moved = first != 0 && last != 0 && first != last;
         let full = self.places.vacant.len() == 0;
         if moved || !full {
             // What is queued is taken, if later than one would like; or may be.
@@ -168,19 +171,14 @@ impl Registry {
         self.places.recall(&self.crew(Waker::Idle));
     }
 
-    /// Whether what had been queued longest at the last look has been taken: out of the injector; or, if that is empty, out of each ring
-    /// in which there is something. (Who takes its own newest tasks leaves the oldest where it is.)
-    fn queues_move(&self) -> bool {
-        let first = self.injector.first();
-        let taken = self.relief.first.swap(first, Ordering::Relaxed) != first;
-        let rings: Vec<_> = self.memories.iter().filter_map(WorkerMemory::ring_moves).collect();
-        taken || first == 0 && !rings.is_empty() && rings.into_iter().all(|moves| moves)
-    }
-
     /// There is work, nobody may take it, and there is no memory for a further thread.
     fn relieve_stranded(&self) {
         let mut still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
+        if short == RATHER_STILL && !self.is_seated() {
+            // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits.
+            self.empty_rings();
+        }
         let instead =
             !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
         let soon = instead && short.min(still) >= RATHER_STILL;

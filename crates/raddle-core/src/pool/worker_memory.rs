@@ -127,8 +127,6 @@ pub(crate) struct WorkerMemory {
     pub(crate) mail: Mail,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
-    /// Where the ring began when relief looked last.
-    looked_at: AtomicUsize,
     /// While it has given its place away: one of these is what it sleeps on.
     sleeps_on: [AtomicPtr<Parker>; 2],
     /// Wakes a thread of the pool off the waker's processor.
@@ -162,14 +160,6 @@ impl WorkerMemory {
         self.sleeps_on
             .iter()
             .for_each(|place| place.store(std::ptr::null_mut(), Ordering::Release));
-    }
-
-    /// Whether the oldest task in the ring is another than at the last call; none if there is none.
-    pub(crate) fn ring_moves(&self) -> Option<bool> {
-        // ORD: hints.
-        let oldest = self.ring.oldest();
-        let moves = self.looked_at.swap(oldest, Ordering::Relaxed) != oldest;
-        self.ring.has_work().then_some(moves)
     }
 
     /// Whether the thread has been woken and has no place yet: a hint.
@@ -280,7 +270,6 @@ impl OwnedMemory {
             roused_at: AtomicU64::new(0),
             elsewhere: WakeAffinity::new(),
             lane: Lane::new(),
-            looked_at: AtomicUsize::new(0),
             sleeps_on: [const { AtomicPtr::new(std::ptr::null_mut()) }; 2],
             parker: Parker::lease(),
         };
