@@ -431,8 +431,7 @@ impl ForkStack {
         !self.slot(self.span().tail).job.load(Ordering::Relaxed).is_null()
     }
 
-    /// Whether the oldest job, if there is one, comes after the task at this `position` of the owner's ring, which ends at `end` now:
-    /// see [`Slot::date`].
+    /// Whether the oldest job comes after the task at this `position` of the owner's ring, which ends at `end` ([`Slot::date`]).
     pub(crate) fn comes_after(&self, position: usize, end: usize) -> bool {
         self.slot(self.span().tail).comes_after(position, end)
     }
