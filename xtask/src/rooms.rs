@@ -367,10 +367,10 @@ mod tests {
     #[test]
     fn what_is_known_is_known_of_that_file_and_module_only() {
         let text = "use std::sync::atomic::AtomicUsize;";
-        assert_eq!(found("crates/raddle-core/src/timer.rs", text).len(), 0);
+        assert_eq!(found("crates/raddle-core/src/local/block.rs", text).len(), 0);
         assert_eq!(found("crates/raddle-core/src/queue.rs", text).len(), 1);
         let other = "use crate::scope::Scope;";
-        assert_eq!(found("crates/raddle-core/src/timer.rs", other).len(), 1);
+        assert_eq!(found("crates/raddle-core/src/local/block.rs", other).len(), 1);
     }
 
     #[test]

@@ -116,10 +116,17 @@ fn test() -> Outcome {
 
 /// At full size, and where the optimiser may move what only debug builds keep in order.
 fn release_tests() -> Outcome {
-    let tests = ["awkward", "counts", "defects", "endings", "fork", "lost", "timers", "waits"];
-    let mut command = cargo();
-    command.args(["test", "--release", "-p", "raddle-core"]);
-    outcome(command.args(tests.iter().flat_map(|test| ["--test", test])))
+    let core = [
+        "awkward", "counts", "defects", "endings", "fork", "futures", "lost", "pool", "small",
+        "timers", "waits",
+    ];
+    let of = |package, tests: &[&str]| {
+        let mut command = cargo();
+        command.args(["test", "--release", "-p", package]);
+        outcome(command.args(tests.iter().flat_map(|test| ["--test", test])))
+    };
+    let all = [of("raddle-core", &core), of("raddle-sync", &["fork"]), of("raddle", &["locks"])];
+    all.into_iter().find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)
 }
 
 fn programs() -> Outcome {

@@ -411,3 +411,53 @@ fn scopes_of_many_tasks_nested_by_a_guest() {
 fn spawn_in(pool: &Pool) -> u32 {
     pool.run(|_| spawn(|| 7).wait().unwrap())
 }
+
+// --- places ---
+
+/// However many waits are over at once, all go on; and nothing else is begun until that has been made up for.
+#[test]
+fn what_goes_on_after_waits_comes_before_what_has_not_begun() {
+    const WAITERS: usize = 8;
+    ends(|| {
+        let pool = Pool::new(2).unwrap();
+        let (promise, future) = Promise::new();
+        let future = future.shared();
+        let run = Arc::new(AtomicUsize::new(0));
+        let all = Arc::new(Barrier::new(WAITERS + 1));
+        let (start, started) = mpsc::channel();
+        let waiters: Vec<_> = (0..WAITERS)
+            .map(|_| {
+                let (future, start, run, all) =
+                    (future.clone(), start.clone(), Arc::clone(&run), Arc::clone(&all));
+                let (go, goes) = mpsc::channel::<()>();
+                let (end, ended) = mpsc::channel();
+                pool.spawn(move || {
+                    start.send(()).unwrap();
+                    future.wait().unwrap();
+                    run.fetch_add(1, Ordering::SeqCst);
+                    all.wait();
+                    goes.recv().unwrap();
+                    run.fetch_sub(1, Ordering::SeqCst);
+                    end.send(()).unwrap();
+                })
+                .detach();
+                (go, ended)
+            })
+            .collect();
+        started.iter().take(WAITERS).for_each(drop);
+        promise.set(());
+        // All of them run.
+        all.wait();
+        let (tell, told) = mpsc::channel();
+        for _ in 0..20 {
+            let (run, tell) = (Arc::clone(&run), tell.clone());
+            pool.spawn(move || tell.send(run.load(Ordering::SeqCst)).unwrap()).detach();
+        }
+        for (go, ended) in waiters {
+            go.send(()).unwrap();
+            ended.recv().unwrap();
+        }
+        // Beside each there was at most one of the two places taken.
+        assert!(told.iter().take(20).all(|beside| beside <= 1));
+    });
+}

@@ -3,7 +3,8 @@
 #![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_core::{Future, Pool, blocking, spawn};
-use std::fs::read_dir;
+use std::collections::BTreeSet;
+use std::fs::{read_dir, read_to_string};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -41,8 +42,20 @@ fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
 
+/// On which processors the threads of this process may run.
+fn processors() -> BTreeSet<String> {
+    let threads = read_dir("/proc/self/task").unwrap();
+    // One may have gone meanwhile.
+    let all = threads.filter_map(|thread| read_to_string(thread.ok()?.path().join("status")).ok());
+    all.filter_map(|status| {
+        Some(status.lines().find(|line| line.starts_with("Cpus_allowed:"))?.to_owned())
+    })
+    .collect()
+}
+
 #[test]
 fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
+    let everywhere = processors();
     let pool = Pool::new(2).unwrap();
     assert_eq!(pool.broadcast(|thread| thread.index()), [0, 1]);
     // The timer has a thread, and something to do that is not the child's.
@@ -148,4 +161,11 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
         over.store(true, Ordering::SeqCst);
         assert!(told);
     });
+
+    // Woken off others' processors, by this process alone, they may run everywhere again.
+    let since = Instant::now();
+    while processors() != everywhere {
+        assert!(since.elapsed() < LONG, "{:?}", processors());
+        thread::yield_now();
+    }
 }

@@ -222,8 +222,8 @@
 //! - So it is with [locks](lock) and conditions. What blocks elsewhere, in a system call, a channel or a lock of `std`, keeps
 //!   its place, unless it is called by way of [`blocking`].
 //! - A wait that is over goes on at once, for the rest of its task as one thread more than there are places if need be.
-//! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256 at most, or
-//!   [`max_spare_threads`](PoolBuilder::max_spare_threads). **If more threads are blocked at once** than that and nobody works for
+//! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256, or
+//!   [`max_spare_threads`](PoolBuilder::max_spare_threads); more only where work has lain for seconds that nobody may take. **If more threads are blocked at once** than that and nobody works for
 //!   100 ms, or the system refuses threads, those that wait take on unrelated work (while one is [`blocking`] more
 //!   threads are started instead); then a task that lands on the stack of what it waits for fails with
 //!   [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
