@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
 
@@ -260,8 +261,10 @@ fn thieves_take_an_older_fork_before_a_task() {
 #[test]
 fn who_looks_while_both_are_queued_takes_the_task_first() {
     let pool = pool(2);
+    let since = Instant::now();
     pool.install(|| {
-        for _ in 0..100_000 {
+        // Where others want the processors each takes some milliseconds.
+        for _ in (0..100_000).take_while(|_| since.elapsed() < Duration::from_secs(5)) {
             let set = Arc::new(AtomicBool::new(false));
             let sets = Arc::clone(&set);
             rayon_core::spawn(move || sets.store(true, SeqCst));
@@ -273,8 +276,10 @@ fn who_looks_while_both_are_queued_takes_the_task_first() {
 #[test]
 fn who_looks_while_both_are_queued_takes_the_older_fork_first() {
     let pool = pool(2);
+    let since = Instant::now();
     pool.install(|| {
-        for _ in 0..100_000 {
+        // Where others want the processors each takes some milliseconds.
+        for _ in (0..100_000).take_while(|_| since.elapsed() < Duration::from_secs(5)) {
             let set = Arc::new(AtomicBool::new(false));
             let first = || {
                 let waits = Arc::clone(&set);

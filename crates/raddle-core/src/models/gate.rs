@@ -94,7 +94,7 @@ fn two_guests_against_the_end() {
     against_the_end(4, 2, &[visit_as_guest, visit_as_guest]);
 }
 
-/// There is memory for so many, and each of them has it to itself. Says how many came in.
+/// There is memory for so many, and each of them has it to itself; whether `both` come in.
 fn two_guests_beside_each_other(guests: usize, both: bool) {
     check(4, move || {
         let registry = Registry::open(guests);

@@ -30,7 +30,7 @@
 //!   `raddle_sync::fence`. A full fence also synchronises with every other, so an ordering that is
 //!   missing right next to one goes unnoticed.
 //! - A token that comes from nowhere is modelled where it matters, a time limit only under shuttle.
-//! - Models of three threads are explored with two or three preemptions at most.
+//! - Models of three threads are explored with two to four preemptions at most.
 
 #[cfg(raddle_loom)]
 mod balance;

@@ -44,7 +44,9 @@ const GRAB: usize = 32;
 /// Every so many turns what is oldest comes first, so that nothing starves.
 const FAIRNESS: u32 = 61;
 /// So many times a thief looks whether the owner, or another thief, is done with a fork that comes before what else there is.
-const MOST_ROUNDS: usize = 100;
+const MOST_ROUNDS: usize = 1000;
+/// What a round counts in which no other thread is about to have it.
+const SLOW_ROUND: usize = 10;
 /// So many tasks run out of turn before the ring is looked through for what is left of them.
 const MANY_HUSKS: usize = 64;
 
@@ -320,7 +322,7 @@ impl WorkerMemory {
                 break;
             }
             if !eager {
-                // As a searcher it comes back.
+                // As a searcher it comes back; at the cap of those, others see to it.
                 return None;
             }
             let ask =
@@ -329,7 +331,9 @@ impl WorkerMemory {
             if fork.is_some() {
                 return fork;
             }
-            rounds += usize::from(!victims().any(|memory| memory.fork.is_escalating()));
+            // Somebody has it soon, if the system lets it run.
+            let soon = victims().any(|memory| memory.fork.is_escalating());
+            rounds += if soon { 1 } else { SLOW_ROUND };
             self.pause();
         }
         self.registry().injector.take_one().map(tagged)

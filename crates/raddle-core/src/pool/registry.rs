@@ -350,6 +350,7 @@ impl Registry {
     /// Moves all that lies in rings where anybody who looks for it finds it.
     #[cold]
     pub(crate) fn empty_rings(&self) {
+        let mut any = false;
         for ring in self.memories.iter().map(|memory| &memory.ring) {
             // No more than lies there now: its owner may queue as fast. And few at a time, as whoever looks meanwhile misses them.
             let mut rest = ring.drain().take(ring.len());
@@ -358,8 +359,13 @@ impl Registry {
                 if batch.is_empty() {
                     break;
                 }
-                self.inject_again(batch);
+                self.injector.push_tagged(batch);
+                any = true;
             }
+        }
+        if any {
+            // Whoever has missed one looked before this wakes somebody.
+            self.inject_again([]);
         }
     }
 

@@ -175,7 +175,7 @@ impl Registry {
     fn relieve_stranded(&self) {
         let mut still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
-        if short == RATHER_STILL && !self.is_seated() {
+        if short % RATHER_STILL == 0 && !self.is_seated() {
             // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits.
             self.empty_rings();
         }
