@@ -44,14 +44,15 @@ where
 }
 
 type Entry = Box<dyn FnOnce() + Send>;
+type Fifos = RefCell<Vec<(usize, Arc<Fifo<Entry>>)>>;
 
 thread_local! {
     /// This thread's, by its part in each pool that it works in: a token runs in the pool where its entry was spawned.
-    static FIFOS: RefCell<Vec<(usize, Arc<Fifo<Entry>>)>> = const { RefCell::new(Vec::new()) };
+    static FIFOS: Fifos = const { RefCell::new(Vec::new()) };
 }
 
 fn fifo_of(part: usize) -> Arc<Fifo<Entry>> {
-    let find = |fifos: &RefCell<Vec<(usize, Arc<Fifo<Entry>>)>>| {
+    let find = |fifos: &Fifos| {
         let mut fifos = fifos.borrow_mut();
         if let Some((_, fifo)) = fifos.iter().find(|fifo| fifo.0 == part) {
             return Arc::clone(fifo);
