@@ -29,6 +29,10 @@ const ENTRY: f64 = 1.5;
 /// From here on two threads must show, by so much.
 const WORTH_IT: Duration = Duration::from_millis(1);
 const FASTER: f64 = 1.7;
+/// A pool whose threads spin for longer than it is quiet: a region then costs at most so many times what it does hot.
+const SPIN: Duration = Duration::from_millis(20);
+const AS_HOT: f64 = 1.25;
+const SPINNING: &str = "raddle, spin_for(20 ms)";
 const SEQUENTIAL: &str = "sequential";
 const ALLOWED: &str = "1.1 x sequential + 1.5 us";
 
@@ -97,6 +101,16 @@ fn budgets(case: &Case) -> Vec<Budget> {
             .by_median()
             .needs_cores(THREADS),
     ];
+    if case.quiet {
+        let hot = Case { quiet: false, ..case.clone() };
+        let what = format!("{}: {SPINNING} / raddle, hot", case.section());
+        let ours = (hot.section(), "raddle".to_owned());
+        budgets.push(
+            Budget::ratio(what, id(SPINNING), ours, Limit::AtMost(AS_HOT))
+                .by_median()
+                .needs_cores(THREADS),
+        );
+    }
     if case.work >= WORTH_IT {
         let what = format!("{}: sequential / raddle", case.section());
         budgets.push(
@@ -138,6 +152,13 @@ fn group(case: Case) -> Group {
         }),
         row("forte", |case| forte(case).expect("a process of its own")),
     ];
+    if case.quiet {
+        contenders.push(row(SPINNING, |case| {
+            let builder = raddle::Pool::builder().threads(THREADS).spin_for(SPIN);
+            let pool = builder.build().expect("a pool");
+            samples(case, |leaves, steps| pool.run(|w| work::worker::leaves(w, leaves, steps)))
+        }));
+    }
     if cfg!(feature = "fork-union") {
         // It spins for ever: its pool lives during its own row only, as all do.
         contenders.push(row("Fork Union", fork_union));
