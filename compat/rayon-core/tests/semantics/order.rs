@@ -1,6 +1,6 @@
 //! Who runs what first.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -218,26 +218,68 @@ fn what_a_first_half_spawned_may_wait_for_what_follows_the_join() {
     });
 }
 
+/// What one sets and others block for, as code does that knows nothing of pools.
+#[derive(Clone, Default)]
+struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    fn set(&self) {
+        self.0.store(true, SeqCst);
+    }
+
+    fn wait(&self) {
+        block_until(&self.0);
+    }
+
+    fn sets(&self) -> impl FnOnce() + Send + 'static {
+        let flag = self.clone();
+        move || flag.set()
+    }
+
+    fn waits(&self) -> impl FnOnce() + Send + 'static {
+        let flag = self.clone();
+        move || flag.wait()
+    }
+}
+
+/// Returns once all other threads of the pool block for the flag.
+fn occupy_others(free: &Flag) {
+    let busy: Vec<_> = (1..rayon_core::current_num_threads()).map(|_| Flag::default()).collect();
+    for busy in &busy {
+        let (is_busy, waits) = (busy.sets(), free.waits());
+        rayon_core::spawn(|| {
+            is_busy();
+            waits();
+        });
+    }
+    busy.iter().for_each(Flag::wait);
+}
+
+/// Spawns from a thread that is none of the pool's.
+fn spawn_from_outside(pool: &ThreadPool, task: impl FnOnce() + Send + 'static) {
+    std::thread::scope(|scope| _ = scope.spawn(|| pool.spawn(task)));
+}
+
+/// Very often, on one of two threads; where others want the processors each time takes some milliseconds.
+fn very_often(f: impl Fn() + Sync) {
+    let since = Instant::now();
+    let mut rounds = (0..100_000).take_while(|_| since.elapsed() < Duration::from_secs(5));
+    pool(2).install(|| rounds.by_ref().for_each(|_| f()));
+}
+
 #[test]
 fn thieves_take_what_is_oldest_be_it_a_task_or_a_fork() {
     let pool = pool(2);
     for _ in 0..200 {
-        let [busy, free] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let set = Arc::new(AtomicBool::new(false));
+        let (free, set) = (Flag::default(), Flag::default());
         pool.install(|| {
-            let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
-            rayon_core::spawn(move || {
-                is_busy.store(true, SeqCst);
-                block_until(&is_free);
-            });
-            block_until(&busy);
-            let sets = Arc::clone(&set);
-            rayon_core::spawn(move || sets.store(true, SeqCst));
+            occupy_others(&free);
+            rayon_core::spawn(set.sets());
             let first = || {
-                free.store(true, SeqCst);
-                block_until(&set);
+                free.set();
+                set.wait();
             };
-            rayon_core::join(first, || block_until(&set));
+            rayon_core::join(first, || set.wait());
         });
     }
 }
@@ -246,66 +288,47 @@ fn thieves_take_what_is_oldest_be_it_a_task_or_a_fork() {
 fn thieves_take_an_older_fork_before_a_task() {
     let pool = pool(2);
     for _ in 0..200 {
-        let set = Arc::new(AtomicBool::new(false));
-        pool.install(|| {
-            let first = || {
-                let waits = Arc::clone(&set);
-                rayon_core::spawn(move || block_until(&waits));
-                block_until(&set);
-            };
-            rayon_core::join(first, || set.store(true, SeqCst));
-        });
+        pool.install(a_fork_sets_what_a_younger_task_waits_for);
     }
+}
+
+fn a_fork_sets_what_a_younger_task_waits_for() {
+    let set = Flag::default();
+    let first = || {
+        rayon_core::spawn(set.waits());
+        set.wait();
+    };
+    rayon_core::join(first, || set.set());
 }
 
 #[test]
 fn who_looks_while_both_are_queued_takes_the_task_first() {
-    let pool = pool(2);
-    let since = Instant::now();
-    pool.install(|| {
-        // Where others want the processors each takes some milliseconds.
-        for _ in (0..100_000).take_while(|_| since.elapsed() < Duration::from_secs(5)) {
-            let set = Arc::new(AtomicBool::new(false));
-            let sets = Arc::clone(&set);
-            rayon_core::spawn(move || sets.store(true, SeqCst));
-            rayon_core::join(|| block_until(&set), || block_until(&set));
-        }
+    very_often(|| {
+        let set = Flag::default();
+        rayon_core::spawn(set.sets());
+        rayon_core::join(|| set.wait(), || set.wait());
     });
 }
 
 #[test]
 fn who_looks_while_both_are_queued_takes_the_older_fork_first() {
-    let pool = pool(2);
-    let since = Instant::now();
-    pool.install(|| {
-        // Where others want the processors each takes some milliseconds.
-        for _ in (0..100_000).take_while(|_| since.elapsed() < Duration::from_secs(5)) {
-            let set = Arc::new(AtomicBool::new(false));
-            let first = || {
-                let waits = Arc::clone(&set);
-                rayon_core::spawn(move || block_until(&waits));
-                block_until(&set);
-            };
-            rayon_core::join(first, || set.store(true, SeqCst));
-        }
-    });
+    very_often(a_fork_sets_what_a_younger_task_waits_for);
 }
 
 #[test]
 fn who_waits_for_a_thief_takes_its_older_task_before_its_fork() {
     let pool = pool(2);
     for _ in 0..200 {
-        let (forked, set) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+        let (forked, set) = (Flag::default(), Flag::default());
         let stolen = || {
-            let sets = Arc::clone(&set);
-            rayon_core::spawn(move || sets.store(true, SeqCst));
+            rayon_core::spawn(set.sets());
             let first = || {
-                forked.store(true, SeqCst);
-                block_until(&set);
+                forked.set();
+                set.wait();
             };
-            rayon_core::join(first, || block_until(&set));
+            rayon_core::join(first, || set.wait());
         };
-        pool.install(|| rayon_core::join(|| block_until(&forked), stolen));
+        pool.install(|| rayon_core::join(|| forked.wait(), stolen));
     }
 }
 
@@ -313,24 +336,17 @@ fn who_waits_for_a_thief_takes_its_older_task_before_its_fork() {
 fn who_has_just_ended_a_task_takes_a_fork_before_what_comes_from_outside() {
     let pool = pool(2);
     for _ in 0..200 {
-        let [busy, free, set] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        let (free, set) = (Flag::default(), Flag::default());
         pool.install(|| {
-            let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
-            rayon_core::spawn(move || {
-                is_busy.store(true, SeqCst);
-                block_until(&is_free);
-            });
-            block_until(&busy);
-            // Nobody asks any more: the next is for this thread alone.
+            occupy_others(&free);
+            // All others are busy: the next fork is for this thread alone.
             rayon_core::join(|| (), || ());
             let first = || {
-                let waits = Arc::clone(&set);
-                let outside = || pool.spawn(move || block_until(&waits));
-                std::thread::scope(|scope| _ = scope.spawn(outside));
-                free.store(true, SeqCst);
-                block_until(&set);
+                spawn_from_outside(&pool, set.waits());
+                free.set();
+                set.wait();
             };
-            rayon_core::join(first, || set.store(true, SeqCst));
+            rayon_core::join(first, || set.set());
         });
     }
 }
@@ -339,61 +355,42 @@ fn who_has_just_ended_a_task_takes_a_fork_before_what_comes_from_outside() {
 fn of_two_thieves_neither_takes_what_comes_from_outside() {
     let pool = pool(3);
     for _ in 0..1000 {
-        let [free, set] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let busy = Arc::new(AtomicUsize::new(0));
+        let (free, set) = (Flag::default(), Flag::default());
         pool.install(|| {
-            for _ in 0..2 {
-                let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
-                rayon_core::spawn(move || {
-                    is_busy.fetch_add(1, SeqCst);
-                    block_until(&is_free);
-                });
-            }
-            while busy.load(SeqCst) < 2 {
-                std::thread::yield_now();
-            }
+            occupy_others(&free);
             rayon_core::join(|| (), || ());
             let first = || {
-                let (sets, waits) = (Arc::clone(&set), Arc::clone(&set));
-                rayon_core::spawn(move || sets.store(true, SeqCst));
-                let outside = || pool.spawn(move || block_until(&waits));
-                std::thread::scope(|scope| _ = scope.spawn(outside));
-                free.store(true, SeqCst);
-                block_until(&set);
+                rayon_core::spawn(set.sets());
+                spawn_from_outside(&pool, set.waits());
+                free.set();
+                set.wait();
             };
-            rayon_core::join(first, || block_until(&set));
+            rayon_core::join(first, || set.wait());
         });
     }
 }
 
 #[test]
 fn thieves_see_what_is_oldest_however_much_there_is() {
-    let pool = pool(2);
-    let [busy, free, set] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    pool.install(|| {
-        let (is_busy, is_free) = (Arc::clone(&busy), Arc::clone(&free));
-        rayon_core::spawn(move || {
-            is_busy.store(true, SeqCst);
-            block_until(&is_free);
-        });
-        block_until(&busy);
-        let sets = Arc::clone(&set);
-        rayon_core::spawn(move || sets.store(true, SeqCst));
+    let (free, set) = (Flag::default(), Flag::default());
+    pool(2).install(|| {
+        occupy_others(&free);
+        rayon_core::spawn(set.sets());
         (0..150_000).for_each(|_| rayon_core::spawn(|| ()));
         let first = || {
-            free.store(true, SeqCst);
-            block_until(&set);
+            free.set();
+            set.wait();
         };
-        rayon_core::join(first, || block_until(&set));
+        rayon_core::join(first, || set.wait());
     });
 }
 
 #[test]
 fn what_a_thread_has_forked_comes_before_broadcasts() {
-    let (pool, set) = (pool(1), AtomicBool::new(false));
-    pool.install(|| {
-        let first = || _ = rayon_core::broadcast(|_| block_until(&set));
-        rayon_core::join(first, || set.store(true, SeqCst));
+    let set = Flag::default();
+    pool(1).install(|| {
+        let first = || _ = rayon_core::broadcast(|_| set.wait());
+        rayon_core::join(first, || set.set());
     });
 }
 
