@@ -306,7 +306,8 @@ impl WorkerMemory {
         private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0, || true))
     }
 
-    /// As `steal`, of each worker what is oldest, be it a fork or a task; and what came from outside only if nobody has any.
+    /// As `steal`, of each worker what is oldest, be it a fork or a task; then what came from outside: when nobody has anything, or
+    /// nothing of it can be had in so many rounds.
     fn steal_in_order(&self, eager: bool) -> Option<Work> {
         let victims = || self.others().filter_map(|victim| self.registry().memories.get(victim));
         let mut rounds = 0;
@@ -343,8 +344,7 @@ impl WorkerMemory {
     fn steal_oldest_of(&self, memory: &WorkerMemory) -> Result<Work, bool> {
         let fork = self.steal_fork(memory.index, 0, || !memory.has_older_task());
         let task = || {
-            let end = memory.ring.position();
-            let is_next = |task| !memory.fork.is_to_be_had() || memory.fork.comes_after(task, end);
+            let is_next = |task| !memory.fork.is_to_be_had() || memory.fork_comes_after(task);
             self.note_stolen(memory, memory.ring.steal_at(is_next)?)
         };
         fork.or_else(task).ok_or_else(|| memory.fork.is_to_be_had() || memory.ring.has_work())
@@ -352,7 +352,12 @@ impl WorkerMemory {
 
     /// Whether its oldest task comes before its oldest fork.
     fn has_older_task(&self) -> bool {
-        self.ring.has_work() && self.fork.comes_after(self.ring.oldest(), self.ring.position())
+        self.ring.has_work() && self.fork_comes_after(self.ring.oldest())
+    }
+
+    /// Whether its oldest fork comes after its task at this position.
+    fn fork_comes_after(&self, task: usize) -> bool {
+        self.fork.comes_after(task, self.ring.position())
     }
 
     /// A public fork of this worker, from `floor` on, if it is there `still`.
