@@ -145,6 +145,8 @@ pub(crate) struct Places {
     pub(crate) hosts: Bits,
     /// Below this worker the next host is looked for.
     next_host: AtomicUsize,
+    /// Threads that sleep for a lock.
+    lockers: AtomicUsize,
 }
 
 impl Places {
@@ -159,6 +161,7 @@ impl Places {
             vacant: Bits::new(workers),
             hosts: Bits::new(workers),
             next_host: AtomicUsize::new(workers),
+            lockers: AtomicUsize::new(0),
         }
     }
 
@@ -459,6 +462,22 @@ impl Places {
     /// Whether a worker is. A hint.
     pub(crate) fn has_away(&self) -> bool {
         self.away.load(Ordering::Relaxed) > 0
+    }
+
+    /// A thread is about to sleep for a lock.
+    pub(crate) fn wants_lock(&self) {
+        // ORD: a hint, here and below.
+        self.lockers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The end of that.
+    pub(crate) fn has_lock(&self) {
+        self.lockers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether any thread does. A hint.
+    pub(crate) fn wants_locks(&self) -> bool {
+        self.lockers.load(Ordering::Relaxed) > 0
     }
 
     /// A thread that had blocked goes on.

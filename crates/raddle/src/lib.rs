@@ -223,10 +223,10 @@
 //!   its place, unless it is called by way of [`blocking`].
 //! - A wait that is over goes on at once, for the rest of its task as one thread more than there are places if need be.
 //! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256, or
-//!   [`max_spare_threads`](PoolBuilder::max_spare_threads); more only where work has lain for seconds that nobody may take. **If more threads are blocked at once** than that and nobody works for
-//!   100 ms, or the system refuses threads, those that wait take on unrelated work (while one is [`blocking`] more
-//!   threads are started instead); then a task that lands on the stack of what it waits for fails with
-//!   [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
+//!   [`max_spare_threads`](PoolBuilder::max_spare_threads); more only where work has lain for seconds that nobody may take. **If
+//!   more threads are blocked at once** than that and nobody works for 100 ms, or the system refuses threads, those that wait take
+//!   on unrelated work (while one waits for a lock or is [`blocking`] more threads are started instead); then a task that lands on
+//!   the stack of what it waits for fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
 //! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads unless they are asked for.
 //! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind
 //!   [`within`](Future::within), [`interrupt_after`](Future::interrupt_after), [`first`] or [`select`] run that.

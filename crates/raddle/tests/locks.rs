@@ -5,9 +5,11 @@ use raddle::lock::{Condvar, LazyLock, Mutex, ObjectHeader, ReentrantLock, RwLock
 use raddle::trace::TraceLevel;
 use raddle::{Pool, Promise, Waits, Worker, spawn};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 /// Waits for a fork while holding re-entrant locks, so that the thread steals meanwhile; what it steals
 /// looks whether it could get in. With locks owned by threads it could, whenever it runs on the holder's
@@ -332,4 +334,54 @@ fn in_time<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(f()));
     receive.recv_timeout(std::time::Duration::from_secs(120)).expect("it panics, or hangs")
+}
+
+/// More tasks want a lock than there may be threads. A thread that waits for something else would have to take on one of them, and
+/// whoever has the lock waits for what lies beneath.
+#[test]
+fn more_tasks_want_a_lock_than_there_are_spare_threads() {
+    const OTHERS: usize = 600;
+    let pool = Pool::new(1).unwrap();
+    let waiting = |count| {
+        while pool.stats().given < count {
+            thread::yield_now();
+        }
+    };
+    let lock = Arc::new(Mutex::new(0));
+    let (over, ends) = mpsc::channel();
+    let ((ask, asked), (answer, answered)) = (Promise::<()>::new(), Promise::<()>::new());
+    let (has, end) = (Arc::clone(&lock), over.clone());
+    pool.spawn(move || {
+        let mut count = has.lock();
+        *count += 1;
+        answered.wait().unwrap();
+        end.send(()).unwrap();
+    })
+    .detach();
+    waiting(1);
+    let end = over.clone();
+    pool.spawn(move || {
+        asked.wait().unwrap();
+        answer.set(());
+        end.send(()).unwrap();
+    })
+    .detach();
+    waiting(2);
+    let mut ask = Some(ask);
+    for number in 0..OTHERS {
+        // From whichever end they are taken, there are too many before it.
+        if let Some(ask) = ask.take_if(|_| number == OTHERS / 2) {
+            pool.spawn(move || ask.set(())).detach();
+        }
+        let (wanted, end) = (Arc::clone(&lock), over.clone());
+        pool.spawn(move || {
+            *wanted.lock() += 1;
+            end.send(()).unwrap();
+        })
+        .detach();
+    }
+    for _ in 0..OTHERS + 2 {
+        ends.recv_timeout(Duration::from_secs(60)).expect("all end");
+    }
+    assert_eq!(*lock.lock(), OTHERS + 1);
 }

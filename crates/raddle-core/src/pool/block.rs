@@ -52,6 +52,7 @@ fn before_lock() {
 
 /// The calling thread is about to sleep for a lock.
 fn note_wait(lock: usize, holder: u32) {
+    Worker::occupied().for_each(|memory| memory.registry().places.wants_lock());
     recorder::note_if_recording(
         EventKind::LockWait,
         holder as usize,
@@ -61,6 +62,7 @@ fn note_wait(lock: usize, holder: u32) {
 
 /// It is awake, and knows by now as which strand it holds locks.
 fn note_awake(lock: usize, me: u32) {
+    Worker::occupied().for_each(|memory| memory.registry().places.has_lock());
     recorder::note_if_recording(
         EventKind::LockHad,
         me as usize,

@@ -254,9 +254,9 @@ impl PoolBuilder {
     /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
     /// line about it, once. If for three seconds there is work that nobody may take, the
     /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
-    /// While a thread is [`blocking`](crate::blocking) they come before hosts, of which one may hold what it takes on wants, and
-    /// beyond the 256 that a pool has of itself after 100 ms. If this is 0 they never come,
-    /// and a thread that waits within a call of another pool, or is blocking, is nobody's help: see [`Waits::Host`].
+    /// While a thread waits for a lock, or is [`blocking`](crate::blocking), they come before hosts, of which one may hold what it
+    /// takes on wants; then after 100 ms, but while one is blocking only beyond the 256 that a pool has of itself. If this is 0 they
+    /// never come, and a thread that waits within a call of another pool, or is blocking, is nobody's help: see [`Waits::Host`].
     ///
     /// ```
     /// use raddle::{Pool, Promise};

@@ -8,8 +8,10 @@
 //! Not all who wait can be hosts: not whoever waits for a lock, or runs low on stack. And what is queued may be what a host would
 //! wait for, or lie beneath the tasks of whoever works. So if there is work that nobody may take for longer, the pool gets threads
 //! beyond those it should have: rather that than a program that hangs. (Where what is queued longest changes somebody does take it:
-//! a long queue is no reason.) Where a thread is within `blocking`, of which nobody sees what it waits for (a lock of std that a
-//! host holds, say), they come before hosts, and soon unless somebody has asked for the cap.
+//! a long queue is no reason; nor is one of which hosts take.) Where a thread waits for a lock, or is within `blocking`, nobody sees
+//! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
+//! for what lies beneath that host): so threads come before hosts. Soon, too, unless somebody has asked for the cap so that not too
+//! many are within `blocking`.
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -28,14 +30,15 @@ use crate::timer;
 pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// At so many looks in a row nobody works, nor has a task ended, before a host is asked: a tenth of a second. A thread that has
 /// been woken may take that long to run, where many want the processors. Or there is work that nobody may take, before there are
-/// more threads than there should be: where nobody has asked for the cap, one is within `blocking`, and hosts are there.
+/// more threads than there should be: where hosts are there, and one waits for a lock, or is within `blocking` and nobody has asked
+/// for the cap.
 const RATHER_STILL: usize = if cfg!(raddle_shuttle) { 2 } else { 10 };
-/// The same where nobody is, or somebody has asked for the cap; or no task has ended, before a host is asked though somebody
+/// The same where it is not so; or no task has ended, before a host is asked though somebody
 /// works: three seconds. What all wait for may come from outside.
 const VERY_STILL: usize = if cfg!(raddle_shuttle) { 4 } else { 300 };
 /// Stands for as many where nobody looks, and no further thread comes.
 const UNSEEN: usize = usize::MAX / 2;
-/// After so long without a look it is another stillness.
+/// After so long without a look, or a host, it is another stillness.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
 const RESERVE: usize = 15;
@@ -58,8 +61,16 @@ pub(crate) struct Relief {
     short: AtomicUsize,
     /// What had been queued longest at the last look.
     first: AtomicUsize,
+    /// How much hosts had taken on by then.
+    hosted: AtomicU64,
     /// When the last look was, by the pool's clock.
     looked_at: AtomicU64,
+    /// When hosts were granted last.
+    granted_at: AtomicU64,
+}
+
+fn is_forgotten(then: u64, now: u64) -> bool {
+    now.saturating_sub(then) > FORGOTTEN.as_nanos() as u64
 }
 
 impl Relief {
@@ -102,7 +113,8 @@ impl Registry {
         let still = self.relief.still.load(Ordering::Relaxed);
         let goes_on =
             || self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up);
-        let comes = || self.places.has_away() && !self.relief.is_spent(self.config.spares);
+        let unseen = || self.places.wants_locks() || self.places.has_away();
+        let comes = || unseen() && !self.relief.is_spent(self.config.spares);
         still < VERY_STILL && goes_on() || still < UNSEEN && comes()
     }
 
@@ -145,22 +157,23 @@ impl Registry {
         }
         let now = self.now();
         let last = self.relief.looked_at.swap(now, Ordering::Relaxed);
-        if now.saturating_sub(last) > FORGOTTEN.as_nanos() as u64 {
+        if is_forgotten(last, now) {
             // ORD: hints, here and below.
             self.relief.still.store(0, Ordering::Relaxed);
             self.relief.short.store(0, Ordering::Relaxed);
         }
         if self.settled() != settled {
             self.relief.still.store(0, Ordering::Relaxed);
-            self.relief.step.store(0, Ordering::Relaxed);
             self.relief.credit.fetch_min(1, Ordering::SeqCst);
         }
         let first = self.injector.first();
         let last = self.relief.first.swap(first, Ordering::Relaxed);
         // With nothing there what stands still lies elsewhere.
         let moved = first != 0 && last != 0 && first != last;
+        let hosted = self.stats.hosted();
+        let hosts = self.relief.hosted.swap(hosted, Ordering::Relaxed) != hosted;
         let full = self.places.vacant.len() == 0;
-        if moved || !full {
+        if moved || hosts || !full {
             // What is queued is taken, if later than one would like; or may be.
             self.relief.short.store(0, Ordering::Relaxed);
         }
@@ -179,8 +192,9 @@ impl Registry {
             // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits.
             self.empty_rings();
         }
-        let instead =
-            !self.config.spares_asked && self.places.has_away() && self.places.hosts.len() > 0;
+        let unseen =
+            self.places.wants_locks() || !self.config.spares_asked && self.places.has_away();
+        let instead = unseen && self.places.hosts.len() > 0;
         let soon = instead && short.min(still) >= RATHER_STILL;
         // Whatever ends is of no help to whoever waits for that, in the long run.
         let late = short >= VERY_STILL;
@@ -196,10 +210,14 @@ impl Registry {
         }
     }
 
-    /// One host may be asked, then two more, and so on. Not by two at a time: one look is due.
+    /// One host may be asked, then two more, and so on, though something ends in between: each may end a little and then wait,
+    /// too. Not by two at a time: one look is due.
     fn grant_hosts(&self) {
-        let step =
-            self.relief.step.load(Ordering::Relaxed).saturating_mul(2).clamp(1, MOST_RESERVE);
+        let now = self.now();
+        let last = self.relief.granted_at.swap(now, Ordering::Relaxed);
+        let before =
+            if is_forgotten(last, now) { 0 } else { self.relief.step.load(Ordering::Relaxed) };
+        let step = (2 * before).clamp(1, MOST_RESERVE);
         self.relief.step.store(step, Ordering::Relaxed);
         self.relief.credit.fetch_add(step, Ordering::Relaxed);
     }

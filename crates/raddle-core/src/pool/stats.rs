@@ -41,6 +41,11 @@ impl Stats {
         });
     }
 
+    /// How often that has been.
+    pub(crate) fn hosted(&self) -> u64 {
+        self.hosted.get()
+    }
+
     /// The system has refused a thread.
     pub(crate) fn refuse(&self, error: &io::Error) {
         self.refused.add();

@@ -17,9 +17,9 @@
 //! Those who read a lock count as its holders, and nobody counts on another one who reads it at the same time.
 //!
 //! Threads that wait for what raddle doesn't see take on nothing, so there are only so many ([`DEAF`]). Those that wait for locks
-//! are not counted: with as few spare threads as pools have of themselves, once in some hundred thousand programs more tasks want
-//! a lock than there may be threads, and a thread that waits for something else takes on one of those. If the lock's holder
-//! waits for what lies beneath, that is the end.
+//! are not counted: while one does, there are more threads than there should be rather than that one that waits for something
+//! else takes on what may want that lock too. (Where it takes that on before anybody waits for the lock, and whoever has that
+//! waits for what lies beneath, that is the end: the case that is left.)
 //!
 //! What may not happen at all, because something was killed or interrupted before, is *frail*: nobody counts on it.
 //!
