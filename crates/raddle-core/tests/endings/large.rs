@@ -13,6 +13,12 @@ const fn sized(full: usize) -> usize {
     if cfg!(debug_assertions) { full / 10 } else { full }
 }
 
+/// No thread of the pool has left yet, so it never had more.
+fn had_as_many_as_it_should(pool: &Pool) {
+    let most = pool.num_threads() + 256;
+    assert!(pool.live_threads() <= most, "{} threads", pool.live_threads());
+}
+
 #[test]
 fn two_nested_loops_by_scopes() {
     let (outer, inner) = (sized(2000), sized(2000));
@@ -36,6 +42,7 @@ fn two_nested_loops_by_scopes() {
             count.into_inner()
         });
         assert_eq!(count, outer * inner);
+        had_as_many_as_it_should(&pool);
     }
 }
 
@@ -57,6 +64,7 @@ fn a_tree_of_tasks_each_of_which_waits_for_a_sibling() {
     for threads in [1, 2, 4] {
         let pool = Pool::new(threads).unwrap();
         assert_eq!(ends(&pool, || siblings(300)), 300);
+        had_as_many_as_it_should(&pool);
     }
 }
 
@@ -71,6 +79,8 @@ fn pools_that_call_each_other() {
         let starter = Pool::new(1).unwrap();
         let shared = Arc::clone(&pools);
         assert_eq!(ends(&starter, move || call(&shared.0, &shared.1, 200)), 200);
+        had_as_many_as_it_should(&pools.0);
+        had_as_many_as_it_should(&pools.1);
     }
 }
 
@@ -105,7 +115,7 @@ fn many_tasks_that_wait_for_what_the_last_one_sets() {
             tasks.into_iter().map(|task| task.wait().unwrap()).sum::<usize>()
         });
         assert_eq!(sum, 10_000);
-        assert!(pool.live_threads() <= threads + 256, "{}", pool.live_threads());
+        had_as_many_as_it_should(&pool);
     }
 }
 
@@ -142,6 +152,52 @@ fn a_join_tree_whose_leaves_wait_for_one_future() {
         });
         setter.join().unwrap();
         assert_eq!(started.load(Ordering::SeqCst), leaves);
+        had_as_many_as_it_should(&pool);
+    }
+}
+
+/// For longer than a queue may stand still before there are more threads than there should be. This one moves: threads that wait
+/// take leaves on.
+#[test]
+fn a_join_tree_whose_leaves_are_taken_on_for_long() {
+    let pool = Arc::new(Pool::builder().threads(2).stack_size(2 << 20).build().unwrap());
+    let (promise, future) = Promise::<usize>::new();
+    let (shared, looks_at) = (future.shared(), Arc::clone(&pool));
+    let setter = std::thread::spawn(move || {
+        let (since, mut most) = (Instant::now(), 0);
+        while since.elapsed() < Duration::from_secs(5) {
+            most = most.max(looks_at.live_threads());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        promise.set(1);
+        most
+    });
+    ends(&pool, move || tree(300_000, &|| _ = shared.clone().wait().unwrap()));
+    let most = setter.join().unwrap();
+    assert!(most <= 2 + 256, "{most} threads");
+}
+
+/// What they wait for lies at the end of the queue each time, where nobody sees that they wait for it. Those that are taken on at
+/// the cap end one task each, and then wait, too.
+#[test]
+fn more_tasks_than_threads_each_of_which_waits_for_what_it_queues() {
+    for _ in 0..4 {
+        let (pool, count) = (Pool::new(2).unwrap(), AtomicUsize::new(0));
+        let waits = || spawn(|| 1).on(&pool).wait().unwrap();
+        let since = Instant::now();
+        Pool::new(2).unwrap().scope(|calls| {
+            for _ in 0..140 {
+                calls.spawn(|_| {
+                    pool.scope(|scope| {
+                        for _ in 0..35 {
+                            scope.spawn(|_| _ = count.fetch_add(waits(), Ordering::Relaxed));
+                        }
+                    });
+                });
+            }
+        });
+        assert_eq!(count.into_inner(), 140 * 35);
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     }
 }
 
