@@ -7,6 +7,8 @@ pub(crate) const PEERS: &[(&str, &str)] = &[
     ("rayon", "rayon"),
     ("chili", "chili"),
     ("forte", "forte"),
+    ("Fork Union", "Fork Union"),
+    ("paralight", "paralight"),
     ("tokio", "tokio"),
     ("parking_lot", "parking_lot"),
     ("std", "std"),

@@ -28,6 +28,7 @@ pub(crate) fn filled(
 /// What README shows besides the rows that lose most: the words, then the row.
 const WINS: &[(&str, [&str; 4])] = &[
     ("a region of 2 us from outside, back to back", ["regions", "2 us, hot", "raddle", "rayon"]),
+    ("the same after 3 ms of quiet, beside forte", ["regions", "2 us, quiet", "raddle", "forte"]),
     (
         "`join`, every call of fib a task, per call, 1 thread",
         ["join", "fib(35), per call, 1 thread", "raddle join", "rayon"],
@@ -120,7 +121,7 @@ fn compare(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     parts.push(("machine", about));
     for (mark, peers) in [
         ("rayon", &["rayon"][..]),
-        ("chili", &["chili", "forte"]),
+        ("chili", &["chili", "forte", "Fork Union", "paralight"]),
         ("tokio", &["tokio", "futures"]),
         ("parking_lot", &["parking_lot", "std", "usync", "spin"]),
         ("trane", &["Trane", "Trane, ParallelGC"]),
