@@ -46,13 +46,18 @@ fn main() -> ExitCode {
             Err(_) => refuse(&format!("'{seconds}' is no number of seconds")),
         },
         ["rayon", "--quick"] => run(&[&steps::RAYON_QUICK]),
-        [name] => match CI.iter().chain(EXTRA).find(|step| step.name == *name) {
+        [name] => match named(name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
         },
         [] => refuse("a command is missing"),
         [_, rest @ ..] => refuse(&format!("unexpected '{}'", rest.join(" "))),
     }
+}
+
+/// A step by its name: where `ci` has a part of it alone, the whole.
+fn named(name: &str) -> Option<&'static Step> {
+    EXTRA.iter().chain(CI).find(|step| step.name == name)
 }
 
 fn usage() -> String {

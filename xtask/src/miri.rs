@@ -83,6 +83,18 @@ const SUITES: &[Suite] = &[
         quick: false,
         leaks: false,
     },
+    // What tasks inherit.
+    Suite {
+        package: "raddle-core",
+        targets: &["--test", "follow", "--test", "interrupted_twice", "--test", "locals"],
+        only: &[],
+        // Long.
+        skip: &["a_loop_under_a_binding_makes"],
+        races: true,
+        quick: false,
+        // Pools have threads for ever.
+        leaks: true,
+    },
     Suite {
         package: "raddle-core",
         targets: &["--test", "futures"],
