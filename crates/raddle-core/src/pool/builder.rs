@@ -247,12 +247,12 @@ impl PoolBuilder {
     /// How many threads there may be beyond [`threads`](PoolBuilder::threads), in the stead of those that wait or are
     /// [`blocking`](crate::blocking). By default 256, with [`Waits::Host`] none; at most 4096.
     ///
-    /// They are started when they are needed, kept for the next time, and leave after
-    /// [`keep_alive`](PoolBuilder::keep_alive). No more threads work at a time for it, except that one whose wait is over
-    /// goes on at once. At the cap, once nobody works and no task has ended for 100 ms (or whoever works ends none for three
-    /// seconds), and where the system refuses threads, threads that
-    /// wait take on other work, as long as their stacks have room; [`Pool::stats`] counts that, and standard error has a
-    /// line about it, once. If for three seconds there is work that nobody may take, the
+    /// They are started when they are needed, kept for the next time, and leave after [`keep_alive`](PoolBuilder::keep_alive). No more
+    /// threads work at a time for it, except that one whose wait is over goes on at once. At the cap, once nobody works and no task has
+    /// ended for 100 ms (or whoever works ends none for three seconds), and where the system refuses threads, threads that wait take
+    /// on other work, as long as their stacks have room: [`Pool::stats`] counts that, and standard error has a line about it, once. A
+    /// task that so lands on top of what it waits for fails with [`FailureKind::Cycle`](crate::FailureKind::Cycle), or hangs: small
+    /// caps are for programs whose tasks do not wait for each other. If for three seconds there is work that nobody may take, the
     /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
     /// While a thread waits for a lock, or is [`blocking`](crate::blocking), they come before hosts, of which one may hold what it
     /// takes on wants; then after 100 ms, but while one is blocking only beyond the 256 that a pool has of itself. If this is 0 they
