@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Waits for a fork while holding re-entrant locks, so that the thread steals meanwhile; what it steals
 /// looks whether it could get in. With locks owned by threads it could, whenever it runs on the holder's
@@ -384,4 +384,37 @@ fn more_tasks_want_a_lock_than_there_are_spare_threads() {
         ends.recv_timeout(Duration::from_secs(60)).expect("all end");
     }
     assert_eq!(*lock.lock(), OTHERS + 1);
+}
+
+/// As long as it works it may be about to release the lock.
+#[test]
+fn who_wants_the_lock_of_a_task_that_works_brings_no_thread_beyond_the_cap() {
+    const OTHERS: usize = 600;
+    let pool = Pool::new(2).unwrap();
+    let lock = Arc::new(Mutex::new(0));
+    let (begins, begun) = mpsc::channel();
+    let held = Arc::clone(&lock);
+    let holder = pool.spawn(move || {
+        let _held = held.lock();
+        begins.send(()).unwrap();
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(1) {
+            std::hint::spin_loop();
+        }
+    });
+    begun.recv().unwrap();
+    // One that could take on others.
+    let (promise, future) = Promise::<()>::new();
+    let waits = pool.spawn(move || future.wait());
+    let others: Vec<_> = (0..OTHERS)
+        .map(|_| {
+            let wanted = Arc::clone(&lock);
+            pool.spawn(move || *wanted.lock() += 1)
+        })
+        .collect();
+    holder.wait().unwrap();
+    others.into_iter().for_each(|other| other.wait().unwrap());
+    assert!(pool.live_threads() <= 2 + 256, "{} threads", pool.live_threads());
+    promise.set(());
+    waits.wait().unwrap().unwrap();
 }

@@ -10,8 +10,8 @@
 //! beyond those it should have: rather that than a program that hangs. (Where what is queued longest changes somebody does take it:
 //! a long queue is no reason; nor is one of which hosts take.) Where a thread waits for a lock, or is within `blocking`, nobody sees
 //! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
-//! for what lies beneath that host): so threads come before hosts. Soon, too, unless somebody has asked for the cap so that not too
-//! many are within `blocking`.
+//! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
+//! `blocking`, unless somebody has asked for the cap, so that not too many are.
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -111,11 +111,14 @@ impl Registry {
     fn is_left_to_others(&self) -> bool {
         // ORD: hints.
         let still = self.relief.still.load(Ordering::Relaxed);
-        let goes_on =
-            || self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up);
         let unseen = || self.places.wants_locks() || self.places.has_away();
         let comes = || unseen() && !self.relief.is_spent(self.config.spares);
-        still < VERY_STILL && goes_on() || still < UNSEEN && comes()
+        still < VERY_STILL && self.goes_on() || still < UNSEEN && comes()
+    }
+
+    /// Whether somebody works, or is about to wake up.
+    fn goes_on(&self) -> bool {
+        self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up)
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
@@ -192,8 +195,9 @@ impl Registry {
             // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits.
             self.empty_rings();
         }
-        let unseen =
-            self.places.wants_locks() || !self.config.spares_asked && self.places.has_away();
+        // Whoever works may be about to release the lock.
+        let locked = self.places.wants_locks() && !self.goes_on();
+        let unseen = locked || !self.config.spares_asked && self.places.has_away();
         let instead = unseen && self.places.hosts.len() > 0;
         let soon = instead && short.min(still) >= RATHER_STILL;
         // Whatever ends is of no help to whoever waits for that, in the long run.
