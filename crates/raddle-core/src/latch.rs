@@ -15,10 +15,9 @@
 //!
 //! The same three states, without the parker, are the `done` word of a slot of the fork stack.
 
-use raddle_sync::time::Instant;
-
 use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::parker::Parker;
+use raddle_sync::time::Instant;
 
 use crate::fork_stack::{DONE, PENDING, SLEEPING};
 
@@ -98,6 +97,14 @@ impl Latch {
             if self.prepare_sleep() {
                 self.parker.park();
             }
+        }
+    }
+
+    /// Blocks the thread until it is woken, or for so long.
+    #[cfg(raddle_loom)]
+    pub(crate) fn sleep(&self, time: std::time::Duration) {
+        if !time.is_zero() && self.prepare_sleep() {
+            self.parker.park_timeout(time);
         }
     }
 

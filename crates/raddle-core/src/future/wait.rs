@@ -248,16 +248,17 @@ pub(super) mod host {
         work();
     }
 
-    /// Under a model a time limit is over at once.
+    /// A limit that lies ahead is over where the model lets it expire, if nobody wakes the thread before; others at once.
     pub(crate) fn wait(
         latch: &Latch,
         deadline: Option<Instant>,
         look_again: Option<Instant>,
     ) -> bool {
-        let waits = deadline.or(look_again).is_none();
-        if waits {
-            latch.wait();
+        match deadline {
+            Some(deadline) => latch.sleep(deadline.saturating_duration_since(Instant::now())),
+            None if look_again.is_none() => latch.wait(),
+            None => {}
         }
-        waits
+        latch.is_set()
     }
 }

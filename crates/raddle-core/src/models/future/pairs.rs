@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use raddle_sync::thread;
+use raddle_sync::time::let_expire;
 
-use crate::future::{FailureKind, Future, Killed, Promise};
+use crate::future::{Failure, FailureKind, Future, Killed, Promise};
 use crate::models::check;
 use crate::models::future::{End, Stage, Token, Watcher, done, end, play};
 
@@ -181,6 +182,27 @@ fn a_completion_against_a_wait_that_gives_up() {
     race(
         2,
         |future, _| match future.wait_timeout(Duration::ZERO) {
+            Ok(result) => Left::Has(end(result)),
+            Err(future) => Left::Keeps(future),
+        },
+        same,
+        nothing_else,
+    );
+}
+
+/// Waits for long, which may be over while the thread sleeps.
+fn wait_in_time(future: Future<Token>) -> Result<Result<Token, Failure>, Future<Token>> {
+    let clock = let_expire(1);
+    let result = future.wait_timeout(Duration::from_secs(1 << 20));
+    clock.join().unwrap();
+    result
+}
+
+#[test]
+fn a_completion_against_a_wait_that_gives_up_as_it_sleeps() {
+    race(
+        2,
+        |future, _| match wait_in_time(future) {
             Ok(result) => Left::Has(end(result)),
             Err(future) => Left::Keeps(future),
         },
