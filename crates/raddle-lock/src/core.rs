@@ -1,5 +1,6 @@
 //! The lock behind all others: its fast paths, and what a strand does that cannot go on at once.
 
+use crate::entry::{Entry, QUEUED};
 use crate::pending;
 use crate::queue::Node;
 use crate::slot::{self, READY};
@@ -184,6 +185,10 @@ impl Core {
                 }
                 View::Thin { .. } if matches!(patience, Patience::Try) => return false,
                 View::Thin { owner } => {
+                    // Where others wait a spin would only slow down the one that has the lock.
+                    if spin.is_new() && self.is_aside() {
+                        spin.end();
+                    }
                     if !spin.spin() {
                         if let Some(gain) = self.sleep_thin(owner, me, patience) {
                             break gain;
@@ -249,6 +254,14 @@ impl Core {
     #[inline]
     pub(crate) fn release<const RE: bool>(&self) {
         if !self.release_now::<RE>() {
+            self.release_slower();
+        }
+    }
+
+    /// Where the lock is not thin, or somebody has flagged its owner.
+    #[inline(never)]
+    fn release_slower(&self) {
+        if !strand::with_local(|local| self.release_fat_now(local)) {
             self.release_slow(false);
         }
     }
@@ -290,8 +303,8 @@ impl Core {
 
     /// As [`release`](Core::release), to whoever waits longest.
     pub(crate) fn release_fair<const RE: bool>(&self) {
-        // Where nobody has flagged this strand nobody waits.
-        if !self.release_now::<RE>() {
+        // Where nobody has flagged this strand, and no entry is aside, nobody waits.
+        if pending::any_aside() || !self.release_now::<RE>() {
             self.release_slow(true);
         }
     }
@@ -316,9 +329,6 @@ impl Core {
                 let entry = table::entry(seen & word::INDEX);
                 let owner = entry.owner.load(Ordering::Relaxed); // E5
                 match entry.levels.load(Ordering::Relaxed) {
-                    0 if entry.clean.load(Ordering::Relaxed) != 0
-                        && !fair
-                        && self.release_clean(entry, seen) => {}
                     0 => self.release_fat(entry, seen, fair),
                     levels => entry.levels.store(levels - 1, Ordering::Relaxed), // E5
                 }
@@ -335,7 +345,7 @@ impl Core {
         if flag & READY == 0 && slot::prepare(owner) {
             flag = slot.flag.load(Ordering::Relaxed);
         }
-        if flag <= READY {
+        if flag <= READY && !(fair && self.is_aside()) {
             let outer = slot.releasing.load(Ordering::Relaxed); // as in `release_now`
             let clean = if flag == READY {
                 slot.releasing.store(1, Ordering::Relaxed);
@@ -368,12 +378,19 @@ impl Core {
     /// again.
     fn sleep_thin(&self, owner: u32, me: u32, patience: Patience) -> Option<Gain> {
         let node = Node::new();
-        let queued = self.with_pending(owner, patience.deadline(), |entry| {
+        let join = |entry: &'static Entry| {
             let mut inner = entry.inner.lock();
-            entry.update(Ordering::Relaxed, |state| state | crate::entry::QUEUED);
+            entry.update(Ordering::Relaxed, |state| state | QUEUED);
             inner.lock.push_back(&node);
             entry
-        });
+        };
+        let mut bucket = pending::bucket(self.address());
+        let aside = bucket.aside().map(join); // A1
+        drop(bucket);
+        let queued = match aside {
+            Some(entry) => Found::Entry(entry),
+            None => self.with_pending(owner, patience.deadline(), join),
+        };
         match queued {
             Found::Entry(entry) => {
                 slot::note_contention();
@@ -390,7 +407,7 @@ impl Core {
         &self,
         owner: u32,
         deadline: Option<Instant>,
-        f: impl FnOnce(&'static crate::entry::Entry) -> R,
+        f: impl FnOnce(&'static Entry) -> R,
     ) -> Found<R> {
         let named = |core: &Core| match view(core.word.load(Ordering::Acquire)) {
             View::Thin { owner } => owner,
@@ -413,7 +430,7 @@ impl Core {
         }
         let entry = match bucket.find() {
             Some(pending) => {
-                slot::disarm(std::mem::replace(&mut pending.armed, owner)); // P2
+                pending.leave_for(owner);
                 pending.entry
             }
             None => {

@@ -1,91 +1,86 @@
-//! Fat locks: taking one, waiting for it, releasing it.
+//! Fat locks: taking one, and releasing it.
 
 use crate::armed::Armed;
 use crate::core::{Core, Gain, Patience};
-use crate::deadlock;
-use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, QUEUED, WANT, WOKEN, clock};
-use crate::pending;
-use crate::queue::{HAND_OFF, Node, WAITING, WAKE};
+use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, PINNED, QUEUED, WANT, WOKEN};
+use crate::queue::{HAND_OFF, Node, WAKE};
 use crate::slot::{self, READY};
 use crate::spin::Spin;
 use crate::stats::{Count, count};
 use crate::table;
-use crate::word::{self, FREE, GENERATIONS};
+use crate::word::{self, GENERATIONS};
 use raddle_sync::atomic::Ordering;
 use raddle_sync::fence;
 use raddle_sync::strand::Local;
-use raddle_sync::time::Instant;
-use std::panic::resume_unwind;
-use std::time::Duration;
-
-/// How long the first in the queue sleeps that has lost to those who run.
-const LAZINESS: Duration = Duration::from_micros(60);
 
 impl Core {
     /// One attempt to take a fat lock that nobody has. Written down as held, if it succeeds.
+    ///
+    /// What seldom happens is called last: so no register is saved, and each store that there is none of saves the
+    /// next read-modify-write a cycle, as it waits for all stores before it.
     #[inline(never)] // The fast path of a thin lock is shorter without it.
     pub(crate) fn take_fat(&self, seen: u32, me: u32, local: &Local) -> bool {
-        let taken = self.try_take_fat(seen, me);
-        if taken {
-            // SAFETY: just taken.
-            unsafe { local.hold_slow(self.address()) };
-        }
-        taken
-    }
-
-    #[inline(always)]
-    fn try_take_fat(&self, seen: u32, me: u32) -> bool {
         let entry = table::entry(seen & word::INDEX);
         let free = seen & GENERATIONS;
-        if entry.state.load(Ordering::Relaxed) != free {
-            return entry.take(free, false).is_ok() && self.confirm(entry, seen, me);
+        let state = entry.state.load(Ordering::Relaxed);
+        if state & (LOCKED | DEAD | GENERATIONS) != free {
+            return false;
         }
         // ORD: Acquire pairs with the Releases that free the lock.
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-        if entry.state.compare_exchange(free, free | LOCKED, success, failure).is_err()
-            || !self.confirm(entry, seen, me)
-        {
+        if entry.state.compare_exchange(state, state | LOCKED, success, failure).is_err() {
             return false;
         }
+        if !self.is_still(seen) {
+            return mistaken(entry, free);
+        }
+        entry.own(me);
         // E6. Those without an id have no slot to be flagged.
-        if me <= word::MAX_OWNER && entry.sticky.load(Ordering::Relaxed) != 0 {
+        if state == free && me <= word::MAX_OWNER && entry.sticky.load(Ordering::Relaxed) != 0 {
             entry.clean.store(1, Ordering::Relaxed);
         }
+        // SAFETY: just taken.
+        unsafe { local.hold_slow(self.address()) };
         true
     }
 
-    /// Ends a clean hold, if nobody has flagged its holder; else it is no longer clean.
-    #[inline]
-    pub(crate) fn release_clean(&self, entry: &Entry, seen: u32) -> bool {
-        let owner = entry.owner.load(Ordering::Relaxed);
-        let slot = slot::of(owner);
-        let outer = slot.releasing.load(Ordering::Relaxed); // as in `Core::release_now`
-        slot.releasing.store(1, Ordering::Relaxed);
-        fence::light(); // ORD: Dekker with `slot::arm` (L2)
-        entry.clean.store(0, Ordering::Relaxed);
-        let free = slot.flag.load(Ordering::Relaxed) == READY;
-        if free {
-            entry.owner.store(0, Ordering::Release); // E5; ORD: after what was done with the lock (F3)
-            // ORD: Release pairs with the Acquires that take the lock.
-            entry.state.store(seen & GENERATIONS, Ordering::Release); // E6
+    /// Releases a fat lock that this strand has once, if the hold is clean (E6) and nobody has flagged the strand.
+    #[inline(never)]
+    pub(crate) fn release_fat_now(&self, local: &Local) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        let me = local.token_or_zero();
+        if !word::is_fat(seen) || me > word::MAX_OWNER {
+            return false;
         }
-        slot.releasing.store(outer, Ordering::Release); // ORD: as in `Core::release`
-        if !free && slot.flag.load(Ordering::Relaxed) & READY == 0 {
-            slot::prepare(owner);
+        let entry = table::entry(seen & word::INDEX);
+        // E5: a strand that finds its own name holds the lock.
+        if entry.owner.load(Ordering::Relaxed) != me || entry.levels.load(Ordering::Relaxed) != 0 {
+            return false;
         }
-        free
+        let clean = entry.clean.load(Ordering::Relaxed) != 0;
+        let freed = clean && release_clean(entry, me, seen & GENERATIONS);
+        if freed {
+            // SAFETY: its name is gone from the lock.
+            unsafe { local.unhold() };
+        }
+        freed
     }
 
     /// `me` has locked the entry: is it still this lock's? If not, unlocks it for those whose it is.
     fn confirm(&self, entry: &'static Entry, seen: u32, me: u32) -> bool {
-        // ORD: `Relaxed`: had the entry been given back, that would happen before its unlocking which the
-        // caller's Acquire has read from, and so would the change of the word (E2).
-        if self.word.load(Ordering::Relaxed) == seen {
+        if self.is_still(seen) {
             entry.own(me);
             return true;
         }
-        unlock(entry, seen & GENERATIONS, false, seen & GENERATIONS);
-        false
+        mistaken(entry, seen & GENERATIONS)
+    }
+
+    /// Whether the entry that the caller has locked is still this lock's.
+    #[inline]
+    fn is_still(&self, seen: u32) -> bool {
+        // ORD: `Relaxed`: had the entry been given back, that would happen before its unlocking which the
+        // caller's Acquire has read from, and so would the change of the word (E2).
+        self.word.load(Ordering::Relaxed) == seen
     }
 
     /// Takes a fat lock, spinning and then sleeping; `None` if it is not that fat lock any more.
@@ -148,163 +143,6 @@ impl Core {
         Some(self.wait_turn(entry, &node, me, patience))
     }
 
-    /// Sleeps in an entry's queue until the lock is this strand's, or the deadline is past.
-    pub(crate) fn wait_turn(
-        &self,
-        entry: &'static Entry,
-        node: &Node,
-        me: u32,
-        patience: Patience,
-    ) -> Gain {
-        count(Count::Parks);
-        let began = clock();
-        let gain = self.wait_in_queue(entry, node, me, patience);
-        if gain == Gain::Fat {
-            entry.own(me);
-            entry.turn(began);
-        }
-        gain
-    }
-
-    fn wait_in_queue(
-        &self,
-        entry: &'static Entry,
-        node: &Node,
-        me: u32,
-        patience: Patience,
-    ) -> Gain {
-        let deadline = patience.deadline();
-        // What this strand has set in the state: nothing, `LAZY` or `WANT`.
-        let mut mark = 0;
-        loop {
-            let lazily = (mark == LAZY).then(|| Instant::now() + LAZINESS);
-            let early = match (lazily, deadline) {
-                (Some(lazily), Some(deadline)) => Some(lazily.min(deadline)),
-                (lazily, deadline) => lazily.or(deadline),
-            };
-            let holders = || self.holder().into_iter().collect();
-            let what = deadlock::For { address: self.address(), me, holders: &holders };
-            let slept = if cfg!(raddle_shuttle) && mark == LAZY {
-                Ok(node.nap(LAZINESS)) // Whoever sleeps lazily relies on the limit (E4).
-            } else {
-                deadlock::sleep(&what, node, early, patience)
-            };
-            let signal = match slept {
-                Ok(signal) => signal,
-                Err(panic) => match self.give_up(entry, node, mark) {
-                    // In the queue no more, so that the panic may pass (Q2).
-                    Some(Gain::Nothing) => resume_unwind(panic),
-                    gain => {
-                        deadlock::discard(Err(panic));
-                        match gain {
-                            Some(gain) => return gain,
-                            None => continue,
-                        }
-                    }
-                },
-            };
-            match signal {
-                HAND_OFF => return Gain::Fat,
-                WAKE => {}
-                _ if early == deadline => {
-                    if let Some(gain) = self.give_up(entry, node, mark) {
-                        return gain;
-                    }
-                    continue;
-                }
-                _ if rouse(entry, node) => mark = WANT,
-                _ => continue,
-            }
-            if self.try_awake(entry, if mark == 0 { Spin::short() } else { Spin::default() }) {
-                return Gain::Fat;
-            }
-            let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-            // Loom has no limit that is over for certain.
-            let next = if mark == 0 && !cfg!(raddle_loom) { LAZY } else { WANT };
-            let mut inner = entry.inner.lock();
-            if self.take_or(entry, generation, |state| (state | QUEUED | next) & !WOKEN) {
-                return Gain::Fat;
-            }
-            // Back to the head of the queue; the holder will see to it (E4).
-            mark = next;
-            node.rearm();
-            inner.lock.push_front(node);
-        }
-    }
-
-    /// As the strand awake: spins for the lock.
-    fn try_awake(&self, entry: &Entry, mut spin: Spin) -> bool {
-        let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-        loop {
-            if entry.take(generation, true).is_ok() {
-                return true;
-            }
-            if !spin.spin() {
-                return false;
-            }
-        }
-    }
-
-    /// As the strand awake: takes the lock (true) or, while it is held, changes the state (false). Under
-    /// `inner`.
-    fn take_or(&self, entry: &Entry, generation: u32, change: impl Fn(u32) -> u32) -> bool {
-        loop {
-            let Err(state) = entry.take(generation, true) else {
-                return true;
-            };
-            // ORD: `Relaxed`: the holder's next step fails on it and reads it again, under `inner`.
-            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-            let changed = change(state);
-            if entry.state.compare_exchange(state, changed, success, failure).is_ok() {
-                return false;
-            }
-        }
-    }
-
-    /// The deadline is past. `None` if the lock has been handed over meanwhile.
-    fn give_up(&self, entry: &'static Entry, node: &Node, mark: u32) -> Option<Gain> {
-        let mut bucket = pending::bucket(self.address());
-        let mut inner = entry.inner.lock();
-        match node.signalled() {
-            HAND_OFF => return None,
-            WAKE => {
-                let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-                if self.take_or(entry, generation, |state| state & !(WOKEN | WANT)) {
-                    return Some(Gain::Fat);
-                }
-                return Some(Gain::Nothing); // E4
-            }
-            _ => debug_assert_eq!(node.signalled(), WAITING),
-        }
-        let removed = inner.lock.remove(node);
-        debug_assert!(removed, "not signalled, so in the queue (Q4)");
-        if mark != 0 {
-            entry.update(Ordering::Relaxed, |state| state & !mark);
-            // E4: nobody may have been woken because of us.
-            let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
-            if mark == LAZY && entry.take(generation, false).is_ok() {
-                if inner.lock.is_empty() {
-                    entry.update(Ordering::Relaxed, |state| state & !QUEUED);
-                }
-                return Some(Gain::Fat);
-            }
-        }
-        if inner.lock.is_empty() {
-            entry.update(Ordering::Relaxed, |state| state & !QUEUED);
-            drop(inner);
-            // Left for an owner that has not come by yet, and not for a hash: nobody needs it now.
-            let unused = |found: &mut pending::Pending| {
-                std::ptr::eq(found.entry, entry) && entry.restore.load(Ordering::Relaxed) == FREE
-            };
-            if bucket.find().is_some_and(unused) {
-                bucket.remove();
-                drop(bucket);
-                table::give_back(entry);
-            }
-        }
-        Some(Gain::Nothing)
-    }
-
     /// Releases a fat lock's last level. Nothing of `self` is touched once the entry is not locked.
     pub(crate) fn release_fat(&self, entry: &'static Entry, seen: u32, fair: bool) {
         let generation = seen & GENERATIONS;
@@ -322,12 +160,17 @@ impl Core {
             }
         }
         let state = entry.state.load(Ordering::Relaxed);
+        let starves = entry.starving.load(Ordering::Relaxed) != 0;
+        let aside = state & (QUEUED | WOKEN | LAZY) != 0 && state & PINNED == 0;
+        if aside && !(fair || sticky || starves) && self.set_aside(entry, generation) {
+            return;
+        }
         // Somebody waits who is awake, or will be soon, without our help.
         let passes = state & (WOKEN | LAZY) != 0 && state & WANT == 0 && !fair;
         let next = if passes { state & !LOCKED } else { idle };
         // ORD: Release pairs with the Acquires that take the lock.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-        let starving = state & (QUEUED | WOKEN) != 0 && entry.starving.load(Ordering::Relaxed) != 0;
+        let starving = state & (QUEUED | WOKEN) != 0 && starves;
         let overdue = starving || (passes && entry.is_overdue());
         let quick = (state == locked || (passes && !overdue))
             && entry.state.compare_exchange(state, next, success, failure).is_ok();
@@ -338,17 +181,41 @@ impl Core {
     }
 }
 
-/// The moment of a `LAZY` strand is over: makes it the one awake, which now wants the lock. False if it has
-/// been handed the lock meanwhile.
-fn rouse(entry: &Entry, node: &Node) -> bool {
-    let mut inner = entry.inner.lock();
-    if !inner.lock.remove(node) {
-        return false;
+/// Unlocks, for those whose it is, an entry that was not the caller's to lock; false.
+#[cold]
+#[inline(never)]
+fn mistaken(entry: &Entry, generation: u32) -> bool {
+    unlock(entry, generation, false, generation);
+    false
+}
+
+/// Ends a clean hold, if nobody has flagged its holder; else it is no longer clean.
+#[inline(always)]
+fn release_clean(entry: &Entry, owner: u32, free: u32) -> bool {
+    let slot = slot::of(owner);
+    let outer = slot.releasing.load(Ordering::Relaxed); // as in `Core::release_now`
+    slot.releasing.store(1, Ordering::Relaxed);
+    fence::light(); // ORD: Dekker with `slot::arm` (L2)
+    entry.clean.store(0, Ordering::Relaxed);
+    if slot.flag.load(Ordering::Relaxed) != READY {
+        slot.releasing.store(outer, Ordering::Release); // ORD: as in `Core::release`
+        return unprepared(owner);
     }
-    let clear = LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
-    // ORD: `Relaxed`: the holder's next step fails on it and reads it again.
-    entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN | WANT);
+    entry.owner.store(0, Ordering::Release); // E5; ORD: after what was done with the lock (F3)
+    // ORD: Release pairs with the Acquires that take the lock.
+    entry.state.store(free, Ordering::Release); // E6
+    slot.releasing.store(outer, Ordering::Release); // ORD: as in `Core::release`
     true
+}
+
+/// Sees to it that the owner's next holds are clean, unless somebody has flagged it; false.
+#[cold]
+#[inline(never)]
+fn unprepared(owner: u32) -> bool {
+    if slot::of(owner).flag.load(Ordering::Relaxed) & READY == 0 {
+        slot::prepare(owner);
+    }
+    false
 }
 
 /// Whether a state says that the entry is not what the word said.
@@ -419,7 +286,7 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
 #[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
-    use crate::entry::STARVED;
+    use crate::entry::{STARVED, clock};
     use crate::watched::{queued, sleeps};
     use std::sync::mpsc::channel;
     use std::thread;

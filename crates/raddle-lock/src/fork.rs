@@ -65,9 +65,11 @@ extern "C" fn in_child() {
     for (index, inner) in (0..).zip(&mut locked.inner) {
         table::entry(index).forget_waiters(inner);
     }
-    for pending in locked.pending.iter().flat_map(|list| list.iter()) {
-        pending.entry.lock_again(); // P2
-        slot::arm_quietly(pending.armed);
+    for left in locked.pending.iter().flat_map(|list| list.iter()) {
+        left.entry.lock_again(); // P2
+        if left.armed != pending::NOBODY {
+            slot::arm_quietly(left.armed);
+        }
     }
     locked.conditions.iter_mut().for_each(|list| condvar::forget_waiters(list));
     locked.readers.iter_mut().for_each(|list| rw::forget_waiters(list));

@@ -13,6 +13,15 @@ impl Core {
     /// Makes a free lock a fat one that `me` holds; false if it is no longer as `seen`.
     #[cold]
     pub(crate) fn inflate_free(&self, seen: u32, me: u32) -> bool {
+        let mut bucket = pending::bucket(self.address());
+        if let Some(pending) = bucket.find() {
+            let entry = pending.entry;
+            let claimed = seen == FREE && self.claim(&mut bucket, entry); // A3
+            if claimed {
+                entry.owner.store(me, Ordering::Relaxed);
+            }
+            return claimed;
+        }
         let entry = table::take();
         entry.owner.store(me, Ordering::Relaxed);
         if seen != FREE {

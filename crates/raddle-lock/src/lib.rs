@@ -97,6 +97,7 @@
 mod serialize;
 
 mod armed;
+mod aside;
 mod condvar;
 mod core;
 mod deadlock;
@@ -119,6 +120,7 @@ mod slot;
 mod spin;
 mod stats;
 mod table;
+mod turn;
 mod wait_result;
 #[cfg(all(test, not(raddle_model)))]
 mod watched;

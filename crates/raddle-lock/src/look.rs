@@ -25,7 +25,7 @@ impl Core {
                 state & crate::entry::QUEUED != 0
             }
             View::Thin { owner } => {
-                slot::of(owner).flag.load(Ordering::Relaxed) > READY
+                (slot::of(owner).flag.load(Ordering::Relaxed) > READY || pending::any_aside())
                     && pending::bucket(self.address()).find().is_some()
             }
             _ => false,

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Found, Patience, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
+use crate::pending;
 use crate::queue::{List, Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};
@@ -126,6 +127,11 @@ impl Core {
             match view(seen) {
                 View::Hashed => return word::identity(seen),
                 View::Free => {
+                    let mut bucket = pending::bucket(self.address());
+                    if bucket.find().is_some() {
+                        drop(bucket);
+                        return self.hash_of_aside();
+                    }
                     let hashed = fresh();
                     let relaxed = Ordering::Relaxed;
                     // ORD: Release: it continues the release of the free word that it replaces.
@@ -155,6 +161,17 @@ impl Core {
                 }
             }
         }
+    }
+}
+
+impl Core {
+    /// As [`identity_hash`](Core::identity_hash) of a lock whose entry is aside: makes it fat first (A3).
+    #[cold]
+    fn hash_of_aside(&self) -> u32 {
+        self.acquire::<true>();
+        let hash = hash_of(self.inflate_held());
+        self.release::<true>();
+        hash
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where entries live: segments that are added and never moved or freed.
 //!
-//! **T1** A segment's pointer is set once, before any index of it is given out. A word that holds an index
+//! **T1** A segment is made, and its pointer set, once, before any index of it is given out. A word that holds an index
 //! was written, with Release, after that; whoever reads the word with Acquire finds the segment.
 //! **T2** An entry is in one free list, or belongs to one caller of [`take`] until it is given back.
 
@@ -11,6 +11,8 @@ use raddle_sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use raddle_sync::strand::{self, Local};
 use raddle_sync::sync::Mutex;
 use std::ptr;
+#[cfg(not(raddle_model))]
+use std::{cell::UnsafeCell, mem::MaybeUninit};
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 use {crate::entry::Inner, raddle_sync::sync::MutexGuard};
 
@@ -55,6 +57,18 @@ raddle_sync::lazy_static! {
     };
 }
 
+/// The first segment, which few programs need more than: found without a look at the table. Nothing to the program as long
+/// as no lock is fat.
+#[cfg(not(raddle_model))]
+struct First(UnsafeCell<[MaybeUninit<Entry>; SEGMENT as usize]>);
+
+// SAFETY: written by `grow` alone, once, before any index of it is given out (T1); entries may be shared.
+#[cfg(not(raddle_model))]
+unsafe impl Sync for First {}
+
+#[cfg(not(raddle_model))]
+static FIRST: First = First(UnsafeCell::new([const { MaybeUninit::uninit() }; SEGMENT as usize]));
+
 /// A model's table goes with the model's execution.
 #[cfg(raddle_model)]
 impl Drop for Table {
@@ -73,13 +87,27 @@ impl Drop for Table {
 /// The entry of an index that a word contained.
 #[inline]
 pub(crate) fn entry(index: u32) -> &'static Entry {
-    // ORD: Acquire pairs with the Release in `grow` (T1).
-    let first = TABLE.segments[(index / SEGMENT % SEGMENTS) as usize].load(Ordering::Acquire);
-    debug_assert!(!first.is_null());
+    let segment = index / SEGMENT % SEGMENTS;
+    #[cfg(not(raddle_model))]
+    let first = match segment {
+        0 => FIRST.0.get().cast::<Entry>().cast_const(),
+        _ => later(segment),
+    };
+    #[cfg(raddle_model)]
+    let first = later(segment);
     // SAFETY: a segment that is there (T1) has `SEGMENT` entries.
     let entry = unsafe { first.add((index % SEGMENT) as usize) };
     // SAFETY: entries are never freed (E1).
     unsafe { &*entry }
+}
+
+/// The entries of a segment.
+#[inline]
+fn later(segment: u32) -> *const Entry {
+    // ORD: Acquire pairs with the Release in `grow` (T1).
+    let first = TABLE.segments[segment as usize].load(Ordering::Acquire);
+    debug_assert!(!first.is_null());
+    first
 }
 
 /// An entry for one lock, `LOCKED` and otherwise as new.
@@ -148,14 +176,31 @@ fn grow() -> &'static Entry {
     let index = *next;
     assert!(index < SEGMENTS * SEGMENT, "more than {index} locks are fat at once");
     if index % SEGMENT == 0 {
-        let entries: Box<[Entry]> = (index..index + SEGMENT).map(Entry::new).collect();
-        let first = Box::into_raw(entries).cast::<Entry>();
-        // ORD: Release pairs with the Acquire in `entry` (T1).
-        TABLE.segments[(index / SEGMENT) as usize].store(first, Ordering::Release);
+        add_segment(index / SEGMENT);
     }
     *next += 1;
     drop(next);
     entry(index)
+}
+
+/// Makes the entries of a segment, under the lock of `next`.
+fn add_segment(segment: u32) {
+    let indices = segment * SEGMENT..(segment + 1) * SEGMENT;
+    #[cfg(not(raddle_model))]
+    if segment == 0 {
+        let first = FIRST.0.get().cast::<Entry>();
+        for index in indices {
+            // SAFETY: `first` is the first of as many.
+            let entry = unsafe { first.add(index as usize) };
+            // SAFETY: nobody knows of it yet (T1).
+            unsafe { entry.write(Entry::new(index)) };
+        }
+        return;
+    }
+    let entries: Box<[Entry]> = indices.map(Entry::new).collect();
+    let first = Box::into_raw(entries).cast::<Entry>();
+    // ORD: Release pairs with the Acquire in `later` (T1).
+    TABLE.segments[segment as usize].store(first, Ordering::Release);
 }
 
 /// The locked free lists, and the lock under which the table grows.
