@@ -107,8 +107,16 @@ impl Core {
     pub(crate) fn try_acquire<const RE: bool>(&self) -> bool {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
-            View::Free if strand::with_local(|local| self.acquire_now::<RE>(local)) => true,
-            View::Thin { owner } if !RE || owner != strand::token() => false,
+            View::Free | View::Aside { owner: 0, .. }
+                if strand::with_local(|local| self.acquire_now::<RE>(local)) =>
+            {
+                true
+            }
+            View::Thin { owner: owner @ 1.. } | View::Aside { owner: owner @ 1.., .. }
+                if !RE || owner != strand::token() =>
+            {
+                false
+            }
             _ => self.acquire_slow(RE, Patience::Try),
         }
     }
@@ -147,14 +155,17 @@ impl Core {
         taken
     }
 
-    /// `seen` is not free: this strand's own thin lock once more, or a fat one that nobody has.
+    /// `seen` is not free: this strand's own thin lock once more, or one that nobody has and others wait for.
     #[inline]
     fn acquire_again<const RE: bool>(&self, seen: u32, me: u32, local: &Local) -> bool {
         // The word says that the lock is this strand's, so that what is written down of it is true.
         if RE && seen == me && local.again(self.address()) {
             return true;
         }
-        word::is_fat(seen) && self.take_fat(seen, me, local)
+        match seen {
+            word::ASIDE => self.take_aside(me, local),
+            _ => word::is_fat(seen) && self.take_fat(seen, me, local),
+        }
     }
 
     /// Waits for the lock, as long as it may; false if it did not get it.
@@ -175,20 +186,32 @@ impl Core {
                         break Gain::Thin;
                     }
                 }
-                View::Free | View::Hashed => {
+                View::Aside { owner: 0, .. } if me <= MAX_OWNER => {
+                    if strand::with_local(|local| self.take_aside(me, local)) {
+                        return true;
+                    }
+                }
+                View::Free | View::Hashed | View::Aside { owner: 0, .. } => {
                     if self.inflate_free(seen, me) {
                         break Gain::Fat;
                     }
                 }
-                View::Thin { owner } if owner == me => {
+                View::Thin { owner } | View::Aside { owner, .. } if owner == me => {
                     return self.acquire_own(reentrant, patience);
                 }
-                View::Thin { .. } if matches!(patience, Patience::Try) => return false,
-                View::Thin { owner } => {
-                    // Where others wait a spin would only slow down the one that has the lock.
-                    if spin.is_new() && self.is_aside() {
-                        spin.end();
+                View::Thin { .. } | View::Aside { .. } if matches!(patience, Patience::Try) => {
+                    return false;
+                }
+                // Where others wait a spin would only slow down the one that has the lock.
+                View::Aside { .. } => {
+                    if let Some(gain) = self.sleep_aside(me, patience) {
+                        break gain;
                     }
+                    if patience.is_over() {
+                        return false;
+                    }
+                }
+                View::Thin { owner } => {
                     if !spin.spin() {
                         if let Some(gain) = self.sleep_thin(owner, me, patience) {
                             break gain;
@@ -234,7 +257,7 @@ impl Core {
             );
             return false;
         }
-        let thin = !word::is_fat(self.word.load(Ordering::Relaxed));
+        let thin = matches!(view(self.word.load(Ordering::Relaxed)), View::Thin { .. });
         let address = self.address();
         if thin
             && strand::with_local(|local| local.again(address) || local.again_from_others(address))
@@ -261,7 +284,10 @@ impl Core {
     /// Where the lock is not thin, or somebody has flagged its owner.
     #[inline(never)]
     fn release_slower(&self) {
-        if !strand::with_local(|local| self.release_fat_now(local)) {
+        let released = strand::with_local(|local| {
+            self.release_aside_now(local) || self.release_fat_now(local)
+        });
+        if !released {
             self.release_slow(false);
         }
     }
@@ -303,8 +329,8 @@ impl Core {
 
     /// As [`release`](Core::release), to whoever waits longest.
     pub(crate) fn release_fair<const RE: bool>(&self) {
-        // Where nobody has flagged this strand, and no entry is aside, nobody waits.
-        if pending::any_aside() || !self.release_now::<RE>() {
+        // Where nobody has flagged this strand nobody waits.
+        if !self.release_now::<RE>() {
             self.release_slow(true);
         }
     }
@@ -316,7 +342,14 @@ impl Core {
         let seen = self.word.load(Ordering::Acquire);
         let address = self.address();
         match view(seen) {
-            View::Free | View::Hashed => panic!("this lock is not held, so it cannot be unlocked"),
+            View::Free | View::Hashed | View::Aside { owner: 0, .. } => {
+                panic!("this lock is not held, so it cannot be unlocked")
+            }
+            View::Aside { owner, .. } => {
+                self.release_aside(owner, fair);
+                // SAFETY: it is released, and the name is gone from the lock.
+                strand::with_local(|local| unsafe { local.unhold_of(owner) });
+            }
             View::Thin { owner } => {
                 // SAFETY: it is let go of right below.
                 let release =
@@ -339,13 +372,13 @@ impl Core {
     }
 
     /// The last level of a thin lock. Nothing of `self` is touched once it is free.
-    fn release_thin(&self, owner: u32, fair: bool) {
+    pub(crate) fn release_thin(&self, owner: u32, fair: bool) {
         let slot = slot::of(owner);
         let mut flag = slot.flag.load(Ordering::Relaxed);
         if flag & READY == 0 && slot::prepare(owner) {
             flag = slot.flag.load(Ordering::Relaxed);
         }
-        if flag <= READY && !(fair && self.is_aside()) {
+        if flag <= READY {
             let outer = slot.releasing.load(Ordering::Relaxed); // as in `release_now`
             let clean = if flag == READY {
                 slot.releasing.store(1, Ordering::Relaxed);
@@ -384,14 +417,7 @@ impl Core {
             inner.lock.push_back(&node);
             entry
         };
-        let mut bucket = pending::bucket(self.address());
-        let aside = bucket.aside().map(join); // A1
-        drop(bucket);
-        let queued = match aside {
-            Some(entry) => Found::Entry(entry),
-            None => self.with_pending(owner, patience.deadline(), join),
-        };
-        match queued {
+        match self.with_pending(owner, patience.deadline(), join) {
             Found::Entry(entry) => {
                 slot::note_contention();
                 Some(self.wait_turn(entry, &node, me, patience))
@@ -430,7 +456,7 @@ impl Core {
         }
         let entry = match bucket.find() {
             Some(pending) => {
-                pending.leave_for(owner);
+                slot::disarm(std::mem::replace(&mut pending.armed, owner)); // P2
                 pending.entry
             }
             None => {

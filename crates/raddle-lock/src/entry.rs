@@ -65,10 +65,6 @@ const MODEL: bool = cfg!(raddle_model);
 /// Nanoseconds for which a lock may pass over those who wait for it, if they get no processor to ask for
 /// it themselves.
 const PATIENCE: u64 = 150_000;
-/// About how often the holder looks at the clock meanwhile, and the most unlocks in between.
-const GLANCE: u64 = 20_000;
-const HALF_GLANCE: u64 = GLANCE / 2;
-const MOST: u32 = 4096;
 
 /// Nanoseconds after which one that waits has starved.
 pub(crate) const STARVED: u64 = 1_000_000;
@@ -100,12 +96,8 @@ pub(crate) struct Entry {
     pub(crate) armed: AtomicU32,
     /// 1: stays fat when nobody wants it, because it would soon be fat again.
     pub(crate) sticky: AtomicU32,
-    /// Unlocks to come before the holder looks at the clock again, and how many those were at first; when
-    /// it last looked, and when the lock last went to the one that had waited longest, in nanoseconds.
-    /// The holder's.
-    glance: AtomicU32,
-    stride: AtomicU32,
-    looked: AtomicU64,
+    /// When the lock last went to the one that had waited longest, or that was last passed over for the first time, in
+    /// nanoseconds. The holder's.
     turned: AtomicU64,
     /// 1: the one that got the lock last had starved. The holder's.
     pub(crate) starving: AtomicU32,
@@ -133,9 +125,6 @@ impl Entry {
             clean: AtomicU32::new(0),
             armed: AtomicU32::new(0),
             sticky: AtomicU32::new(0),
-            glance: AtomicU32::new(1),
-            stride: AtomicU32::new(1),
-            looked: AtomicU64::new(0),
             turned: AtomicU64::new(0),
             starving: AtomicU32::new(0),
             index,
@@ -165,31 +154,17 @@ impl Entry {
         }
     }
 
-    /// Whether the unlock that asks, which would pass over those who wait, had better hand the lock over. The
-    /// clock costs as much as the lock does, so it is read about every 30 us only. Asked by the holder.
-    pub(crate) fn is_overdue(&self) -> bool {
-        let left = self.glance.load(Ordering::Relaxed).wrapping_sub(1);
-        self.glance.store(left, Ordering::Relaxed);
-        if MODEL || left as i32 > 0 {
-            return false;
-        }
-        self.look_at_clock()
+    /// Whether those who wait have been passed over for long, and had better be handed the lock. Asked by the holder.
+    pub(crate) fn is_passed_over(&self, now: u64) -> bool {
+        // ORD: `Relaxed`, here and below: the lock orders its holders.
+        !MODEL && now.saturating_sub(self.turned.load(Ordering::Relaxed)) > PATIENCE
     }
 
-    #[cold]
-    fn look_at_clock(&self) -> bool {
-        let now = clock();
-        // ORD: `Relaxed`, here and in `turn`: the lock orders its holders.
-        let since_look = now.saturating_sub(self.looked.swap(now, Ordering::Relaxed));
-        let stride = self.stride.load(Ordering::Relaxed);
-        let next = match since_look {
-            0..HALF_GLANCE => (stride * 2).min(MOST),
-            HALF_GLANCE..GLANCE => stride,
-            _ => (stride / 2).max(1),
-        };
-        self.stride.store(next, Ordering::Relaxed);
-        self.glance.store(next, Ordering::Relaxed);
-        now.saturating_sub(self.turned.load(Ordering::Relaxed)) > PATIENCE
+    /// From now on one that is told to run may be passed over. Said by the holder.
+    pub(crate) fn pass_over(&self) {
+        if !MODEL {
+            self.turned.store(clock(), Ordering::Relaxed);
+        }
     }
 
     /// In the child of a fork, where nobody waits (F2).

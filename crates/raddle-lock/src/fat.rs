@@ -1,6 +1,7 @@
 //! Fat locks: taking one, and releasing it.
 
 use crate::armed::Armed;
+use crate::aside::{look_at_clock, may_pass};
 use crate::core::{Core, Gain, Patience};
 use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, PINNED, QUEUED, WANT, WOKEN};
 use crate::queue::{HAND_OFF, Node, WAKE};
@@ -171,7 +172,7 @@ impl Core {
         // ORD: Release pairs with the Acquires that take the lock.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         let starving = state & (QUEUED | WOKEN) != 0 && starves;
-        let overdue = starving || (passes && entry.is_overdue());
+        let overdue = starving || (passes && !may_pass() && entry.is_passed_over(look_at_clock()));
         let quick = (state == locked || (passes && !overdue))
             && entry.state.compare_exchange(state, next, success, failure).is_ok();
         let idle = if quick { !passes } else { unlock(entry, generation, fair || overdue, idle) };
@@ -267,11 +268,23 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
         let mut clear = WANT | LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
         // `WANT` and `LAZY` are of the first, and change under `inner` while it is in the queue.
         if fair || entry.state.load(Ordering::Relaxed) & WANT != 0 {
-            entry.update(Ordering::Relaxed, |state| state & !clear);
+            // Where one after the other is handed the lock the next one comes awake meanwhile.
+            let starving = entry.starving.load(Ordering::Relaxed) != 0;
+            let next = if starving { inner.lock.pop_front() } else { None };
+            let mut set = 0;
+            if next.is_some() {
+                set = WOKEN;
+                clear |= if inner.lock.is_empty() { QUEUED } else { 0 };
+            }
+            entry.update(Ordering::Relaxed, |state| (state & !clear) | set);
             let parker = Node::signal(first, HAND_OFF);
+            let next = next.map(|next| Node::signal(next, WAKE));
             drop(inner); // Q4
             count(Count::HandOffs);
             parker.unpark();
+            if let Some(next) = next {
+                next.unpark();
+            }
         } else {
             clear |= LOCKED;
             entry.update(success, |state| (state & !clear) | WOKEN);

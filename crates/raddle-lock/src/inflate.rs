@@ -10,17 +10,13 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::strand;
 
 impl Core {
-    /// Makes a free lock a fat one that `me` holds; false if it is no longer as `seen`.
+    /// Makes a free lock, `seen` so, a fat one that `me` holds; false if it is so no longer.
     #[cold]
     pub(crate) fn inflate_free(&self, seen: u32, me: u32) -> bool {
-        let mut bucket = pending::bucket(self.address());
-        if let Some(pending) = bucket.find() {
-            let entry = pending.entry;
-            let claimed = seen == FREE && self.claim(&mut bucket, entry); // A3
-            if claimed {
-                entry.owner.store(me, Ordering::Relaxed);
-            }
-            return claimed;
+        if seen == word::ASIDE {
+            let entry = self.claim(&mut pending::bucket(self.address()));
+            entry.inspect(|entry| entry.owner.store(me, Ordering::Relaxed));
+            return entry.is_some();
         }
         let entry = table::take();
         entry.owner.store(me, Ordering::Relaxed);
@@ -45,7 +41,7 @@ impl Core {
     /// The entry of a lock that this strand holds; made, if it is thin.
     pub(crate) fn inflate_held(&self) -> &'static Entry {
         let seen = self.word.load(Ordering::Acquire);
-        let View::Thin { owner } = view(seen) else {
+        let (View::Thin { owner } | View::Aside { owner, .. }) = view(seen) else {
             return table::entry(seen & word::INDEX);
         };
         // SAFETY: a fat lock's levels are let go of as its entry says.
@@ -104,7 +100,7 @@ impl Core {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Free | View::Hashed => {}
-            View::Thin { .. } => {
+            View::Thin { .. } | View::Aside { .. } => {
                 let entry = pending::bucket(self.address()).remove(); // P3
                 entry.into_iter().for_each(table::give_back);
             }

@@ -25,18 +25,19 @@ impl Core {
                 state & crate::entry::QUEUED != 0
             }
             View::Thin { owner } => {
-                (slot::of(owner).flag.load(Ordering::Relaxed) > READY || pending::any_aside())
+                slot::of(owner).flag.load(Ordering::Relaxed) > READY
                     && pending::bucket(self.address()).find().is_some()
             }
-            _ => false,
+            View::Aside { .. } => true,
+            View::Free | View::Hashed => false,
         }
     }
 
     pub(crate) fn is_locked(&self) -> bool {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
-            View::Free | View::Hashed => false,
-            View::Thin { .. } => true,
+            View::Free | View::Hashed | View::Aside { owner: 0, .. } => false,
+            View::Thin { .. } | View::Aside { .. } => true,
             View::Fat => {
                 let entry = table::entry(seen & word::INDEX);
                 entry.state.load(Ordering::Relaxed) & crate::entry::LOCKED != 0
@@ -57,8 +58,8 @@ impl Core {
     pub(crate) fn holder(&self) -> Option<u32> {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
-            View::Free | View::Hashed => None,
-            View::Thin { owner } => Some(owner),
+            View::Free | View::Hashed | View::Aside { owner: 0, .. } => None,
+            View::Thin { owner } | View::Aside { owner, .. } => Some(owner),
             View::Fat => {
                 let owner = table::entry(seen & word::INDEX).owner.load(Ordering::Relaxed);
                 Some(owner).filter(|&owner| owner != 0)

@@ -2,7 +2,6 @@
 
 use crate::core::{Core, Found, Patience, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
-use crate::pending;
 use crate::queue::{List, Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};
@@ -127,11 +126,6 @@ impl Core {
             match view(seen) {
                 View::Hashed => return word::identity(seen),
                 View::Free => {
-                    let mut bucket = pending::bucket(self.address());
-                    if bucket.find().is_some() {
-                        drop(bucket);
-                        return self.hash_of_aside();
-                    }
                     let hashed = fresh();
                     let relaxed = Ordering::Relaxed;
                     // ORD: Release: it continues the release of the free word that it replaces.
@@ -140,12 +134,17 @@ impl Core {
                         return word::identity(hashed);
                     }
                 }
-                View::Thin { owner } if owner == me => {
+                View::Thin { owner } | View::Aside { owner, .. } if owner == me => {
                     return hash_of(self.inflate_held());
                 }
                 View::Thin { owner } => {
                     if let Found::Entry(hash) = self.with_pending(owner, None, hash_of) {
                         return hash; // The owner will find it when it releases (P2).
+                    }
+                }
+                View::Aside { .. } => {
+                    if let Some(hash) = self.with_aside(hash_of) {
+                        return hash; // Its next holder is fat, and never sets it aside again.
                     }
                 }
                 View::Fat => {
@@ -161,17 +160,6 @@ impl Core {
                 }
             }
         }
-    }
-}
-
-impl Core {
-    /// As [`identity_hash`](Core::identity_hash) of a lock whose entry is aside: makes it fat first (A3).
-    #[cold]
-    fn hash_of_aside(&self) -> u32 {
-        self.acquire::<true>();
-        let hash = hash_of(self.inflate_held());
-        self.release::<true>();
-        hash
     }
 }
 

@@ -5,16 +5,15 @@
 //! owner looks here when it releases.
 //!
 //! **P1** All of this is under the lock of the address's bucket; within it, an entry's `inner` may be locked.
-//! **P2** While an entry is here, it is aside ([`aside`](crate::aside)), or `armed` is the owner it was left for, flagged (L2)
-//! on its behalf. Then the
+//! **P2** While an entry is here, it is [aside](crate::aside), or `armed` is the owner it was left for, flagged (L2) on its
+//! behalf. Then the
 //! lock's word named that owner, under the bucket's lock, when the entry was left or anybody joined it; so
 //! it is the owner's, who will release under the bucket's lock, find the entry, and make it the lock's.
 //! **P3** Its lock is alive while there is somebody in its queue. One left for a hash alone may outlive
 //! a lock whose guard was forgotten; it is taken away by the lock's drop, or else by its owner.
 
-use crate::entry::{Entry, LAZY, WOKEN};
+use crate::entry::Entry;
 use crate::slot;
-use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::sync::{Mutex, MutexGuard};
 
 /// An entry that waits for a lock's owner.
@@ -27,21 +26,6 @@ pub(crate) struct Pending {
 
 /// For whom an entry is left that is aside.
 pub(crate) const NOBODY: u32 = 0;
-
-/// How many entries are aside.
-#[cfg(not(raddle_model))]
-static ASIDE: AtomicU32 = AtomicU32::new(0);
-
-#[cfg(raddle_model)]
-raddle_sync::lazy_static! {
-    static ASIDE: AtomicU32 = AtomicU32::new(0);
-}
-
-/// Whether some lock's entry may be aside; a hint.
-#[inline]
-pub(crate) fn any_aside() -> bool {
-    ASIDE.load(Ordering::Relaxed) != 0
-}
 
 /// The locks of a few addresses, mostly none.
 #[repr(align(64))]
@@ -81,19 +65,8 @@ impl Guard {
         self.list.iter_mut().find(|pending| pending.address == self.address)
     }
 
-    /// The entry that is aside.
-    pub(crate) fn aside(&mut self) -> Option<&'static Entry> {
-        let pending = self.find().filter(|pending| pending.armed == NOBODY)?;
-        // Not so in the child of a fork, where nobody waits.
-        let on_duty = pending.entry.state.load(Ordering::Relaxed) & (WOKEN | LAZY) != 0; // A1
-        on_duty.then_some(pending.entry)
-    }
-
     /// Leaves an entry for the owner that the caller has armed, or `NOBODY`; there is none yet.
     pub(crate) fn leave(&mut self, entry: &'static Entry, armed: u32) {
-        if armed == NOBODY {
-            ASIDE.fetch_add(1, Ordering::Relaxed);
-        }
         self.list.push(Pending { address: self.address, entry, armed });
     }
 
@@ -101,21 +74,9 @@ impl Guard {
     pub(crate) fn remove(&mut self) -> Option<&'static Entry> {
         let at = self.list.iter().position(|pending| pending.address == self.address)?;
         let pending = self.list.swap_remove(at);
-        disarm(pending.armed);
+        if pending.armed != NOBODY {
+            slot::disarm(pending.armed);
+        }
         Some(pending.entry)
-    }
-}
-
-impl Pending {
-    /// The entry is left for `owner` now, which the caller has armed.
-    pub(crate) fn leave_for(&mut self, owner: u32) {
-        disarm(std::mem::replace(&mut self.armed, owner)); // P2
-    }
-}
-
-fn disarm(armed: u32) {
-    match armed {
-        NOBODY => _ = ASIDE.fetch_sub(1, Ordering::Relaxed),
-        _ => slot::disarm(armed),
     }
 }

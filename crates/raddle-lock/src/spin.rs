@@ -77,16 +77,6 @@ impl Spin {
         Spin { looks: LOOKS.saturating_sub(1) }
     }
 
-    /// Whether it has not begun.
-    pub(crate) fn is_new(&self) -> bool {
-        self.looks == 0
-    }
-
-    /// Ends it.
-    pub(crate) fn end(&mut self) {
-        self.looks = LOOKS;
-    }
-
     /// Pauses; false, at once, if the spin is over.
     #[inline]
     pub(crate) fn spin(&mut self) -> bool {

@@ -16,7 +16,7 @@ use std::panic::resume_unwind;
 use std::time::Duration;
 
 /// How long the first in the queue sleeps that has lost to those who run.
-const LAZINESS: Duration = Duration::from_micros(60);
+const LAZINESS: Duration = Duration::from_micros(5);
 
 impl Core {
     /// Sleeps in an entry's queue until the lock is this strand's, or the deadline is past.
@@ -83,39 +83,39 @@ impl Core {
                     }
                     continue;
                 }
-                _ => match self.rouse(entry, node, patience) {
+                _ => match self.rouse(entry, node) {
                     Step::Done(true) => mark = WANT,
                     Step::Done(false) => continue,
                     Step::Lock => return Gain::Fat,
-                    Step::Late => {
-                        if let Some(gain) = self.give_up(entry, node, mark) {
-                            return gain;
-                        }
-                        continue;
-                    }
                 },
             }
             if self.try_awake(entry, if mark == 0 { Spin::short() } else { Spin::default() }) {
                 return Gain::Fat;
             }
-            // Loom has no limit that is over for certain.
-            let next = if mark == 0 && !cfg!(raddle_loom) { LAZY } else { WANT };
-            match self.go_back(entry, node, next, patience) {
-                Step::Done(true) | Step::Lock => return Gain::Fat,
-                Step::Done(false) => mark = next,
-                Step::Late => {
-                    if let Some(gain) = self.give_up(entry, node, mark) {
-                        return gain;
-                    }
+            if mark == 0 && entry.starving.load(Ordering::Relaxed) != 0 {
+                // Others wait in turn for what it would lose by a nap.
+                let want = || entry.update(Ordering::Relaxed, |state| state | WANT);
+                if self.with_holder(want) == Step::Lock {
+                    return Gain::Fat;
+                }
+                mark = WANT;
+                if self.try_awake(entry, Spin::default()) {
+                    return Gain::Fat;
                 }
             }
+            // Loom has no limit that is over for certain.
+            let next = if mark == 0 && !cfg!(raddle_loom) { LAZY } else { WANT };
+            if self.go_back(entry, node, next) != Step::Done(false) {
+                return Gain::Fat;
+            }
+            mark = next;
         }
     }
 
     /// The moment of a `LAZY` strand is over: makes it the one awake, which now wants the lock. Not if it has been handed
     /// the lock meanwhile.
-    fn rouse(&self, entry: &'static Entry, node: &Node, patience: Patience) -> Step<bool> {
-        let step = self.with_holder(entry, patience, || {
+    fn rouse(&self, entry: &'static Entry, node: &Node) -> Step<bool> {
+        let step = self.with_holder(|| {
             let mut inner = entry.inner.lock();
             if !inner.lock.remove(node) {
                 return false;
@@ -125,10 +125,10 @@ impl Core {
             entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN | WANT);
             true
         });
-        if matches!(step, Step::Lock) {
+        if step == Step::Lock {
             let mut inner = entry.inner.lock();
             let removed = inner.lock.remove(node);
-            debug_assert!(removed, "nobody signals while the entry is aside (P2)");
+            debug_assert!(removed, "nobody else signals while it is on duty (A2)");
             let clear = LAZY | if inner.lock.is_empty() { QUEUED } else { 0 };
             entry.update(Ordering::Relaxed, |state| state & !clear);
         }
@@ -137,13 +137,7 @@ impl Core {
 
     /// As the strand awake, which has not got the lock: back to the head of the queue, there to be `LAZY` or to `WANT` it.
     /// Or it takes the lock at the last moment.
-    pub(crate) fn go_back(
-        &self,
-        entry: &'static Entry,
-        node: &Node,
-        next: u32,
-        patience: Patience,
-    ) -> Step<bool> {
+    pub(crate) fn go_back(&self, entry: &'static Entry, node: &Node, next: u32) -> Step<bool> {
         let back = || {
             let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
             let mut inner = entry.inner.lock();
@@ -155,17 +149,17 @@ impl Core {
             taken
         };
         if next == LAZY {
-            let _bucket = pending::bucket(self.address()); // P2
+            let _bucket = pending::bucket(self.address()); // A2
             return Step::Done(back());
         }
-        self.with_holder(entry, patience, back)
+        self.with_holder(back)
     }
 
     /// As the strand awake: spins for the lock.
     pub(crate) fn try_awake(&self, entry: &'static Entry, mut spin: Spin) -> bool {
         let generation = entry.state.load(Ordering::Relaxed) & GENERATIONS;
         loop {
-            if entry.take(generation, true).is_ok() || self.claim_aside(entry) {
+            if entry.take(generation, true).is_ok() || self.claim_aside() {
                 return true;
             }
             if !spin.spin() {
@@ -224,7 +218,7 @@ impl Core {
         let left = bucket.find().map(|pending| pending.armed);
         if on_duty && left == Some(NOBODY) {
             if let Some(next) = inner.lock.pop_front() {
-                // P2: the next one is awake in its stead.
+                // A2: the next one is awake in its stead.
                 let clear = if inner.lock.is_empty() { QUEUED } else { 0 };
                 entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN);
                 let parker = Node::signal(next, WAKE);
@@ -237,10 +231,18 @@ impl Core {
         if inner.lock.is_empty() {
             let before = entry.update(Ordering::Relaxed, |state| state & !QUEUED);
             drop(inner);
-            // Left for an owner that has not come by yet, and not for a hash: nobody needs it now.
-            let unused = before & WOKEN == 0 && entry.restore.load(Ordering::Relaxed) == FREE;
-            if unused && left.is_some() {
-                bucket.remove();
+            // Nobody needs it now: left for an owner that has not come by yet, and not for a hash, or aside.
+            let unused = before & WOKEN == 0
+                && match left {
+                    None => false,
+                    Some(NOBODY) => self.end_aside(&mut bucket, entry),
+                    Some(_) if entry.restore.load(Ordering::Relaxed) == FREE => {
+                        bucket.remove();
+                        true
+                    }
+                    Some(_) => false,
+                };
+            if unused {
                 drop(bucket);
                 table::give_back(entry);
             }

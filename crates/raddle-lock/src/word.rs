@@ -4,6 +4,7 @@
 //! |---|---|---|---|---|
 //! | 0 | 0 | 0 | 0 | **free** |
 //! | 0 | 0 | 0 | owner, not 0 | **thin**: held; how often is written down with the owner |
+//! | 0 | bit 29, wanted (28) | 0 | owner, or 0 | **aside**: thin or free, and somebody waits; the entry is in a bucket |
 //! | 1 | heat (29-28) | hash (27-0) | hash | **hashed**: free, with an identity hash |
 //! | 2 | generation | index (25-0) | index | **fat**: see the entry |
 
@@ -12,6 +13,11 @@ pub(crate) const FREE: u32 = 0;
 
 /// The largest owner a thin lock can name.
 pub(crate) const MAX_OWNER: u32 = 0xFFFF;
+
+/// Nobody holds the lock, and its entry is aside.
+pub(crate) const ASIDE: u32 = 1 << 29;
+/// Beside `ASIDE` and an owner: it is to look at the entry when it releases.
+pub(crate) const WANTED: u32 = 1 << 28;
 
 const TAG: u32 = 3 << 30;
 const HASHED: u32 = 1 << 30;
@@ -32,7 +38,14 @@ pub(crate) const GENERATIONS: u32 = if cfg!(raddle_model) { 0 } else { 15 * GENE
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Free,
-    Thin { owner: u32 },
+    Thin {
+        owner: u32,
+    },
+    /// Held, or free, which is owner 0.
+    Aside {
+        owner: u32,
+        wanted: bool,
+    },
     Hashed,
     Fat,
 }
@@ -41,6 +54,9 @@ pub(crate) enum View {
 pub(crate) fn view(word: u32) -> View {
     match word & TAG {
         0 if word == FREE => View::Free,
+        0 if word & ASIDE != 0 => {
+            View::Aside { owner: word & MAX_OWNER, wanted: word & WANTED != 0 }
+        }
         0 => View::Thin { owner: word & MAX_OWNER },
         HASHED => View::Hashed,
         _ => View::Fat,
@@ -90,6 +106,8 @@ mod tests {
         assert_eq!(view(FREE), View::Free);
         assert_eq!(view(7), View::Thin { owner: 7 });
         assert_eq!(view(MAX_OWNER), View::Thin { owner: 0xFFFF });
+        assert_eq!(view(ASIDE), View::Aside { owner: 0, wanted: false });
+        assert_eq!(view(ASIDE | WANTED | 7), View::Aside { owner: 7, wanted: true });
         assert_eq!(view(hashed(0)), View::Hashed);
         assert_eq!(view(hashed(u32::MAX)), View::Hashed);
         assert_eq!(view(fat(0, 0)), View::Fat);
