@@ -369,15 +369,15 @@ mod tests {
             let (entry, nodes) = aside::<3>(&core);
             set_aside(&core, entry, &nodes);
             core.acquire::<false>();
-            for n in 0..nodes.len() {
-                assert_eq!(nodes[n].signalled(), WAKE);
+            for node in &nodes {
+                assert_eq!(node.signalled(), WAKE);
                 let mark = if lazy { LAZY } else { 0 };
                 if lazy {
-                    let step = core.go_back(entry, &nodes[n], LAZY);
-                    assert!(matches!(step, Step::Done(false)) && nodes[n].signalled() == WAITING);
+                    let step = core.go_back(entry, node, LAZY);
+                    assert!(matches!(step, Step::Done(false)) && node.signalled() == WAITING);
                 }
                 assert!(is_on_duty(&core));
-                assert_eq!(core.give_up(entry, &nodes[n], mark), Some(Gain::Nothing));
+                assert_eq!(core.give_up(entry, node, mark), Some(Gain::Nothing));
             }
             assert!(!is_on_duty(&core) && !core.is_wanted());
             core.release::<false>();
@@ -507,14 +507,12 @@ mod tests {
                 s.spawn(|| {
                     for round in 0..ROUNDS {
                         let limit = std::time::Duration::from_micros(round as u64 % 200);
-                        while round % 2 == 0 {
-                            let Some(mut count) = mutex.try_lock_for(limit) else { continue };
-                            *count += 1;
-                            break;
-                        }
-                        if round % 2 == 1 {
-                            *mutex.lock() += 1;
-                        }
+                        let timed = || mutex.try_lock_for(limit).filter(|_| round % 2 == 0);
+                        *std::iter::repeat_with(timed)
+                            .take(round)
+                            .flatten()
+                            .next()
+                            .unwrap_or_else(|| mutex.lock()) += 1;
                     }
                 });
             }

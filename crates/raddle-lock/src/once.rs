@@ -18,6 +18,7 @@ use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
 use raddle_sync::sync::Mutex;
 use raddle_sync::{const_fn, strand};
+use std::convert::Infallible;
 use std::fmt;
 use std::mem::{self, MaybeUninit};
 use std::ops::Deref;
@@ -181,6 +182,28 @@ impl<T> OnceLock<T> {
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
             Some(value) => value,
+            None => match self.get_slow(|| Ok::<T, Infallible>(make())) {
+                Ok(value) => value,
+                Err(never) => match never {},
+            },
+        }
+    }
+
+    /// As [`get_or_init`](OnceLock::get_or_init), with a `make` that may fail. Then there is still no value, and the next one
+    /// that asks tries again.
+    ///
+    /// # Panics
+    ///
+    /// As [`get_or_init`](OnceLock::get_or_init).
+    ///
+    /// ```
+    /// let port = raddle_lock::OnceLock::new();
+    /// assert!(port.get_or_try_init(|| "http".parse::<u16>()).is_err());
+    /// assert_eq!(port.get_or_try_init(|| "80".parse::<u16>()), Ok(&80));
+    /// ```
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        match self.get() {
+            Some(value) => Ok(value),
             None => self.get_slow(make),
         }
     }
@@ -215,7 +238,7 @@ impl<T> OnceLock<T> {
     }
 
     #[cold]
-    fn get_slow(&self, make: impl FnOnce() -> T) -> &T {
+    fn get_slow<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         let state: *const AtomicU32 = &self.state;
         loop {
             let node = (self.state.load(Ordering::Relaxed) == MAKING).then(Node::new);
@@ -227,8 +250,8 @@ impl<T> OnceLock<T> {
                     let name = strand::keep_name();
                     list.makers.push(Maker { state, strand: name.token() });
                     drop(list);
-                    self.make(make);
-                    return self.get().expect("made just now");
+                    self.make(make)?;
+                    return Ok(self.get().expect("made just now"));
                 }
                 MAKING => {
                     let strands = strand::with_local(|local| local.names());
@@ -244,7 +267,7 @@ impl<T> OnceLock<T> {
                 _ => {}
             }
             if let Some(value) = self.get() {
-                return value;
+                return Ok(value);
             }
         }
     }
@@ -271,8 +294,8 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// Makes the value, or goes back to `EMPTY` if that panics.
-    fn make(&self, make: impl FnOnce() -> T) {
+    /// Makes the value, or goes back to `EMPTY` if that fails or panics.
+    fn make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
         struct Ends<'a> {
             state: &'a AtomicU32,
             next: u32,
@@ -296,12 +319,13 @@ impl<T> OnceLock<T> {
             }
         }
         let mut ends = Ends { state: &self.state, next: EMPTY };
-        let made = make();
+        let made = make()?;
         self.value.with_mut(|value| {
             // SAFETY: nobody else makes the value, or reads it before `READY` (I1).
             unsafe { (*value).write(made) };
         });
         ends.next = READY;
+        Ok(())
     }
 }
 
@@ -316,6 +340,21 @@ impl<T> Default for OnceLock<T> {
         OnceLock::new()
     }
 }
+
+/// With the value that is there, if there is one.
+impl<T: Clone> Clone for OnceLock<T> {
+    fn clone(&self) -> OnceLock<T> {
+        self.get().map_or_else(OnceLock::new, |value| OnceLock::from(value.clone()))
+    }
+}
+
+impl<T: PartialEq> PartialEq for OnceLock<T> {
+    fn eq(&self, other: &OnceLock<T>) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceLock<T> {}
 
 impl<T> From<T> for OnceLock<T> {
     fn from(value: T) -> OnceLock<T> {
@@ -352,6 +391,14 @@ pub struct LazyLock<T, F = fn() -> T> {
 unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
 
 impl<T: RefUnwindSafe + UnwindSafe, F: UnwindSafe> RefUnwindSafe for LazyLock<T, F> {}
+
+impl<T, F> LazyLock<T, F> {
+    /// The value, if it has been made.
+    #[inline]
+    pub fn get(this: &Self) -> Option<&T> {
+        this.once.get()
+    }
+}
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     const_fn! {

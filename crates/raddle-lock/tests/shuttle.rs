@@ -11,6 +11,12 @@ use raddle_sync::{strand, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+/// So many, or as many as `RADDLE_SHUTTLE` says if it is set.
+fn schedules(usual: usize) -> usize {
+    let set = std::env::var("RADDLE_SHUTTLE").ok().and_then(|many| many.parse().ok());
+    set.unwrap_or(usual)
+}
+
 #[test]
 fn many_strands_lose_no_increment() {
     // Each strand lets go of what it has taken.
@@ -43,7 +49,7 @@ fn many_strands_lose_no_increment() {
             }
             assert_eq!(*mutex.lock(), THREADS * ROUNDS);
         },
-        1_000,
+        schedules(1_000),
     );
 }
 
@@ -88,7 +94,7 @@ fn monitors_mix_levels_hashes_waits_and_notifications() {
             assert_eq!(*tokens.lock(), 0);
             assert!(headers.iter().all(|header| !header.is_locked()));
         },
-        1_000,
+        schedules(1_000),
     );
 }
 
@@ -125,7 +131,7 @@ fn a_bounded_queue_passes_everything_on() {
             }
             assert!(shared.0.lock().is_empty());
         },
-        1_000,
+        schedules(1_000),
     );
 }
 
@@ -168,7 +174,7 @@ fn timed_and_other_locks_lose_no_increment() {
             assert_eq!(*shared.0.lock(), added);
             assert!(!shared.1.is_locked());
         },
-        3_000,
+        schedules(3_000),
     );
 }
 
@@ -224,7 +230,7 @@ fn readers_and_writers_give_up_or_come_in() {
             assert_eq!(*lock.read(), (added, added));
             assert!(lock.try_write().is_some());
         },
-        3_000,
+        schedules(3_000),
     );
 }
 
@@ -251,7 +257,7 @@ fn a_writer_that_gives_up_lets_in_those_that_waited_for_it() {
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(*lock.read(), 1);
         },
-        3_000,
+        schedules(3_000),
     );
 }
 
@@ -296,7 +302,7 @@ fn a_value_is_made_by_one_whose_time_is_not_over() {
             assert!(got.into_iter().flatten().all(|value| value == 1));
             assert_eq!(*shared.1.lock(), 1);
         },
-        3_000,
+        schedules(3_000),
     );
 }
 
@@ -341,6 +347,6 @@ fn readers_and_writers_of_lock_api_take_nothing_off_others() {
             assert_eq!(*lock.read(), (18, 18));
             assert!(!lock.is_locked());
         },
-        3_000,
+        schedules(3_000),
     );
 }

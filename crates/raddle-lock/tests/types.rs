@@ -5,7 +5,7 @@
 use raddle_lock::{
     Condvar, HeaderGuard, LazyLock, LockStats, MappedMutexGuard, Mutex, MutexGuard, ObjectHeader,
     OnceLock, RawFairThinLock, RawRwLock, RawThinLock, ReentrantLock, ReentrantLockGuard, RwLock,
-    WaitResult,
+    RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, WaitResult,
 };
 use std::cell::Cell;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -76,6 +76,11 @@ is! {
     RawThinLock: UnwindSafe, RawThinLock: RefUnwindSafe,
     RawFairThinLock: UnwindSafe, RawFairThinLock: RefUnwindSafe,
     RawRwLock: UnwindSafe, RawRwLock: RefUnwindSafe,
+    MutexGuard<'static, Cell<u32>>: UnwindSafe,
+    RwLockReadGuard<'static, Cell<u32>>: UnwindSafe,
+    RwLockWriteGuard<'static, Cell<u32>>: UnwindSafe,
+    RwLockUpgradableReadGuard<'static, Cell<u32>>: UnwindSafe,
+    HeaderGuard<'static>: UnwindSafe,
 }
 is_not! {
     ReentrantLock<Cell<u32>>: RefUnwindSafe,

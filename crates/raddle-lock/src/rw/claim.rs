@@ -20,6 +20,9 @@ impl RwCore {
     pub(crate) fn upgrade(&self, patience: Patience) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         assert!(matches!(patience, Patience::Try) || !self.is_read_here(word), "{READS}");
+        if matches!(patience, Patience::Try) && self.is_read(word) {
+            return false; // as in `write_slow`
+        }
         self.change(Ordering::Relaxed, |word| (word & !UPGRADABLE) | CLAIMED);
         self.drain(patience, UPGRADABLE)
     }
@@ -47,10 +50,16 @@ impl RwCore {
                 }
             }
         }
-        // ORD: Release: whoever claims next sees what this one did while it held `UPGRADABLE`.
-        let before = self.change(Ordering::Release, |word| (word & !CLAIMED) | instead);
-        if before & PARKED != 0 {
-            queue::wake(self, 0, false);
+        if instead == 0 {
+            // Whoever was woken in vain before is handed the lock: so those who claim it again and again, for a short time
+            // each, keep nobody out for long.
+            queue::wake(self, CLAIMED, false);
+        } else {
+            // ORD: Release: whoever claims next sees what this one did while it held `UPGRADABLE`.
+            let before = self.change(Ordering::Release, |word| (word & !CLAIMED) | instead);
+            if before & PARKED != 0 {
+                queue::wake(self, 0, false);
+            }
         }
         slept.unwrap_or_else(|panic| resume_unwind(panic));
         false
@@ -101,5 +110,29 @@ impl RwCore {
         }
         deadlock::discard(slept);
         Ok(true)
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+    use crate::queue::HAND_OFF;
+
+    /// Else whoever claims again and again, for a short time each, may find the lock free each time before those that it
+    /// has kept out come awake.
+    #[test]
+    fn who_gives_a_claim_up_hands_the_lock_to_one_that_was_woken_in_vain() {
+        let core = RwCore::new();
+        core.word.store(CLAIMED | PARKED | 1, Ordering::Relaxed);
+        let nodes = [Node::new(), Node::new()];
+        let mut bucket = queue::bucket(&core);
+        bucket.push(&nodes[0], 0, Kind::Read, true);
+        bucket.push(&nodes[1], 0, Kind::Write, false);
+        drop(bucket);
+        assert!(!core.drain(Patience::Try, 0));
+        assert_eq!(nodes[0].signalled(), HAND_OFF);
+        assert_eq!(nodes[1].signalled(), crate::queue::WAKE);
+        assert_eq!(core.word.load(Ordering::Relaxed), 2, "two read, and nobody is parked");
+        core.word.store(0, Ordering::Relaxed);
     }
 }

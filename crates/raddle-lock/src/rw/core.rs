@@ -216,6 +216,9 @@ impl RwCore {
         }
         assert!(!writes, "this lock is held by the strand that wants to write: waiting would hang");
         assert!(!reads, "{READS}");
+        if matches!(patience, Patience::Try) && self.is_read(word) {
+            return false; // A claim would keep others out meanwhile, for nothing, and cost a barrier.
+        }
         self.wait(Kind::Write, patience, |word| {
             (word & (HELD | CLAIMED | UPGRADABLE) == 0).then_some(word | CLAIMED)
         }) && self.drain(patience, 0)

@@ -3,10 +3,12 @@
 use super::core::{Cell, RwCore};
 use super::lock::RwLock;
 use crate::core::Patience;
+use raddle_sync::time::Instant;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// Shared access to a [`RwLock`]'s value; dropping it leaves the lock.
 ///
@@ -31,7 +33,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 #[must_use = "dropping the guard unlocks"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
-    not_send: PhantomData<(*const (), *mut T)>,
+    not_send: PhantomData<*const ()>,
 }
 
 /// Shared access to a [`RwLock`]'s value, which may become exclusive; dropping it leaves the lock.
@@ -205,7 +207,33 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
 
     /// Writes if nobody else reads; else gives the guard back.
     pub fn try_upgrade(this: Self) -> Result<RwLockWriteGuard<'a, T>, Self> {
-        if !this.lock.core.upgrade(Patience::Try) {
+        Self::upgrade_within(this, Patience::Try)
+    }
+
+    /// As [`upgrade`](Self::upgrade), waiting for at most `limit`; else gives the guard back.
+    ///
+    /// # Panics
+    ///
+    /// As [`upgrade`](Self::upgrade).
+    pub fn try_upgrade_for(this: Self, limit: Duration) -> Result<RwLockWriteGuard<'a, T>, Self> {
+        // A limit too far away to express is no limit.
+        Self::upgrade_within(this, Patience::Until(Instant::now().checked_add(limit)))
+    }
+
+    /// As [`upgrade`](Self::upgrade), waiting until `deadline` at the latest; else gives the guard back.
+    ///
+    /// # Panics
+    ///
+    /// As [`upgrade`](Self::upgrade).
+    pub fn try_upgrade_until(
+        this: Self,
+        deadline: Instant,
+    ) -> Result<RwLockWriteGuard<'a, T>, Self> {
+        Self::upgrade_within(this, Patience::Until(Some(deadline)))
+    }
+
+    fn upgrade_within(this: Self, patience: Patience) -> Result<RwLockWriteGuard<'a, T>, Self> {
+        if !this.lock.core.upgrade(patience) {
             return Err(this);
         }
         let lock = this.lock;
@@ -219,6 +247,63 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
         mem::forget(this);
         lock.core.end_upgradable(1);
         RwLockReadGuard::new(lock, None)
+    }
+}
+
+impl<'a, U: ?Sized> MappedRwLockReadGuard<'a, U> {
+    /// A guard of a part of the part.
+    pub fn map<V: ?Sized>(this: Self, part: impl FnOnce(&U) -> &V) -> MappedRwLockReadGuard<'a, V> {
+        match Self::try_map(this, |value| Some(part(value))) {
+            Ok(part) => part,
+            Err(_) => unreachable!("there is a part"),
+        }
+    }
+
+    /// A guard of a part of the part, or the guard itself if there is no such part.
+    pub fn try_map<V: ?Sized>(
+        this: Self,
+        part: impl FnOnce(&U) -> Option<&V>,
+    ) -> Result<MappedRwLockReadGuard<'a, V>, Self> {
+        let Some(part) = part(&this).map(std::ptr::from_ref) else {
+            return Err(this);
+        };
+        let (core, cell) = (this.core, this.cell);
+        mem::forget(this);
+        Ok(MappedRwLockReadGuard { core, cell, part, not_send: PhantomData })
+    }
+}
+
+impl<'a, U: ?Sized> MappedRwLockWriteGuard<'a, U> {
+    /// A guard of a part of the part.
+    ///
+    /// ```
+    /// use raddle_lock::{MappedRwLockWriteGuard, RwLock, RwLockWriteGuard};
+    /// let pair = RwLock::new((1, vec![2, 3]));
+    /// let list = RwLockWriteGuard::map(pair.write(), |pair| &mut pair.1);
+    /// *MappedRwLockWriteGuard::map(list, |list| &mut list[0]) = 5;
+    /// assert_eq!(pair.read().1, [5, 3]);
+    /// ```
+    pub fn map<V: ?Sized>(
+        this: Self,
+        part: impl FnOnce(&mut U) -> &mut V,
+    ) -> MappedRwLockWriteGuard<'a, V> {
+        match Self::try_map(this, |value| Some(part(value))) {
+            Ok(part) => part,
+            Err(_) => unreachable!("there is a part"),
+        }
+    }
+
+    /// A guard of a part of the part, or the guard itself if there is no such part.
+    pub fn try_map<V: ?Sized>(
+        mut this: Self,
+        part: impl FnOnce(&mut U) -> Option<&mut V>,
+    ) -> Result<MappedRwLockWriteGuard<'a, V>, Self> {
+        let Some(part) = part(&mut this).map(std::ptr::from_mut) else {
+            return Err(this);
+        };
+        let core = this.core;
+        mem::forget(this);
+        Ok(MappedRwLockWriteGuard { core, part, not_send: PhantomData })
     }
 }
 

@@ -233,6 +233,15 @@ impl<T: ?Sized> RwLock<T> {
         self.core.read_upgradable(patience).then(|| RwLockUpgradableReadGuard::new(self))
     }
 
+    /// Comes in as the one reader that may write later, waiting until `deadline` at the latest.
+    pub fn try_upgradable_read_until(
+        &self,
+        deadline: Instant,
+    ) -> Option<RwLockUpgradableReadGuard<'_, T>> {
+        let came_in = self.core.read_upgradable(Patience::Until(Some(deadline)));
+        came_in.then(|| RwLockUpgradableReadGuard::new(self))
+    }
+
     /// True if somebody holds the lock at this moment; good for statistics and assertions only.
     pub fn is_locked(&self) -> bool {
         self.core.is_locked()

@@ -56,6 +56,11 @@ impl RwCore {
         slot::any_read(|cell| slot::names(cell.load(Ordering::Acquire), address))
     }
 
+    /// Whether somebody reads, as far as that is seen without a barrier.
+    pub(super) fn is_read(&self, word: u32) -> bool {
+        word & COUNT != 0 || word & SLOTS != 0 && self.is_published()
+    }
+
     /// The strands that have the lock, or have claimed it, as far as they are known.
     pub(super) fn holders(&self) -> Vec<u32> {
         let word = self.word.load(Ordering::Relaxed);
