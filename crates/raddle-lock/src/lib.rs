@@ -107,6 +107,7 @@ mod fat;
 mod fork;
 mod header;
 mod inflate;
+mod linger;
 mod look;
 mod monitor;
 mod mutex;

@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Found, Patience, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
+use crate::linger::linger;
 use crate::queue::{List, Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};
@@ -30,6 +31,7 @@ impl Core {
         drop(inner);
         let levels = entry.levels.swap(0, Ordering::Relaxed);
         self.release_fat(entry, self.word.load(Ordering::Acquire), false);
+        linger(&node);
         let notified = node.sleep_until(deadline) != WAITING || self.leave_notice(entry, &node);
         // Notified, it has become one of those who want the lock; else it has just made itself one.
         keeping_guards(|| self.wait_turn(entry, &node, me, Patience::Back));

@@ -1,0 +1,114 @@
+//! What a strand does that waits for a notification, before it sleeps: it gives its processor to others for a moment.
+//!
+//! Where strands pass things on by a condition the notification often comes within a microsecond or two, and a sleep and a
+//! wake take fifty. As giving a processor away costs half a microsecond or so if nobody wants it, some tens of these are no
+//! dearer than what they may save. Those for which that was in vain mostly do without (Karlin et al., "Competitive
+//! randomized algorithms for nonuniform problems", 1990); and of the rest no more do so than there are processors, as each of
+//! them runs only while the others don't.
+
+use crate::queue::{Node, WAITING};
+use std::cell::Cell;
+use std::num::NonZero;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// How often it looks.
+const LOOKS: u32 = if cfg!(miri) { 2 } else { 30 };
+/// The most waits that go without, after one that was in vain.
+const MOST_SKIPPED: u32 = 7;
+
+/// How many do so now. It orders nothing: a few more do no harm.
+static LINGERING: AtomicUsize = AtomicUsize::new(0);
+
+std::thread_local! {
+    static HABIT: Cell<Habit> = const { Cell::new(Habit { left: 0, skipped: 0 }) };
+}
+
+/// Whether a thread lingers, as that was worth while before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Habit {
+    /// Waits to come that go without.
+    left: u32,
+    /// How many those were at first.
+    skipped: u32,
+}
+
+impl Habit {
+    /// The next wait: whether it lingers, and what comes after.
+    fn next(self) -> (bool, Habit) {
+        match self.left.checked_sub(1) {
+            Some(left) => (false, Habit { left, ..self }),
+            None => (true, self),
+        }
+    }
+
+    /// After one that lingered.
+    fn learn(self, worth_while: bool) -> Habit {
+        let skipped = if worth_while { 0 } else { (2 * self.skipped + 1).min(MOST_SKIPPED) };
+        Habit { left: skipped, skipped }
+    }
+}
+
+/// Waits for the node's signal for a moment, if that may be worth while.
+pub(crate) fn linger(node: &Node) {
+    if cfg!(raddle_model) {
+        return;
+    }
+    let (lingers, habit) = HABIT.get().next();
+    HABIT.set(habit);
+    if !lingers {
+        return;
+    }
+    if LINGERING.fetch_add(1, Ordering::Relaxed) < processors() {
+        let signalled = (0..LOOKS).any(|_| {
+            let signalled = node.signalled() != WAITING;
+            if !signalled {
+                thread::yield_now();
+            }
+            signalled
+        });
+        HABIT.set(habit.learn(signalled));
+    }
+    LINGERING.fetch_sub(1, Ordering::Relaxed);
+}
+
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+    use crate::queue::WAKE;
+
+    #[test]
+    fn one_wait_in_eight_lingers_where_that_is_in_vain() {
+        let mut habit = Habit { left: 0, skipped: 0 };
+        let mut lingered = Vec::new();
+        for wait in 0..40 {
+            let (lingers, next) = habit.next();
+            habit = next;
+            if lingers {
+                lingered.push(wait);
+                habit = habit.learn(false);
+            }
+        }
+        assert_eq!(lingered, [0, 2, 6, 14, 22, 30, 38]);
+        habit.left = 0;
+        assert_eq!(habit.learn(true).next(), (true, Habit { left: 0, skipped: 0 }));
+    }
+
+    #[test]
+    fn who_is_notified_soon_learns_of_it_awake() {
+        HABIT.set(Habit { left: 0, skipped: 5 });
+        let node = Node::new();
+        let _ourselves = Node::signal(&node, WAKE);
+        linger(&node);
+        assert_eq!(HABIT.get(), Habit { left: 0, skipped: 0 });
+        node.rearm();
+        linger(&node);
+        assert_eq!(HABIT.get(), Habit { left: 1, skipped: 1 });
+    }
+}
