@@ -97,6 +97,7 @@ const ATOMICS: &[Known] = &[
         "watches the model from beside it",
     ),
     known("raddle-core/src/pool/recorder.rs", "std::sync::atomic", "a hint that models share"),
+    known("raddle-lock/src/linger.rs", "std::sync::atomic", "counts, and not in models"),
     known("raddle-lock/src/stats.rs", "std::sync::atomic", "counts across models"),
     known("raddle-core/src/models", "std::sync::atomic", "notes of what a model has seen"),
     known("raddle-core/src/local/block.rs", "std::sync::atomic", "a count that no model looks at"),

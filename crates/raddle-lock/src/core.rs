@@ -1,8 +1,6 @@
 //! The lock behind all others: its fast paths, and what a strand does that cannot go on at once.
 
-use crate::entry::{Entry, QUEUED};
 use crate::pending;
-use crate::queue::Node;
 use crate::slot::{self, READY};
 use crate::spin::{Moment, Spin};
 use crate::table;
@@ -49,15 +47,6 @@ pub(crate) enum Gain {
     Nothing,
     Thin,
     Fat,
-}
-
-/// What came of a look for the entry of a thin lock.
-pub(crate) enum Found<R> {
-    Entry(R),
-    /// The lock is not thin, or not that owner's, any more.
-    Changed,
-    /// The deadline has passed.
-    Late,
 }
 
 /// Why a guard cannot be taken back.
@@ -405,67 +394,6 @@ impl Core {
         } else {
             self.word.store(FREE, Ordering::Release); // ORD: as in `release`; L1
         }
-    }
-
-    /// Goes to sleep for a thin lock; `None` if it has changed hands meanwhile, so that one should look
-    /// again.
-    fn sleep_thin(&self, owner: u32, me: u32, patience: Patience) -> Option<Gain> {
-        let node = Node::new();
-        let join = |entry: &'static Entry| {
-            let mut inner = entry.inner.lock();
-            entry.update(Ordering::Relaxed, |state| state | QUEUED);
-            inner.lock.push_back(&node);
-            entry
-        };
-        match self.with_pending(owner, patience.deadline(), join) {
-            Found::Entry(entry) => {
-                slot::note_contention();
-                Some(self.wait_turn(entry, &node, me, patience))
-            }
-            Found::Changed => None,
-            Found::Late => Some(Gain::Nothing),
-        }
-    }
-
-    /// Makes sure that `owner` will find an entry for this lock, and calls `f` with it under the bucket's
-    /// lock.
-    pub(crate) fn with_pending<R>(
-        &self,
-        owner: u32,
-        deadline: Option<Instant>,
-        f: impl FnOnce(&'static Entry) -> R,
-    ) -> Found<R> {
-        let named = |core: &Core| match view(core.word.load(Ordering::Acquire)) {
-            View::Thin { owner } => owner,
-            _ => 0,
-        };
-        let mut bucket = pending::bucket(self.address());
-        if let Some(pending) = bucket.find().filter(|pending| pending.armed == owner) {
-            let entry = pending.entry;
-            // P2
-            return if named(self) == owner { Found::Entry(f(entry)) } else { Found::Changed };
-        }
-        drop(bucket);
-        if !slot::arm(owner, deadline) {
-            return Found::Late;
-        }
-        let mut bucket = pending::bucket(self.address());
-        if named(self) != owner {
-            slot::disarm(owner);
-            return Found::Changed;
-        }
-        let entry = match bucket.find() {
-            Some(pending) => {
-                slot::disarm(std::mem::replace(&mut pending.armed, owner)); // P2
-                pending.entry
-            }
-            None => {
-                let entry = table::take();
-                bucket.leave(entry, owner);
-                entry
-            }
-        };
-        Found::Entry(f(entry))
     }
 
     /// The name under which the lock waits in buckets.

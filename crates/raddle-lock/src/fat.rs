@@ -10,7 +10,7 @@ use crate::spin::Spin;
 use crate::stats::{Count, count};
 use crate::table;
 use crate::word::{self, GENERATIONS};
-use raddle_sync::atomic::Ordering;
+use raddle_sync::atomic::{Ordering, fence as full_fence};
 use raddle_sync::fence;
 use raddle_sync::strand::Local;
 
@@ -119,7 +119,7 @@ impl Core {
                 }
                 Err(state) if is_stale(state, generation) => return None,
                 // It has been given back and taken again since, and its generations have come round: nobody was flagged.
-                Err(_) if !sticky && entry.sticky.load(Ordering::Relaxed) != 0 => return None,
+                Err(_) if !sticky && is_sticky_by_now(entry) => return None,
                 Err(_) if sticky && !entry.is_fair_game(&mut armed) => return None,
                 Err(state) => {
                     // ORD: `Relaxed`: under `inner`, as is whoever acts on the bit (E3).
@@ -217,6 +217,13 @@ fn unprepared(owner: u32) -> bool {
         slot::prepare(owner);
     }
     false
+}
+
+/// Whether an entry is sticky whose state was just seen.
+fn is_sticky_by_now(entry: &Entry) -> bool {
+    // ORD: Acquire pairs with the Releases of the state, which come after it was made so.
+    full_fence(Ordering::Acquire);
+    entry.sticky.load(Ordering::Relaxed) != 0
 }
 
 /// Whether a state says that the entry is not what the word said.

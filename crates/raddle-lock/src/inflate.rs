@@ -1,9 +1,10 @@
 //! Locks that become fat, and thin again, and are dropped.
 
-use crate::core::Core;
+use crate::core::{Core, Patience};
 use crate::entry::{DEAD, Entry, LOCKED};
 use crate::pending::{self, Guard};
 use crate::slot;
+use crate::spin::Moment;
 use crate::table;
 use crate::word::{self, FREE, View, view};
 use raddle_sync::atomic::Ordering;
@@ -106,11 +107,52 @@ impl Core {
             }
             View::Fat => {
                 let entry = table::entry(seen & word::INDEX);
+                // One that has taken it by mistake is about to let go of it (`confirm`). Later the generations might have come
+                // round, and it would let go of another lock's.
+                let mut moment = Moment::default();
+                while entry.state.load(Ordering::Relaxed) & LOCKED != 0
+                    && entry.owner.load(Ordering::Relaxed) == 0
+                    && moment.pass(true, Patience::Back)
+                {}
                 // A strand that holds it by mistake, for a moment, is told so by the state.
                 entry.update(Ordering::AcqRel, |state| state | LOCKED | DEAD);
                 table::deflated();
                 table::give_back(entry);
             }
         }
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    /// It let go of the entry when that might have been another lock's.
+    #[test]
+    fn a_lock_is_dropped_after_one_that_has_taken_its_entry_by_mistake() {
+        let core = Core::new();
+        core.acquire::<false>();
+        let entry = core.inflate_held();
+        table::make_sticky(entry);
+        core.release::<false>();
+        let free = entry.state.load(Ordering::Relaxed);
+        assert!(word::is_fat(core.word.load(Ordering::Relaxed)) && entry.take(free, false).is_ok());
+        let (begun, dropped) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|s| {
+            s.spawn(|| {
+                begun.store(true, Ordering::Relaxed);
+                drop(core);
+                dropped.store(true, Ordering::Relaxed);
+            });
+            while !begun.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            (0..1000).for_each(|_| thread::yield_now());
+            assert!(!dropped.load(Ordering::Relaxed));
+            entry.state.store(free, Ordering::Release);
+        });
+        assert_ne!(entry.state.load(Ordering::Relaxed) & DEAD, 0);
     }
 }

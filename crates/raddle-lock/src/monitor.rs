@@ -1,8 +1,9 @@
 //! Waiting for notifications, and identity hashes: what else an entry is for.
 
-use crate::core::{Core, Found, Patience, keeping_guards};
+use crate::core::{Core, Patience, keeping_guards};
 use crate::entry::{Entry, LOCKED, PINNED, QUEUED};
 use crate::linger::linger;
+use crate::pending::Found;
 use crate::queue::{List, Node, WAITING};
 use crate::table;
 use crate::word::{self, FREE, View, view};

@@ -17,7 +17,7 @@ use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
 use raddle_sync::sync::Mutex;
-use raddle_sync::{const_fn, strand};
+use raddle_sync::{const_fn, strand, within};
 use std::convert::Infallible;
 use std::fmt;
 use std::mem::{self, MaybeUninit};
@@ -38,12 +38,33 @@ struct Maker {
 // SAFETY: the state is borrowed by the maker, and others may change it.
 unsafe impl Send for Maker {}
 
+/// The making of a value, for the code that is within it.
+struct Making {
+    state: *const AtomicU32,
+    /// The one that this is within, or null.
+    outer: *const Making,
+}
+
+/// The values within whose making the running code is, the innermost first.
+fn values_within() -> Vec<*const AtomicU32> {
+    let mut values = Vec::new();
+    let mut making = within::current().cast::<Making>();
+    // SAFETY: null, or of a `make` that has not returned: it waits for the running code, or is on its stack.
+    while let Some(inner) = unsafe { making.as_ref() } {
+        values.push(inner.state);
+        making = inner.outer;
+    }
+    values
+}
+
 /// One that waits for the value of a state.
 struct Waiter {
     state: *const AtomicU32,
     node: *const Node,
     /// The strands of its thread, all of which wait with it.
     strands: Vec<u32>,
+    /// The values within whose making it waits.
+    within: Vec<*const AtomicU32>,
 }
 
 // SAFETY: a node in the list is alive, and its parts that others touch are meant for that (Q2, Q3). The state is a name.
@@ -81,21 +102,33 @@ impl Makers {
         });
     }
 
-    /// Whether the maker of the value of `state` waits, by way of others, for one of `strands`.
-    fn leads_to(&self, mut state: *const AtomicU32, strands: &[u32]) -> bool {
-        // No circle is ever closed, so this ends.
-        loop {
-            let Some(maker) = self.makers.iter().find(|maker| ptr::eq(maker.state, state)) else {
-                return false;
-            };
-            if strands.contains(&maker.strand) {
+    /// Whether what makes the value of `state` waits, by way of others, for one of `strands`, or for what is within the
+    /// making of one of `values`.
+    fn leads_to(
+        &self,
+        state: *const AtomicU32,
+        strands: &[u32],
+        values: &[*const AtomicU32],
+    ) -> bool {
+        let mut found = vec![state];
+        let mut looked_at = 0;
+        while let Some(&state) = found.get(looked_at) {
+            looked_at += 1;
+            let maker = self.makers.iter().find(|maker| ptr::eq(maker.state, state));
+            let Some(maker) = maker else { continue };
+            if strands.contains(&maker.strand) || values.contains(&state) {
                 return true;
             }
-            match self.waiters.iter().find(|waiter| waiter.strands.contains(&maker.strand)) {
-                Some(waiter) => state = waiter.state,
-                None => return false,
+            let waits = |waiter: &&Waiter| {
+                waiter.strands.contains(&maker.strand) || waiter.within.contains(&state)
+            };
+            for waiter in self.waiters.iter().filter(waits) {
+                if !found.contains(&waiter.state) {
+                    found.push(waiter.state);
+                }
             }
         }
+        false
     }
 }
 
@@ -115,9 +148,10 @@ impl Makers {
 /// place in the pool away. But in a pool whose threads take on anything while they wait (`Waits::Host`) unrelated work may
 /// come there: if it asks for the value it panics, as below. The initialiser is none the worse for that.
 ///
-/// Where waiting could not end there is a panic instead: if the initialiser asks for its own value, if two ask for each
-/// other's, and if a task that runs on top of an initialiser asks for its value. Not seen is one that another thread has
-/// stolen from the initialiser and that asks for its value: the two wait for each other for ever.
+/// Where waiting could not end there is a panic instead: if the initialiser asks for its own value, also in a fork or a task of
+/// a scope that another thread has stolen, if two ask for each other's, and if a task that runs on top of an initialiser asks
+/// for its value. Not seen is a task that the initialiser has spawned, that another thread runs and that asks for the value
+/// while the initialiser waits for it: the two wait for each other for ever.
 ///
 /// Four bytes and the value. Asking costs a load once the value is there.
 pub struct OnceLock<T> {
@@ -255,12 +289,13 @@ impl<T> OnceLock<T> {
                 }
                 MAKING => {
                     let strands = strand::with_local(|local| local.names());
-                    if list.leads_to(state, &strands) {
+                    let within = values_within();
+                    if list.leads_to(state, &strands, &within) {
                         drop(list);
                         panic!("a value is asked for by what makes it, or by what that waits for");
                     }
                     let Some(node) = &node else { continue };
-                    list.waiters.push(Waiter { state, node, strands });
+                    list.waiters.push(Waiter { state, node, strands, within });
                     drop(list);
                     self.sleep(node);
                 }
@@ -319,7 +354,8 @@ impl<T> OnceLock<T> {
             }
         }
         let mut ends = Ends { state: &self.state, next: EMPTY };
-        let made = make()?;
+        let making = Making { state: &self.state, outer: within::current().cast() };
+        let made = within::run((&raw const making).cast(), make)?;
         self.value.with_mut(|value| {
             // SAFETY: nobody else makes the value, or reads it before `READY` (I1).
             unsafe { (*value).write(made) };

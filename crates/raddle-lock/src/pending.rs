@@ -6,15 +6,20 @@
 //!
 //! **P1** All of this is under the lock of the address's bucket; within it, an entry's `inner` may be locked.
 //! **P2** While an entry is here, it is [aside](crate::aside), or `armed` is the owner it was left for, flagged (L2) on its
-//! behalf. Then the
-//! lock's word named that owner, under the bucket's lock, when the entry was left or anybody joined it; so
+//! behalf. Then the lock's word named that owner, under the bucket's lock, when the entry was left or anybody joined it; so
 //! it is the owner's, who will release under the bucket's lock, find the entry, and make it the lock's.
 //! **P3** Its lock is alive while there is somebody in its queue. One left for a hash alone may outlive
 //! a lock whose guard was forgotten; it is taken away by the lock's drop, or else by its owner.
 
-use crate::entry::Entry;
+use crate::core::{Core, Gain, Patience};
+use crate::entry::{Entry, QUEUED};
+use crate::queue::Node;
 use crate::slot;
+use crate::table;
+use crate::word::{View, view};
+use raddle_sync::atomic::Ordering;
 use raddle_sync::sync::{Mutex, MutexGuard};
+use raddle_sync::time::Instant;
 
 /// An entry that waits for a lock's owner.
 pub(crate) struct Pending {
@@ -54,6 +59,15 @@ pub(crate) fn lock_all() -> Vec<MutexGuard<'static, Vec<Pending>>> {
     BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
 }
 
+/// What came of a look for the entry of a thin lock.
+pub(crate) enum Found<R> {
+    Entry(R),
+    /// The lock is not thin, or not that owner's, any more.
+    Changed,
+    /// The deadline has passed.
+    Late,
+}
+
 /// A locked bucket, as seen from one address.
 pub(crate) struct Guard {
     address: usize,
@@ -78,5 +92,68 @@ impl Guard {
             slot::disarm(pending.armed);
         }
         Some(pending.entry)
+    }
+}
+
+impl Core {
+    /// Goes to sleep for a thin lock; `None` if it has changed hands meanwhile, so that one should look
+    /// again.
+    pub(crate) fn sleep_thin(&self, owner: u32, me: u32, patience: Patience) -> Option<Gain> {
+        let node = Node::new();
+        let join = |entry: &'static Entry| {
+            let mut inner = entry.inner.lock();
+            entry.update(Ordering::Relaxed, |state| state | QUEUED);
+            inner.lock.push_back(&node);
+            entry
+        };
+        match self.with_pending(owner, patience.deadline(), join) {
+            Found::Entry(entry) => {
+                slot::note_contention();
+                Some(self.wait_turn(entry, &node, me, patience))
+            }
+            Found::Changed => None,
+            Found::Late => Some(Gain::Nothing),
+        }
+    }
+
+    /// Makes sure that `owner` will find an entry for this lock, and calls `f` with it under the bucket's
+    /// lock.
+    pub(crate) fn with_pending<R>(
+        &self,
+        owner: u32,
+        deadline: Option<Instant>,
+        f: impl FnOnce(&'static Entry) -> R,
+    ) -> Found<R> {
+        let named = |core: &Core| match view(core.word.load(Ordering::Acquire)) {
+            View::Thin { owner } => owner,
+            _ => 0,
+        };
+        let mut here = bucket(self.address());
+        if let Some(pending) = here.find().filter(|pending| pending.armed == owner) {
+            let entry = pending.entry;
+            // P2
+            return if named(self) == owner { Found::Entry(f(entry)) } else { Found::Changed };
+        }
+        drop(here);
+        if !slot::arm(owner, deadline) {
+            return Found::Late;
+        }
+        let mut here = bucket(self.address());
+        if named(self) != owner {
+            slot::disarm(owner);
+            return Found::Changed;
+        }
+        let entry = match here.find() {
+            Some(pending) => {
+                slot::disarm(std::mem::replace(&mut pending.armed, owner)); // P2
+                pending.entry
+            }
+            None => {
+                let entry = table::take();
+                here.leave(entry, owner);
+                entry
+            }
+        };
+        Found::Entry(f(entry))
     }
 }

@@ -49,6 +49,7 @@ pub mod strand;
 pub mod sync;
 pub mod time;
 pub mod watch;
+pub mod within;
 
 #[cfg(all(raddle_loom, not(feature = "loom")))]
 compile_error!("`--cfg raddle_loom` needs the feature `loom` of raddle-sync");

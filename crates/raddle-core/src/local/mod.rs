@@ -34,6 +34,8 @@ mod scoped;
 mod snapshot;
 #[cfg(all(feature = "tracing", not(raddle_loom)))]
 pub(crate) mod tracing;
+#[cfg(not(raddle_loom))]
+pub(crate) mod within;
 
 use std::cell::Cell;
 use std::ptr;

@@ -13,6 +13,7 @@ use raddle_sync::watch::{self, LockHooks};
 use raddle_trace::EventKind;
 
 use crate::depth;
+use crate::local;
 use crate::places::Resumed;
 use crate::pool::recorder::{self, NOTHING};
 use crate::pool::registry::Waker;
@@ -26,6 +27,7 @@ pub(crate) fn init() {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
         parker::set_hooks(Hooks { block, unblock });
+        local::within::init();
         watch::set_lock_hooks(LockHooks {
             before: before_lock,
             waits: note_wait,
