@@ -326,9 +326,9 @@ pub type DeadlockHook = Arc<dyn Fn(&Deadlock) + Send + Sync>;
 ///
 /// Where the detector is not built, in release builds without the feature `deadlock`, this does nothing.
 ///
-/// The hook runs on one of the threads that hang. If it panics, that strand stops waiting and the panic comes out of
+/// The hook runs on one of the threads that hang, and must not take a lock that may be held by one of them. If it panics, that strand stops waiting and the panic comes out of
 /// its `lock()`, so that the others may go on. Nothing may unwind out of what takes a lock back ([`Condvar::wait`] and
-/// [`MutexGuard::unlocked`], for instance, and all of `lock_api`, which locks anew in the same way): such a strand
+/// [`MutexGuard::unlocked`], for instance, and what of `lock_api` waits without a limit, which locks anew in the same way): such a strand
 /// leaves the report to another one of the circle, and where there is none, all go on waiting.
 ///
 /// Seen are waits for mutexes, re-entrant locks and headers; for a readers-writer lock, as far as it is known who

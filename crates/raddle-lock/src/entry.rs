@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | none | take it | |
 //! | `LOCKED` | spin, then into the queue | give the entry back, or keep it where the lock is hot |
-//! | `LOCKED`, `QUEUED` | the same | free it, then wake the first |
+//! | `LOCKED`, `QUEUED` | into the queue | free it, then wake the first |
 //! | `LOCKED`, `QUEUED`, `LAZY` | the same | just free it |
 //! | `LOCKED`, `QUEUED`, `WANT` | the same | hand it to the first |
 //! | `LOCKED`, `WOKEN` | the same | just free it |
@@ -24,12 +24,14 @@
 //! | `QUEUED` or `WOKEN`, free | take it, ahead of those who wait | |
 //!
 //! So a lock under pressure stays with whoever runs, and pays for no wake-ups, until the one that has waited
-//! longest comes awake, about ten thousand times a second, and is given it on the spot. Once one had to wait for more
-//! than a millisecond the lock *starves*: it is handed over in order, by each unlock, until one gets it sooner.
+//! longest comes awake, some ten thousand times a second, and is given it on the spot. Where an unlock just frees the lock, or
+//! wakes the first, it sets the entry [aside](crate::aside), if it can. Once one had to wait for more
+//! than a millisecond the lock *starves*: it is handed over in order, by each unlock, and the next one comes awake meanwhile,
+//! until one gets it sooner.
 //!
 //! **E1** Entries never move and are never freed: touching one is always possible, and whoever has
 //! taken one asks the word again whether it is still the lock's.
-//! **E2** A word says `fat(i)` exactly while the entry belongs to it. Only the holder gives an entry back,
+//! **E2** A word says `fat(i)` exactly while the entry belongs to it and is not aside. Only the holder gives an entry back,
 //! by the step `LOCKED -> LOCKED | DEAD` from a state with no other bit: nobody is queued, awake, or waits
 //! to be notified. So an entry with one of these bits stays, and so does one that is held by others.
 //! **E3** `QUEUED` and the queue are changed under `inner`; `QUEUED` is set only beside `LOCKED`. So the

@@ -153,7 +153,9 @@ impl Makers {
 /// for its value. Not seen is a task that the initialiser has spawned, that another thread runs and that asks for the value
 /// while the initialiser waits for it: the two wait for each other for ever.
 ///
-/// Four bytes and the value. Asking costs a load once the value is there.
+/// Four bytes and the value. Asking costs a load once the value is there. As it drops a value that may not be there, and not an
+/// `Option`, what it holds must outlive it strictly: of two values that refer to each other by such locks neither is
+/// accepted, where the standard library's are.
 pub struct OnceLock<T> {
     state: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,

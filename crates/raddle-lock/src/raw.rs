@@ -20,8 +20,8 @@ use std::fmt;
 /// # Panics
 ///
 /// Locking ends the process if the same strand holds the lock already, and a panic of a deadlock hook goes no further: `unlocked` of
-/// `lock_api`'s guards locks by the same function, and there must be no guard without the lock. Unlocking fairly (`unlock_fair`, `bump`)
-/// panics if nobody holds it; a plain `unlock`, which is unsafe for that reason, may not notice.
+/// `lock_api`'s guards locks by the same function, and there must be no guard without the lock. Unlocking what is not held, which is
+/// unsafe for that reason, panics or is not noticed. `bump` panics if somebody waits for the lock and this strand does not hold it.
 pub struct RawThinLock {
     pub(crate) core: Core,
 }
@@ -49,7 +49,7 @@ impl fmt::Debug for RawThinLock {
 
 /// As [`RawThinLock`], but each unlock hands the lock to whoever has waited longest, as `unlock_fair` does.
 ///
-/// Nobody gets it ahead of those who wait, and so each hand-over costs a sleep and a wake. While nobody waits it costs no more.
+/// No strand gets it ahead of those who sleep, and so each hand-over costs a sleep and a wake. While nobody waits it costs no more.
 ///
 /// ```
 /// type FairMutex<T> = lock_api::Mutex<raddle_lock::RawFairThinLock, T>;
@@ -61,7 +61,7 @@ impl fmt::Debug for RawThinLock {
 ///
 /// # Panics
 ///
-/// As for [`RawThinLock`]; `unlock` as well, if nobody holds the lock.
+/// As for [`RawThinLock`].
 #[cfg(not(raddle_loom))]
 #[derive(Debug, Default)]
 pub struct RawFairThinLock {

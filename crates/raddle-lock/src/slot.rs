@@ -1,6 +1,6 @@
 //! Why a thin lock is released without a read-modify-write, and how a contender finds its owner.
 //!
-//! Each strand id has a **slot** of two words. The owner `X` of a thin lock releases it like this:
+//! Each strand id has a **slot**, of which two words are meant here. The owner `X` of a thin lock releases it like this:
 //!
 //! ```text
 //! X:  releasing = 1;  light fence;  if flag is clean { word = free; releasing = 0 }
@@ -16,7 +16,7 @@
 //! word. So if the word still names X, X is asleep, busy or on its way to the slow release: the
 //! contender may sleep until X wakes it.
 //! A signal handler that releases a lock of its own in between leaves `releasing` as it has found it.
-//! **L3** The slow release, and all that contenders do with a thin lock, is under the lock of the
+//! **L3** The slow release by one that is flagged, and all that contenders do with a thin lock, is under the lock of the
 //! address's bucket ([`pending`](crate::pending)).
 //!
 //! # When barriers become dear

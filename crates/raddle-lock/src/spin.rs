@@ -61,7 +61,7 @@ impl Moment {
     }
 }
 
-/// A bounded spin of some 270 pauses, a few microseconds: what a sleep and a wake cost.
+/// A bounded spin of some 270 pauses, 1 to 13 us by processor: less than a sleep and a wake cost.
 ///
 /// It never yields the processor. Where the holder of the lock shares it, a yield lets the holder
 /// run for as long as the scheduler likes, milliseconds mostly, and the strand is neither in the
@@ -72,7 +72,7 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// Four looks, in less than a microsecond.
+    /// One more look, in less than a microsecond.
     pub(crate) fn short() -> Spin {
         Spin { looks: LOOKS.saturating_sub(1) }
     }

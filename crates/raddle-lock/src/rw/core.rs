@@ -3,7 +3,7 @@
 //! | bit | meaning |
 //! |---|---|
 //! | 31 `HELD` | a writer has the lock; its name is in bits 15-0, if it has an id |
-//! | 30 `CLAIMED` | one who will write waits for the readers to leave; nobody comes in |
+//! | 30 `CLAIMED` | one who will write waits for the readers to leave; nobody comes in but who reads already, or reads recursively |
 //! | 29 `UPGRADABLE` | one reads who may write later; others may read |
 //! | 28 `SLOTS` | readers may be in slots |
 //! | 27 `PARKED` | somebody sleeps in the lock's bucket |

@@ -163,7 +163,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         Ok(MappedRwLockWriteGuard { core, part, not_send: PhantomData })
     }
 
-    /// Reads on, and lets other readers in. No writer comes in between.
+    /// Reads on, and lets other readers in, unless a writer has waited longer than they. No writer comes in between.
     ///
     /// ```
     /// use raddle_lock::{RwLock, RwLockWriteGuard};
@@ -196,7 +196,8 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
     ///
     /// # Panics
     ///
-    /// If this strand reads the lock as well, as far as that is known: it would wait for itself; see [`RwLock`].
+    /// If this strand reads the lock as well, as far as that is known: it would wait for itself; see [`RwLock`]. If the hook for
+    /// deadlocks does; the guard is dropped then.
     pub fn upgrade(this: Self) -> RwLockWriteGuard<'a, T> {
         let lock = this.lock;
         // If the hook for deadlocks panics the guard is dropped.
@@ -205,7 +206,8 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
         RwLockWriteGuard::new(lock)
     }
 
-    /// Writes if nobody else reads; else gives the guard back.
+    /// Writes if nobody else reads; else gives the guard back. As [`RwLock::try_write`] it may fail beside a reader that is just
+    /// leaving, or tries to come in.
     pub fn try_upgrade(this: Self) -> Result<RwLockWriteGuard<'a, T>, Self> {
         Self::upgrade_within(this, Patience::Try)
     }
