@@ -274,7 +274,7 @@ impl Core {
     #[inline(never)]
     fn release_slower(&self) {
         let released = strand::with_local(|local| {
-            self.release_aside_now(local) || self.release_fat_now(local)
+            self.release_fat_now(local) || self.release_aside_now(local)
         });
         if !released {
             self.release_slow(false);

@@ -13,7 +13,7 @@ pub use sys::{around, generation, init};
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 mod sys {
     use crate::atomic::{AtomicBool, AtomicU32, Ordering};
-    use crate::{parker, strand};
+    use crate::{futex, parker, strand};
     use std::any::Any;
     use std::cell::RefCell;
     use std::mem::ManuallyDrop;
@@ -73,7 +73,7 @@ mod sys {
         LOCKED.with_borrow_mut(|locked| {
             if locked.is_none() {
                 strand::force_statics(); // A `Once` that another thread is within is a lock too.
-                let held = (strand::lock_hook(), parker::lock_free_list());
+                let held = (strand::lock_hook(), parker::lock_free_list(), futex::lock_all());
                 **locked = Some(Box::new(held));
             }
         });
@@ -86,6 +86,7 @@ mod sys {
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
         in_parent();
+        futex::forget_sleepers();
     }
 }
 

@@ -59,6 +59,9 @@ pub fn wake(word: &AtomicU32, n: u32) -> usize {
     sys::wake(word, n)
 }
 
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) use sys::{forget_sleepers, lock_all};
+
 #[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::{sys, table};
@@ -119,5 +122,44 @@ mod tests {
                 sleeper.join().unwrap();
             }
         }
+    }
+
+    /// The child found a bucket locked by a thread that it has no copy of.
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    fn the_child_of_a_fork_sleeps_and_wakes_by_the_table() {
+        use std::sync::atomic::AtomicBool;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let words: Vec<_> = (0..64).map(AtomicU32::new).collect();
+                while !done.load(Ordering::Relaxed) {
+                    words.iter().for_each(|word| _ = table::wake(word, 1));
+                    table::wait(&words[0], 0, Some(Duration::from_micros(10)));
+                }
+            });
+            for _ in 0..50 {
+                let locked = table::lock_all();
+                // SAFETY: the child calls nothing that another thread may have locked.
+                let child = unsafe { libc::fork() };
+                drop(locked);
+                if child == 0 {
+                    table::forget_sleepers();
+                    // SAFETY: ends this process, if it hangs.
+                    unsafe { libc::alarm(20) };
+                    for n in 0..64 {
+                        let word = AtomicU32::new(n);
+                        table::wait(&word, n, Some(Duration::from_micros(1)));
+                    }
+                    // SAFETY: ends this process.
+                    unsafe { libc::_exit(0) };
+                }
+                let mut status = 0;
+                // SAFETY: our child.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
     }
 }

@@ -41,6 +41,7 @@ use raddle_sync::strand::{
     Abandoned, Dispenser, ForeignStrand, KeptName, Local, Release, StrandId,
 };
 use raddle_sync::watch::{LockHooks, LockWait};
+use raddle_sync::within::Inheritance;
 use raddle_sync::{spin::Backoff, sync};
 
 const _: () = {
@@ -235,7 +236,7 @@ is! {
     // As its value.
     CachePadded<Cell<u32>>: Send, CachePadded<u32>: Sync,
     // Functions, and numbers. (A sleep is over where it began, as it is never moved; which is no matter of memory.)
-    Hooks: Send, Hooks: Sync, LockHooks: Send, LockHooks: Sync, LockWait: Send, LockWait: Sync,
+    Hooks: Send, Hooks: Sync, LockHooks: Send, LockHooks: Sync, Inheritance: Send, Inheritance: Sync, LockWait: Send, LockWait: Sync,
     Release: Send, Release: Sync,
     // Plain cells.
     Local: Send,

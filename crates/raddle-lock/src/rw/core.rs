@@ -241,6 +241,22 @@ impl RwCore {
     /// Ends the writer's time; for whoever waits longest, if `fair`.
     #[inline]
     pub(crate) fn end_write(&self, fair: bool) {
+        let me = strand::with_local(strand::Local::token_or_zero);
+        // ORD: as below.
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        if me.wrapping_sub(1) < MAX_OWNER
+            && self.word.compare_exchange(HELD | me, 0, success, failure).is_ok()
+        {
+            // SAFETY: its name is out of the lock's word.
+            return strand::with_local(|local| unsafe { local.unhold() });
+        }
+        self.end_write_slow(fair);
+    }
+
+    /// Where somebody waits, or the writer is not the running strand, or has no id.
+    #[cold]
+    #[inline(never)]
+    fn end_write_slow(&self, fair: bool) {
         let seen = self.word.load(Ordering::Relaxed);
         // ORD: Release pairs with the Acquires of those who come in.
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);

@@ -42,3 +42,11 @@ pub(super) fn wake(word: &AtomicU32, n: u32) -> usize {
 fn errno() -> Option<i32> {
     std::io::Error::last_os_error().raw_os_error()
 }
+
+/// A fork needs nothing: who sleeps is the kernel's.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn lock_all() {}
+
+/// The child of a fork has nobody who sleeps.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn forget_sleepers() {}

@@ -19,7 +19,7 @@ struct Bucket {
 }
 
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     next_ticket: u64,
     /// Who sleeps, oldest first: the word's address and the sleeper's ticket.
     sleepers: Vec<(usize, u64)>,
@@ -115,11 +115,27 @@ fn address_of(word: &AtomicU32) -> usize {
 }
 
 #[cfg(not(raddle_model))]
+const BUCKETS: usize = 64;
+
+#[cfg(not(raddle_model))]
+crate::lazy_static! {
+    static TABLE: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket::new());
+}
+
+/// Locks all buckets: for a fork.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn lock_all() -> Vec<crate::sync::MutexGuard<'static, State>> {
+    TABLE.iter().map(|bucket| bucket.state.lock()).collect()
+}
+
+/// In the child of a fork, where nobody sleeps.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn forget_sleepers() {
+    TABLE.iter().for_each(|bucket| bucket.state.lock().sleepers.clear());
+}
+
+#[cfg(not(raddle_model))]
 fn bucket(address: usize) -> &'static Bucket {
-    const BUCKETS: usize = 64;
-    crate::lazy_static! {
-        static TABLE: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket::new());
-    }
     // Fibonacci hashing of the word's index: neighbouring words go to different buckets.
     let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     &TABLE[(hash >> 58) as usize]
