@@ -7,7 +7,7 @@
 //! | the word is | | who writes it |
 //! |---|---|---|
 //! | `ASIDE` | free | anybody: a holder's name, or that of the entry, which is the lock's again |
-//! | `ASIDE`, owner | held | the owner, by a read-modify-write; others add `WANTED` |
+//! | `ASIDE`, owner | held | the owner, by a read-modify-write, or under the bucket's lock; others add `WANTED` there |
 //! | `ASIDE`, `WANTED`, owner | held | the owner, which makes it that of the entry as it releases |
 //!
 //! **A1** Under the bucket's lock the word is aside exactly while an entry is there for nobody.
@@ -17,16 +17,18 @@
 //! **A3** `WANT` is set under the bucket's lock, under which entries are set aside, and not beside an aside word that is not
 //! `WANTED`.
 //! **A4** A lock that has a hash, or that somebody waits on to be notified, is not set aside. One that gets a hash while it is
-//! will be fat with its next holder, or the one that it has.
+//! keeps it in the entry; it is fat when its holder releases it, or one that waits takes it.
 //!
-//! Whoever runs looks at the clock about every 20 us: one that waits may have been told to run long ago, and get no processor.
+//! Whoever runs looks at the clock about every 20 us, as far as can be told from how often it has unlocked in the last 20: one
+//! that waits may have been told to run long ago, and get no processor.
 
 use crate::core::{Core, Gain, Patience};
 use crate::entry::{DEAD, Entry, HANDED, LAZY, LOCKED, PINNED, QUEUED, WANT, WOKEN, clock};
 use crate::pending::{self, Guard, NOBODY};
 use crate::queue::{Node, WAKE};
+use crate::slot;
 use crate::table;
-use crate::word::{self, ASIDE, FREE, GENERATIONS, View, WANTED, view};
+use crate::word::{self, ASIDE, FREE, GENERATIONS, MAX_OWNER, View, WANTED, view};
 use raddle_sync::atomic::Ordering;
 use raddle_sync::strand::Local;
 use std::cell::Cell;
@@ -92,8 +94,13 @@ impl Core {
     /// Releases a lock that is aside and that this strand has, if it is not wanted, and it is not time for a look at the clock.
     #[inline(always)]
     pub(crate) fn release_aside_now(&self, local: &Local) -> bool {
-        let held = ASIDE | local.token_or_zero();
-        if self.word.load(Ordering::Relaxed) != held || !may_pass() {
+        let me = local.token_or_zero();
+        let held = ASIDE | me;
+        // One without an id, whose name would be another word, has no lock that is aside.
+        if me.wrapping_sub(1) >= MAX_OWNER
+            || self.word.load(Ordering::Relaxed) != held
+            || !may_pass()
+        {
             return false;
         }
         // ORD: Release pairs with the Acquires that take a free lock.
@@ -195,7 +202,7 @@ impl Core {
         let View::Aside { owner: 1.., wanted } = view(seen) else { return None };
         let entry = bucket.find().expect("aside (A1)").entry;
         let on_duty = wanted || entry.state.load(Ordering::Relaxed) & (WOKEN | LAZY) != 0;
-        // A2: nobody is in the child of a fork, nor where those who were have given up, and there is a hash.
+        // A2: nobody is in the child of a fork.
         if !on_duty && !self.add_wanted(seen) {
             return None;
         }
@@ -219,26 +226,30 @@ impl Core {
         bucket.find().map(|pending| f(pending.entry))
     }
 
-    /// Nobody waits for a lock that is aside any more: it is free, or its owner's, or will be fat with that. Whether the
-    /// caller is to give the entry back.
+    /// Nobody waits for a lock that is aside any more: it is free, or its owner's as a thin one is. With a hash the entry
+    /// stays for that owner (P2). Whether the caller is to give the entry back.
     pub(crate) fn end_aside(&self, bucket: &mut Guard, entry: &Entry) -> bool {
         let hash = entry.restore.load(Ordering::Relaxed);
         loop {
             let seen = self.word.load(Ordering::Relaxed);
-            let next = match view(seen) {
-                View::Aside { owner: 0, .. } => hash,
-                View::Aside { owner, .. } if hash == FREE => owner,
-                View::Aside { wanted: false, .. } => seen | WANTED,
-                _ => return false,
-            };
-            // ORD: Release: it continues the release of a free word.
+            let View::Aside { owner, .. } = view(seen) else { unreachable!("aside (A1)") };
+            let stays = owner != 0 && hash != FREE;
+            if stays {
+                // Before the word: its owner, which has not written it down as held fast, reads the word first.
+                slot::arm_quietly(owner);
+            }
+            let next = if owner == 0 { hash } else { owner };
+            // ORD: Release: it continues the release of a free word, and the flag comes before.
             let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-            if self.word.compare_exchange(seen, next, success, failure).is_ok() {
-                let over = next & ASIDE == 0;
-                if over {
-                    bucket.remove(); // A1
-                }
-                return over;
+            let done = self.word.compare_exchange(seen, next, success, failure).is_ok();
+            match (done, stays) {
+                (true, true) => bucket.find().expect("aside (A1)").armed = owner,
+                (true, false) => _ = bucket.remove(),
+                (false, true) => slot::disarm(owner),
+                (false, false) => {}
+            }
+            if done {
+                return !stays;
             }
         }
     }
@@ -259,7 +270,7 @@ struct Glance {
 /// About how often it looks, and the most unlocks in between.
 const INTERVAL: u64 = 20_000;
 const HALF_INTERVAL: u64 = INTERVAL / 2;
-const MOST: u32 = 4096;
+const MOST: u32 = 1024;
 
 impl Glance {
     const fn new() -> Glance {
@@ -287,7 +298,7 @@ pub(crate) fn look_at_clock() -> u64 {
         let next = match now.saturating_sub(glance.looked.replace(now)) {
             0..HALF_INTERVAL => (stride * 2).min(MOST),
             HALF_INTERVAL..INTERVAL => stride,
-            _ => (stride / 2).max(1),
+            late => u32::try_from(u64::from(stride) * INTERVAL / late).unwrap_or(1).max(1),
         };
         glance.stride.set(next);
         glance.left.set(next);

@@ -31,7 +31,7 @@
 //!
 //! **E1** Entries never move and are never freed: touching one is always possible, and whoever has
 //! taken one asks the word again whether it is still the lock's.
-//! **E2** A word says `fat(i)` exactly while the entry belongs to it and is not aside. Only the holder gives an entry back,
+//! **E2** A word says `fat(i)` exactly while the entry belongs to it and is not aside. Only the holder gives such an entry back,
 //! by the step `LOCKED -> LOCKED | DEAD` from a state with no other bit: nobody is queued, awake, or waits
 //! to be notified. So an entry with one of these bits stays, and so does one that is held by others.
 //! **E3** `QUEUED` and the queue are changed under `inner`; `QUEUED` is set only beside `LOCKED`. So the

@@ -268,6 +268,9 @@ fn unlock(entry: &Entry, generation: u32, fair: bool, idle: u32) -> bool {
             continue;
         }
         let mut inner = entry.inner.lock();
+        if entry.state.load(Ordering::Relaxed) & WOKEN != 0 {
+            continue; // One that was `LAZY` has come awake meanwhile (E4).
+        }
         let Some(first) = inner.lock.pop_front() else {
             entry.update(Ordering::Relaxed, |state| state & !QUEUED); // E3
             continue;

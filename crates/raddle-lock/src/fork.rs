@@ -14,7 +14,7 @@
 
 use crate::entry::Inner;
 use crate::pending::Pending;
-use crate::{condvar, deadlock, entry, monitor, once, pending, rw, slot, table};
+use crate::{condvar, deadlock, entry, linger, monitor, once, pending, rw, slot, table};
 use raddle_sync::fork;
 use raddle_sync::sync::MutexGuard;
 use std::cell::RefCell;
@@ -62,6 +62,7 @@ extern "C" fn in_child() {
     let Some(mut locked) = LOCKED.with_borrow_mut(|locked| locked.take()) else { return };
     locked.deadlock.forget_all();
     slot::forget_contenders();
+    linger::forget_others();
     for (index, inner) in (0..).zip(&mut locked.inner) {
         table::entry(index).forget_waiters(inner);
     }

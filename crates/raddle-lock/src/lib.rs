@@ -49,7 +49,7 @@
 //! Who finds a lock taken spins, for some 270 pauses of the processor or 1 to 13 us, and sleeps then; mostly at once if others sleep.
 //! Whoever runs may take the lock ahead of those who sleep, at the cost of two read-modify-writes. But the one that has waited
 //! longest is woken at once, asks for the lock some 50 us later, and is handed it by the next unlock; or, if it gets no
-//! processor, after 150 us. If one had to wait for more than a millisecond the lock is handed over by each unlock, until one
+//! processor, after 150 us and at most as many unlocks as came in 20 us before. If one had to wait for more than a millisecond the lock is handed over by each unlock, until one
 //! waits less. So no strand starves. `unlock_fair` hands it over at once.
 //!
 //! # How a lock changes
@@ -60,7 +60,7 @@
 //! | owner | *thin*: held | its owner alone, by plain stores | free; fat |
 //! | hash | free, with an identity hash | anybody, by compare-exchange | fat |
 //! | index of an entry | *fat*: held, fought for or waited on | the holder of the entry's lock | free, hashed, aside |
-//! | aside, owner or none | held or free, and the one that has waited longest is awake, or soon will be | by compare-exchange | fat, free, thin |
+//! | aside, owner or none | held or free, and the one that has waited longest is awake, or soon will be | by compare-exchange | fat, free, thin, hashed |
 //!
 //! Entries live in a table of segments of 1,024 that never move: the first is part of the program, more are allocated when there
 //! are none left to lend.

@@ -73,6 +73,12 @@ pub(crate) fn linger(node: &Node) {
     LINGERING.fetch_sub(1, Ordering::Relaxed);
 }
 
+/// In the child of a fork, where nobody else does.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn forget_others() {
+    LINGERING.store(0, Ordering::Relaxed);
+}
+
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))

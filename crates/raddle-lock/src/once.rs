@@ -151,7 +151,8 @@ impl Makers {
 /// Where waiting could not end there is a panic instead: if the initialiser asks for its own value, also in a fork or a task of
 /// a scope that another thread has stolen, if two ask for each other's, and if a task that runs on top of an initialiser asks
 /// for its value. Not seen is a task that the initialiser has spawned, that another thread runs and that asks for the value
-/// while the initialiser waits for it: the two wait for each other for ever.
+/// while the initialiser waits for it, nor a fork in what the initialiser runs by a snapshot of a context, or has follow a
+/// future: the two wait for each other for ever.
 ///
 /// Four bytes and the value. Asking costs a load once the value is there. As it drops a value that may not be there, and not an
 /// `Option`, what it holds must outlive it strictly: of two values that refer to each other by such locks neither is

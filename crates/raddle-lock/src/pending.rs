@@ -29,6 +29,20 @@ pub(crate) struct Pending {
     pub(crate) armed: u32,
 }
 
+impl Pending {
+    /// The entry is left for `owner` from now on, which the caller has armed.
+    fn leave_for(&mut self, owner: u32) {
+        self.disarm();
+        self.armed = owner; // P2
+    }
+
+    fn disarm(&self) {
+        if self.armed != NOBODY {
+            slot::disarm(self.armed);
+        }
+    }
+}
+
 /// For whom an entry is left that is aside.
 pub(crate) const NOBODY: u32 = 0;
 
@@ -88,9 +102,7 @@ impl Guard {
     pub(crate) fn remove(&mut self) -> Option<&'static Entry> {
         let at = self.list.iter().position(|pending| pending.address == self.address)?;
         let pending = self.list.swap_remove(at);
-        if pending.armed != NOBODY {
-            slot::disarm(pending.armed);
-        }
+        pending.disarm();
         Some(pending.entry)
     }
 }
@@ -145,7 +157,7 @@ impl Core {
         }
         let entry = match here.find() {
             Some(pending) => {
-                slot::disarm(std::mem::replace(&mut pending.armed, owner)); // P2
+                pending.leave_for(owner);
                 pending.entry
             }
             None => {

@@ -2,7 +2,9 @@ use super::*;
 use crate::core::Gain;
 use crate::queue::{HAND_OFF, WAITING};
 use raddle_sync::strand;
+use raddle_sync::time::Instant;
 use std::thread;
+use std::time::Duration;
 
 /// Holds a lock for which so many wait, and lets go of it: the first is awake, and the lock thin.
 fn aside<const N: usize>(core: &Core) -> (&'static Entry, [Node; N]) {
@@ -155,6 +157,38 @@ fn a_hash_is_left_with_the_entry() {
             assert!(pending::bucket(core.address()).find().is_none());
         }
     }
+}
+
+/// P3: an entry that stays for a hash may outlive a lock whose guard was forgotten, and is nobody's trouble.
+#[test]
+fn a_forgotten_guard_leaves_an_entry_that_harms_nobody() {
+    let mut core = Core::new();
+    let (entry, nodes) = aside::<1>(&core);
+    set_aside(&core, entry, &nodes);
+    core.acquire::<false>();
+    let hashed = |entry: &Entry| entry.restore.store(word::hashed(5), Ordering::Relaxed);
+    assert!(core.with_aside(hashed).is_some() && is_wanted(&core));
+    assert_eq!(core.give_up(entry, &nodes[0], 0), Some(Gain::Nothing));
+    assert_eq!(core.word.load(Ordering::Relaxed), strand::token());
+    let moved = Box::new(std::mem::replace(&mut core, Core::new()));
+    thread::scope(|s| {
+        let other = s.spawn(|| {
+            let soon = Instant::now() + Duration::from_millis(1);
+            (moved.acquire_until::<false>(Some(soon)), moved.identity_hash())
+        });
+        assert!(!other.join().unwrap().0);
+    });
+    // What lies there now.
+    core.acquire::<false>();
+    thread::scope(|s| {
+        let soon = Instant::now() + Duration::from_millis(1);
+        let core = &core;
+        let other = s.spawn(move || core.acquire_until::<false>(Some(soon)));
+        assert!(!other.join().unwrap());
+    });
+    core.release::<false>();
+    assert!(!core.is_locked());
+    moved.release::<false>();
 }
 
 #[test]
