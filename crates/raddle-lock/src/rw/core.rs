@@ -130,9 +130,9 @@ impl RwCore {
         strand::token(); // so that the next one can publish
         let taken = self.wait(Kind::Read, patience, |word| {
             let in_the_way = word & (HELD | CLAIMED);
-            let is_read = || word & COUNT != 0 || word & SLOTS != 0 && self.is_published();
             let passes = in_the_way == 0
-                || in_the_way == CLAIMED && (again && is_read() || self.is_read_here(word));
+                || in_the_way == CLAIMED
+                    && (again && self.is_read(word) || self.is_read_here(word));
             passes.then(|| self.counted(word))
         });
         if taken { Ok(None) } else { Err(()) }
