@@ -14,6 +14,8 @@
 
 use std::alloc::Layout;
 use std::cell::Cell;
+use std::hint;
+use std::num::NonZero;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -50,6 +52,35 @@ thread_local! {
         const { [const { Cell::new(ptr::null_mut()) }; CLASSES] };
     static ENDING: Cell<Ending> = const { Cell::new(Ending::Unregistered) };
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
+}
+
+/// The list for blocks of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class(NonZero<u8>);
+
+/// Where the memory of such a node goes, if that is a list and there is nothing to drop.
+pub(crate) const fn class_of<N>() -> Option<Class> {
+    match class::<N>() {
+        Some(class) if !std::mem::needs_drop::<N>() => match NonZero::new(class as u8) {
+            Some(class) => Some(Class(class)),
+            None => None,
+        },
+        _ => None,
+    }
+}
+
+/// Frees a node of this class, in which nothing is to be dropped.
+///
+/// # Safety
+///
+/// From `allocate`, once.
+#[inline(always)]
+pub(crate) unsafe fn free_of(node: NonNull<u8>, class: Class) {
+    let class = usize::from(class.0.get());
+    // SAFETY: made by `class_of` only.
+    unsafe { hint::assert_unchecked(class < CLASSES) };
+    // SAFETY: contract.
+    unsafe { put(node.cast(), class) };
 }
 
 /// The list for nodes of this type, if there is one.
@@ -227,12 +258,12 @@ pub(crate) unsafe fn free<N>(node: NonNull<N>) {
 /// # Safety
 ///
 /// It is of the list's size, and nobody else's.
-#[inline]
+#[inline(always)]
 unsafe fn put(block: NonNull<Block>, class: usize) {
     let next = FREE.with(|free| free[class].get());
     // SAFETY: M1.
     let count = unsafe { next.as_ref() }.map_or(0, |next| next.count);
-    if count >= BATCH || (count == 0 && !is_kept()) {
+    if count >= BATCH || (count == 0 && ENDING.get() != Ending::Registered) {
         return begin_batch(block, class);
     }
     // SAFETY: contract.
@@ -240,7 +271,7 @@ unsafe fn put(block: NonNull<Block>, class: usize) {
     FREE.with(|free| free[class].set(block.as_ptr()));
 }
 
-/// Makes a free block the first of a batch; the one before is full.
+/// Makes a free block the first of a batch; the one before is full, or this is the thread's first.
 #[cold]
 #[inline(never)]
 fn begin_batch(block: NonNull<Block>, class: usize) {

@@ -11,6 +11,28 @@ use crate::future::state::{
     word_of,
 };
 
+/// A word of a node to which somebody may be attached, or will never be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vacant(usize);
+
+impl Vacant {
+    /// Of a node that the consumer has not looked at.
+    pub(crate) const UNSEEN: Vacant = Vacant(NEVER);
+
+    /// What is to be seen now.
+    pub(crate) fn of<C>(state: &State<C>) -> Vacant {
+        // ORD: nothing is looked at.
+        let word = state.word().load(Ordering::Relaxed);
+        if word & TAG == EMPTY { Vacant(word) } else { Vacant::UNSEEN }
+    }
+
+    /// What it carries.
+    #[inline]
+    pub(crate) fn carried<C>(self) -> Option<NonNull<C>> {
+        if self.0 == NEVER { None } else { payload(self.0) }
+    }
+}
+
 impl<C> State<C> {
     /// The outcome, once there is one. After `Some` the slot is the consumer's (F1).
     pub(crate) fn outcome(&self) -> Option<Ended> {
@@ -27,23 +49,24 @@ impl<C> State<C> {
         }
     }
 
-    /// The outcome, once there is one, or else what the word carries; for a consumer of whom there is no other part.
+    /// The outcome, once there is one, or else what the word says; for a consumer of whom there is no other part.
     #[inline]
-    pub(crate) fn carried(&self) -> Result<Option<NonNull<C>>, Ended> {
+    pub(crate) fn vacant(&self) -> Result<Vacant, Ended> {
         // ORD: Acquire pairs with the Release in `complete`.
         let word = self.word().load(Ordering::Acquire);
         debug_assert!(word != BUSY, "nobody else goes upstream from here");
         match word & TAG {
-            EMPTY => Ok(if word == NEVER { None } else { payload(word) }),
-            _ => Self::read(word).map_or(Ok(None), Err),
+            EMPTY => Ok(Vacant(word)),
+            _ => Self::read(word).map_or(Ok(Vacant(NEVER)), Err),
         }
     }
 
     /// Asks to have `who`, which starts with its state, told; an interrupt node that is there is pointed to it by `behind`.
-    /// Gives the outcome instead if there is one.
+    /// Gives the outcome instead if there is one. `Vacant` is what a continuation's consumer has seen, if it has looked.
     #[inline]
     pub(crate) fn attach(
         &self,
+        vacant: Vacant,
         who: NonNull<C>,
         how: Attach,
         carries: Carries,
@@ -51,12 +74,11 @@ impl<C> State<C> {
     ) -> Result<(), Refused> {
         let tag = if how == Attach::Continuation { CONT } else { WAIT };
         let after = word_of(who, tag);
-        // ORD: nothing is looked at.
         let before = match (carries, how) {
-            (Carries::Cell, Attach::Continuation) => self.word().load(Ordering::Relaxed),
+            (Carries::Cell, Attach::Continuation) => vacant.0,
             _ => EMPTY,
         };
-        if before & TAG != EMPTY || before == BUSY || before == NEVER {
+        if before == BUSY || before == NEVER {
             return self.attach_slowly(carries, who, how, behind);
         }
         // ORD: Release pairs with the Acquire in `complete`.

@@ -137,13 +137,13 @@ impl<T: Send + 'static> Pending<T> {
 
     #[inline]
     fn then_future_in<O: ThenFuture<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        let (pending, cell) = match self.take() {
+        let (pending, vacant) = match self.take() {
             // Saves the node.
             Ok(result) => return now(op, result),
             Err(both) => both,
         };
-        let operation = FlatMapNode::<T, O, C>::allocate(op, context, cell);
-        match pending.attach(operation) {
+        let operation = FlatMapNode::<T, O, C>::allocate(op, context, pending.cell_of(vacant));
+        match pending.attach(vacant, operation) {
             // SAFETY: a new node of such a future.
             Ok(()) => unsafe { Future::pending(Ends::of(NodeRef::headed(operation))) },
             // SAFETY: it is not attached, so it is this thread's alone.
@@ -157,6 +157,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         has_slot: true,
         // SAFETY: of such a node (contract).
         free: |node| unsafe { Linked::free::<Self>(node) },
+        class: None,
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,

@@ -39,7 +39,7 @@ impl Garbage {
         if self.first.is_none() && self.last.is_none() {
             self.first = Some(rubbish);
         } else {
-            self.push_other(rubbish);
+            self.push_other(rubbish.node, rubbish.free);
         }
     }
 
@@ -58,7 +58,9 @@ impl Garbage {
     }
 
     #[cold]
-    fn push_other(&mut self, rubbish: Rubbish) {
+    #[inline(never)]
+    fn push_other(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
+        let rubbish = Rubbish { node, free };
         let other = memory::allocate(Other { rubbish, before: self.last });
         self.last = Some(other.cast().map_addr(|addr| addr | OTHER));
     }

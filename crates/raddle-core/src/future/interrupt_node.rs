@@ -41,6 +41,7 @@ static VTABLE: VTable = VTable {
     has_slot: false,
     free: |_| unreachable!("interrupt nodes are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
+    class: None,
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
     forsaken: None,
     wake: node::never,

@@ -32,6 +32,7 @@ impl<T: Send + 'static> LinkNode<T> {
         has_slot: false,
         // SAFETY: of such a node (contract).
         free: |node| unsafe { Linked::free::<Self>(node) },
+        class: None,
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,

@@ -15,7 +15,7 @@ use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{self, InterruptNode};
 use crate::future::link::LinkNode;
 use crate::future::node::{Head, NodeRef};
-use crate::future::state::{Attach, Refused};
+use crate::future::state::{Attach, Refused, Vacant};
 use crate::future::then::attach;
 use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::Walk;
@@ -135,7 +135,9 @@ impl Linked {
         // Before the future can tell it, so that it knows by whom.
         locked.set_linked();
         // SAFETY: contract.
-        unsafe { attach(to, node, Attach::Continuation) }?;
+        let vacant = Vacant::of(unsafe { to.state() });
+        // SAFETY: as above.
+        unsafe { attach(to, vacant, node, Attach::Continuation) }?;
         locked.link(cell);
         let share = cell.filter(|_| locked.is_shared()).map(|cell| {
             let mut visitor = Visitor::new(Purpose::Share);

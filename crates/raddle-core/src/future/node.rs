@@ -27,7 +27,7 @@ use crate::future::state::{Completed, Ended, Forsaken, Refused, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter, wait};
-use crate::memory;
+use crate::memory::{self, Class};
 use crate::panics::discard;
 
 /// What comes first in every node that is not a root.
@@ -53,6 +53,8 @@ pub(crate) struct VTable {
     pub(crate) has_slot: bool,
     /// Frees the node; its slot is empty.
     pub(crate) free: unsafe fn(NonNull<Head>),
+    /// Where its memory goes, if there is no more to freeing it, and nobody finds the node upstream.
+    pub(crate) class: Option<Class>,
     /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
     pub(crate) step: Step,
     /// The same when that will never be done: it forsakes its own. None: it does not hear of that, and waits on.
@@ -226,13 +228,25 @@ impl<T> ResultSlot<T> {
 /// the node afterwards. It is the node of a future of `T`.
 #[inline(always)]
 pub(crate) unsafe fn conclude<T>(node: NodeRef, result: Result<T, Failure>) -> Option<Next> {
+    // SAFETY: contract.
+    let outcome = unsafe { fill(node, result) };
+    // SAFETY: contract.
+    unsafe { complete::<T>(node, outcome) }
+}
+
+/// Producer: puts the result into the slot, and says with which outcome the node is to be completed.
+///
+/// # Safety
+///
+/// As [`conclude`].
+#[inline(always)]
+pub(crate) unsafe fn fill<T>(node: NodeRef, result: Result<T, Failure>) -> Ended {
     let (full, outcome) = ResultSlot::of(result);
     // SAFETY: contract.
     let slot = unsafe { node.slot::<T>() };
     // SAFETY: F1: the producer's until it is completed.
     unsafe { slot.write(full) };
-    // SAFETY: contract.
-    unsafe { complete::<T>(node, outcome) }
+    outcome
 }
 
 /// As [`conclude`], with the slot full already (or the outcome `Killed`).

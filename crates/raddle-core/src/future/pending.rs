@@ -11,7 +11,7 @@ use crate::future::failure::Failure;
 use crate::future::handle::Pending;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Ends, NodeRef};
-use crate::future::state::{Abandoned, Ended, Kill, Refused};
+use crate::future::state::{Abandoned, Ended, Kill, Refused, Vacant};
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 use crate::panics::discard;
@@ -39,8 +39,14 @@ impl<T> Pending<T> {
     /// Where interrupts go, unless it is done; see `upstream`. Asked before anybody is attached.
     pub(crate) fn cell(&self) -> Option<NodeRef> {
         // SAFETY: the consumer keeps the node alive.
-        let carried = unsafe { self.node().state() }.carried();
-        self.ends.cell(carried.ok().flatten())
+        let vacant = unsafe { self.node().state() }.vacant();
+        self.ends.cell(vacant.ok().and_then(Vacant::carried))
+    }
+
+    /// The same of what `take` has seen.
+    #[inline(always)]
+    pub(crate) fn cell_of(&self, vacant: Vacant) -> Option<NodeRef> {
+        self.ends.cell(vacant.carried())
     }
 
     #[inline]
@@ -49,16 +55,13 @@ impl<T> Pending<T> {
         unsafe { self.node().state() }.outcome()
     }
 
-    /// The result if it is there, or else where interrupts go, if there is such a place.
+    /// The result if it is there, or else what is.
     #[inline(always)]
-    pub(crate) fn take(self) -> Result<Result<T, Failure>, (Pending<T>, Option<NodeRef>)> {
+    pub(crate) fn take(self) -> Result<Result<T, Failure>, (Pending<T>, Vacant)> {
         // SAFETY: the consumer keeps the node alive.
-        match unsafe { self.node().state() }.carried() {
+        match unsafe { self.node().state() }.vacant() {
             Err(outcome) => Ok(self.take_done(outcome)),
-            Ok(carried) => {
-                let cell = self.ends.cell(carried);
-                Err((self, cell))
-            }
+            Ok(vacant) => Err((self, vacant)),
         }
     }
 

@@ -66,6 +66,7 @@ use std::ptr::NonNull;
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::spin::Backoff;
 
+pub(crate) use crate::future::consumer::Vacant;
 pub(crate) use self::found::{
     Abandoned, Attach, Carries, Completed, Ended, Forsaken, Kill, Refused,
 };
@@ -176,8 +177,8 @@ impl<C> State<C> {
     ) -> Completed<C> {
         // ORD: Acquire pairs with the Release of `attach`: the continuation is visible.
         let word = self.word().load(Ordering::Acquire);
-        if word & TAG == CONT {
-            return payload(word).map_or(Completed::Alone, Completed::Next);
+        if let (CONT, Some(next)) = (word & TAG, payload(word)) {
+            return Completed::Next(next);
         }
         // ORD: as in `complete_slowly`.
         let exchange = |word| {
@@ -344,6 +345,14 @@ impl<C> State<C> {
         // ORD: Acquire pairs with the Release of `attach`.
         let word = self.word().load(Ordering::Acquire);
         matches!(word & TAG, CONT | CONT_INTERRUPTS).then(|| payload(word)).flatten()
+    }
+
+    /// The same for a node without an interrupt node, of which that is so for good, whatever comes meanwhile.
+    #[inline(always)]
+    pub(crate) fn continuation_for_good(&self) -> Option<NonNull<C>> {
+        // ORD: as in `complete`.
+        let word = self.word().load(Ordering::Acquire);
+        if word & TAG == CONT { payload(word) } else { None }
     }
 
     /// Whether somebody is attached, or may be.

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::node::{self, Body, Ends, Head, NodeRef, VTable};
-use crate::future::state::{Attach, Refused, State};
+use crate::future::state::{Attach, Refused, State, Vacant};
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
 use crate::memory;
@@ -98,14 +98,14 @@ impl<T: Send + 'static> Pending<T> {
 
     #[inline]
     fn then_in<O: Then<T>, C: Capture>(self, op: O, context: C) -> Future<O::Out> {
-        let (pending, cell) = match self.take() {
+        let (pending, vacant) = match self.take() {
             // Saves the node.
             Ok(result) => return Future::from(call(op, result)),
             Err(both) => both,
         };
-        let Some(cell) = cell else { return Future::never() };
+        let Some(cell) = pending.cell_of(vacant) else { return Future::never() };
         let step = MapNode::<T, O, C>::allocate(op, context, cell);
-        match pending.attach(step.cast()) {
+        match pending.attach(vacant, step.cast()) {
             // SAFETY: a new node of such a future, with the cell of the one it took the place of.
             Ok(()) => unsafe { Future::pending(Ends::with_cell(step.cast(), cell)) },
             // SAFETY: it is not attached, so it is this thread's alone.
@@ -117,11 +117,12 @@ impl<T: Send + 'static> Pending<T> {
     #[inline]
     pub(crate) fn attach(
         self,
+        vacant: Vacant,
         continuation: NonNull<Head>,
     ) -> Result<(), Option<Result<T, Failure>>> {
         let this = ManuallyDrop::new(self);
         // SAFETY: this is the consumer.
-        match unsafe { attach(this.node(), continuation, Attach::Continuation) } {
+        match unsafe { attach(this.node(), vacant, continuation, Attach::Continuation) } {
             Ok(()) => Ok(()),
             Err(refused) => Err(ManuallyDrop::into_inner(this).refused(refused)),
         }
@@ -134,11 +135,16 @@ impl<T: Send + 'static> Pending<T> {
 ///
 /// By its consumer.
 #[inline]
-pub(crate) unsafe fn attach(to: NodeRef, who: NonNull<Head>, how: Attach) -> Result<(), Refused> {
+pub(crate) unsafe fn attach(
+    to: NodeRef,
+    vacant: Vacant,
+    who: NonNull<Head>,
+    how: Attach,
+) -> Result<(), Refused> {
     // SAFETY: the consumer keeps it alive.
     let state = unsafe { to.state() };
     // SAFETY: E1: by who attaches.
-    state.attach(who, how, to.carries(), |interrupt_node| unsafe {
+    state.attach(vacant, who, how, to.carries(), |interrupt_node| unsafe {
         super::interrupt_node::InterruptNode::set_next(interrupt_node, who)
     })
 }
@@ -148,6 +154,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         has_slot: true,
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
+        class: memory::class_of::<Self>(),
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,
@@ -204,6 +211,25 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: alive until it is completed.
+        let Some(next) = unsafe { node.as_ref() }.state.continuation_for_good() else {
+            // SAFETY: as this.
+            return unsafe { Self::last_step(node, walk) };
+        };
+        // In the midst of a chain: nobody kills it any more, and `next` is attached for good.
+        // SAFETY: it is done, and its result is this node's to take (F1).
+        let input = unsafe { walk.look::<T>() };
+        // SAFETY: told once (F2).
+        let (op, context) = unsafe { Self::dismantle(node.cast()) };
+        let result = context.run(|| call(op, input));
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { walk.pass_on::<T, O::Out>(NodeRef::headed(node), result) };
+        Some(next)
+    }
+
+    /// The step of a node whose future somebody has, or had.
+    #[inline(never)]
+    unsafe fn last_step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         // SAFETY: it is done, and its result is this node's to take (F1).
         let input = unsafe { walk.take::<T>() };
         // SAFETY: told once (F2).

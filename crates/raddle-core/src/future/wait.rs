@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::depth;
 use crate::future::interrupt_node;
 use crate::future::node::{self, Head, NodeRef, VTable};
-use crate::future::state::{Attach, Refused, State};
+use crate::future::state::{Attach, Refused, State, Vacant};
 use crate::future::then::attach;
 use crate::latch::Latch;
 
@@ -22,6 +22,7 @@ impl Waiting {
     const VTABLE: &'static VTable = &VTable {
         has_slot: false,
         free: |_| unreachable!("lives on a stack"),
+        class: None,
         step: node::never_in_walk,
         forsaken: None,
         wake: |node| {
@@ -71,7 +72,7 @@ pub(super) unsafe fn block(node: NodeRef, deadline: Option<Instant>, look_again:
     // Of the whole of it, not of the head alone.
     let me: NonNull<Head> = NonNull::from(&waiting).cast();
     // SAFETY: contract.
-    match unsafe { attach(node, me, Attach::Waiter) } {
+    match unsafe { attach(node, Vacant::UNSEEN, me, Attach::Waiter) } {
         Ok(()) => {}
         Err(Refused::Taken) => return rest(),
         Err(Refused::Done(_) | Refused::Never) => return,

@@ -58,7 +58,7 @@ impl Walk {
     /// # Safety
     ///
     /// Once at each node, by its continuation; it is the node of a future of `T`.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn take<T>(&mut self) -> Result<T, Failure> {
         // SAFETY: contract: it is done (F1).
         let result = unsafe { self.from.take::<T>(self.outcome) };
@@ -83,6 +83,32 @@ impl Walk {
         self.from = node;
         self.outcome = next.outcome;
         Some(next.node)
+    }
+
+    /// Takes the result as [`take`](Walk::take), and leaves the node to [`pass_on`](Walk::pass_on).
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn look<T>(&mut self) -> Result<T, Failure> {
+        // SAFETY: contract: it is done (F1).
+        unsafe { self.from.take::<T>(self.outcome) }
+    }
+
+    /// Completes a node to which somebody is attached for good, goes there, and frees the one where the walk has been: that comes
+    /// last, so that little is kept over the calls that it may take.
+    ///
+    /// # Safety
+    ///
+    /// As [`node::conclude`], after `look::<T>`.
+    #[inline(always)]
+    pub(crate) unsafe fn pass_on<T, U>(&mut self, node: NodeRef, result: Result<U, Failure>) {
+        // SAFETY: contract.
+        self.outcome = unsafe { node::fill(node, result) };
+        let before = std::mem::replace(&mut self.from, node);
+        // SAFETY: contract: the continuation is in the consumer's place.
+        unsafe { before.consumed::<T>(self) };
     }
 
     /// Leaves a node for good, and so on downstream.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
 use crate::future::node::{self, Head, NodeRef, VTable};
-use crate::future::state::{Attach, Refused, State};
+use crate::future::state::{Attach, Refused, State, Vacant};
 use crate::future::then::attach;
 use crate::future::walk;
 use crate::memory;
@@ -43,6 +43,7 @@ impl Part {
     const VTABLE: &'static VTable = &VTable {
         has_slot: false,
         free: |_| unreachable!("is freed by whoever tells or detaches it"),
+        class: None,
         step: node::never_in_walk,
         forsaken: Some(|node, _| {
             // SAFETY: F2: told once, by whoever found it.
@@ -110,7 +111,7 @@ impl<T> Watched<T> {
         let head = Head { state: State::new(), vtable: Part::VTABLE };
         let part = memory::allocate(ManuallyDrop::new(Part { head, owner, index })).cast();
         // SAFETY: this is the consumer.
-        match unsafe { attach(future.node(), part, Attach::Part) } {
+        match unsafe { attach(future.node(), Vacant::UNSEEN, part, Attach::Part) } {
             Ok(()) => Ok(Watched(future)),
             Err(refused) => {
                 // SAFETY: it was not attached.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use raddle_sync::cell::UnsafeCell;
 
-use crate::future::state::{Abandoned, Attach, Carries, Completed, Ended, State};
+use crate::future::state::{Abandoned, Attach, Carries, Completed, Ended, State, Vacant};
 use crate::job::{TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::models::{Memory, Tally, parker};
@@ -344,7 +344,7 @@ impl Task {
         if self.state.outcome().is_none() {
             let waiting = Waiting::new();
             let me = NonNull::from(&waiting);
-            if self.state.attach(me, Attach::Waiter, Carries::Cell, |_| ()).is_ok() {
+            if self.state.attach(Vacant::UNSEEN, me, Attach::Waiter, Carries::Cell, |_| ()).is_ok() {
                 waiting.latch.wait();
             }
         }

@@ -135,6 +135,7 @@ where
     const NODE: &'static VTable = &VTable {
         has_slot: true,
         free: Self::free,
+        class: None,
         step: node::never_in_walk,
         forsaken: None,
         wake: node::never,

@@ -1,5 +1,6 @@
 //! How nodes are referred to: an address, with marks.
 
+use std::hint;
 use std::mem::offset_of;
 use std::num::NonZero;
 use std::ptr::NonNull;
@@ -9,6 +10,7 @@ use crate::future::failure::Failure;
 use crate::future::interrupt_node::InterruptNode;
 use crate::future::state::{Carries, Ended, State};
 use crate::future::walk::Walk;
+use crate::memory;
 
 /// A node of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,10 @@ impl NodeRef {
         NodeRef(root.cast::<u8>().map_addr(|addr| addr | ROOT))
     }
 
+    #[inline(always)]
     pub(crate) fn headed(node: NonNull<Head>) -> NodeRef {
+        // SAFETY: nodes are 8-aligned. Said, so that what asks for marks is not compiled.
+        unsafe { hint::assert_unchecked(node.addr().get() & MARKS == 0) };
         NodeRef(node.cast())
     }
 
@@ -210,9 +215,13 @@ impl NodeRef {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
             // SAFETY: contract.
-            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
-            // SAFETY: contract.
             None => unsafe { Root::<T>::free(self.start()) },
+            // SAFETY: contract.
+            Some(&VTable { class: Some(class), .. }) => unsafe {
+                memory::free_of(self.start(), class);
+            },
+            // SAFETY: contract.
+            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
         }
     }
 
@@ -221,17 +230,28 @@ impl NodeRef {
     /// # Safety
     ///
     /// As [`free`](NodeRef::free), except that it may be found upstream.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn consumed<T>(self, walk: &mut Walk) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
             None => walk.push(self.start(), Root::<T>::free),
             // SAFETY: contract.
-            Some(vtable) if vtable.relink.is_some() => unsafe {
-                walk.push_linked(self.start().cast());
+            Some(&VTable { class: Some(class), .. }) => unsafe {
+                memory::free_of(self.start(), class);
             },
+            // SAFETY: contract.
+            Some(vtable) => unsafe { self.consumed_with(vtable, walk) },
+        }
+    }
+
+    /// The same for a node of which freeing is more.
+    #[inline]
+    unsafe fn consumed_with(self, vtable: &'static VTable, walk: &mut Walk) {
+        match vtable {
+            // SAFETY: contract.
+            VTable { relink: Some(_), .. } => unsafe { walk.push_linked(self.start().cast()) },
             // A task that was killed may not have left its slot yet.
-            Some(vtable) if vtable.visit.is_some() => {
+            VTable { visit: Some(_), .. } => {
                 walk.push(self.start(), |node| {
                     let node = node.cast::<Head>();
                     // SAFETY: N3: kept until here.
@@ -241,7 +261,7 @@ impl NodeRef {
                 });
             }
             // SAFETY: contract.
-            Some(vtable) => unsafe { (vtable.free)(self.start().cast()) },
+            _ => unsafe { (vtable.free)(self.start().cast()) },
         }
     }
 }

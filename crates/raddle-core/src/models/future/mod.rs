@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::future::handle::{Now, Repr};
 use crate::future::node::{self, Head, VTable};
-use crate::future::state::{Attach, State};
+use crate::future::state::{Attach, State, Vacant};
 use crate::future::then::attach;
 use crate::future::{Failure, FailureKind, Future, Interrupt, Promise};
 use crate::ledger;
@@ -204,6 +204,7 @@ impl Watcher {
     const VTABLE: &'static VTable = &VTable {
         has_slot: false,
         free: |_| unreachable!("freed by who tells or detaches it"),
+        class: None,
         step: node::never_in_walk,
         forsaken: None,
         wake: |node| {
@@ -226,7 +227,7 @@ impl Watcher {
         let head = Head { state: State::new(), vtable: Self::VTABLE };
         let watcher = memory::allocate(Watcher { head, told: stage.told.clone() });
         // SAFETY: the future is the consumer.
-        if unsafe { attach(pending.node(), watcher.cast(), Attach::Waiter) }.is_ok() {
+        if unsafe { attach(pending.node(), Vacant::UNSEEN, watcher.cast(), Attach::Waiter) }.is_ok() {
             return true;
         }
         // SAFETY: it is not attached.
