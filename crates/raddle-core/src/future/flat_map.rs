@@ -158,6 +158,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         // SAFETY: of such a node (contract).
         free: |node| unsafe { Linked::free::<Self>(node) },
         class: None,
+        linked: Linked::class::<Self>(),
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,
@@ -221,6 +222,37 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     }
 
     unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: of a living `flat_map` node.
+        let upstream = unsafe { Linked::upstream(node) };
+        // SAFETY: alive until it is completed.
+        let next = unsafe { node.as_ref() }.state.continuation_for_good();
+        let Some(next) = next.filter(|_| !upstream.is_linked()) else {
+            // SAFETY: as this.
+            return unsafe { Self::other_step(node, walk) };
+        };
+        // In the midst of a chain, as in `then`.
+        // SAFETY: it is done, and its result is this node's to take (F1).
+        let input = unsafe { walk.look::<T>() };
+        // SAFETY: told once before it is linked.
+        let (op, context) = unsafe { Self::dismantle(node) };
+        let result = match context.run(|| call(op, input)).0 {
+            Repr::Ready(value) => Ok(value),
+            Repr::Failed(failure) => Err(failure),
+            inner => {
+                // SAFETY: as `look`.
+                unsafe { walk.pass::<T>() };
+                // SAFETY: as this; the closure is gone.
+                return unsafe { Self::become_of(node, Future(inner), walk) };
+            }
+        };
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { walk.pass_on::<T, O::Out>(NodeRef::headed(node), result) };
+        Some(next)
+    }
+
+    /// The step of a node whose future somebody has, or had, or that has become another.
+    #[inline(never)]
+    unsafe fn other_step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
         let target = NodeRef::headed(node);
         // SAFETY: of a living `flat_map` node.
         let upstream = unsafe { Linked::upstream(node) };
@@ -244,6 +276,30 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         } else {
             context.run(|| call(op, input))
         };
+        let result = match inner.0 {
+            Repr::Ready(value) => Ok(value),
+            Repr::Failed(failure) => Err(failure),
+            // SAFETY: as this; the closure is gone.
+            inner => return unsafe { Self::become_of(node, Future(inner), walk) },
+        };
+        // SAFETY: this is the producer, the closure is gone.
+        unsafe { walk.conclude(target, result) }
+    }
+
+    /// The node ends as `inner` does.
+    ///
+    /// # Safety
+    ///
+    /// By the producer, when the closure is gone.
+    #[inline(never)]
+    unsafe fn become_of(
+        node: NonNull<Head>,
+        inner: Future<O::Out>,
+        walk: &mut Walk,
+    ) -> Option<NonNull<Head>> {
+        let target = NodeRef::headed(node);
+        // SAFETY: of a living `flat_map` node.
+        let upstream = unsafe { Linked::upstream(node) };
         let result = match inner.now() {
             Now::Done(result) => result,
             Now::Never => {

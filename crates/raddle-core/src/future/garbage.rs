@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::ptr::NonNull;
 
+use crate::future::linked::Linked;
 use crate::future::node::{Head, NodeRef};
 use crate::memory;
 
@@ -99,9 +100,13 @@ impl Garbage {
                 // SAFETY: as above.
                 last = unsafe { slot.read() };
                 // SAFETY: N3: kept until here.
-                let free = unsafe { node.as_ref() }.table().free;
-                // SAFETY: pushed by who took the result, for this moment (N3).
-                unsafe { free(node) };
+                let table = unsafe { node.as_ref() }.table();
+                match table.linked {
+                    // SAFETY: pushed by who took the result, for this moment (N3).
+                    Some(class) => unsafe { Linked::free_early(node, class) },
+                    // SAFETY: as above.
+                    None => unsafe { (table.free)(node) },
+                }
             } else {
                 // SAFETY: marked, so it is not 0 without the mark either.
                 let other = link

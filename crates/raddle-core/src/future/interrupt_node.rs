@@ -42,6 +42,7 @@ static VTABLE: VTable = VTable {
     free: |_| unreachable!("interrupt nodes are freed by `InterruptNode::free`"),
     // SAFETY: by `step`'s contract.
     class: None,
+    linked: None,
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
     forsaken: None,
     wake: node::never,

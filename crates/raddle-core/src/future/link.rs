@@ -33,6 +33,7 @@ impl<T: Send + 'static> LinkNode<T> {
         // SAFETY: of such a node (contract).
         free: |node| unsafe { Linked::free::<Self>(node) },
         class: None,
+        linked: None,
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,

@@ -19,7 +19,7 @@ use crate::future::state::{Attach, Refused, Vacant};
 use crate::future::then::attach;
 use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::Walk;
-use crate::memory;
+use crate::memory::{self, Class};
 
 /// The part of a `flat_map` node that does not depend on its types, and the part of a link node: what comes first in the
 /// allocation. What points to the node points to its head.
@@ -41,6 +41,30 @@ impl Linked {
         let start = node.as_ptr().wrapping_byte_sub(offset_of!(Linked, head));
         // SAFETY: no allocation begins at 0.
         unsafe { NonNull::new_unchecked(start) }.cast()
+    }
+
+    /// Where the memory of such a node goes, which is an `N`.
+    pub(crate) const fn class<N>() -> Option<Class> {
+        memory::class_of::<ManuallyDrop<N>>()
+    }
+
+    /// As `free`, of a node whose table says that it goes to this list.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn free_early(node: NonNull<Head>, class: Class) {
+        // SAFETY: contract: alive.
+        if unsafe { Linked::upstream(node) }.is_bare() {
+            // SAFETY: contract; there is nothing to drop.
+            unsafe { memory::free_of(Linked::start(node), class) };
+        } else {
+            // SAFETY: contract: alive.
+            let free = unsafe { node.as_ref() }.table().free;
+            // SAFETY: contract.
+            unsafe { free(node) };
+        }
     }
 
     /// Frees such a node, which is an `N`, when nobody is there any more who has found it.

@@ -55,6 +55,8 @@ pub(crate) struct VTable {
     pub(crate) free: unsafe fn(NonNull<Head>),
     /// Where its memory goes, if there is no more to freeing it, and nobody finds the node upstream.
     pub(crate) class: Option<Class>,
+    /// The same of a node of `flat_map` and its like, from where such a one begins, if nobody has sent it a signal.
+    pub(crate) linked: Option<Class>,
     /// What a continuation does when the node that it is attached to is done: takes the result, and says who is next.
     pub(crate) step: Step,
     /// The same when that will never be done: it forsakes its own. None: it does not hear of that, and waits on.

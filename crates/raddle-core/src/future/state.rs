@@ -66,10 +66,10 @@ use std::ptr::NonNull;
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::spin::Backoff;
 
-pub(crate) use crate::future::consumer::Vacant;
 pub(crate) use self::found::{
     Abandoned, Attach, Carries, Completed, Ended, Forsaken, Kill, Refused,
 };
+pub(crate) use crate::future::consumer::Vacant;
 use crate::future::life::Life;
 
 pub(super) const EMPTY: usize = 0;

@@ -155,6 +155,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         // SAFETY: of such a node (contract).
         free: |node| unsafe { memory::free(node.cast::<Self>()) },
         class: memory::class_of::<Self>(),
+        linked: None,
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,

@@ -23,6 +23,7 @@ impl Waiting {
         has_slot: false,
         free: |_| unreachable!("lives on a stack"),
         class: None,
+        linked: None,
         step: node::never_in_walk,
         forsaken: None,
         wake: |node| {

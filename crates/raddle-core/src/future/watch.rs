@@ -44,6 +44,7 @@ impl Part {
         has_slot: false,
         free: |_| unreachable!("is freed by whoever tells or detaches it"),
         class: None,
+        linked: None,
         step: node::never_in_walk,
         forsaken: Some(|node, _| {
             // SAFETY: F2: told once, by whoever found it.

@@ -344,7 +344,8 @@ impl Task {
         if self.state.outcome().is_none() {
             let waiting = Waiting::new();
             let me = NonNull::from(&waiting);
-            if self.state.attach(Vacant::UNSEEN, me, Attach::Waiter, Carries::Cell, |_| ()).is_ok() {
+            if self.state.attach(Vacant::UNSEEN, me, Attach::Waiter, Carries::Cell, |_| ()).is_ok()
+            {
                 waiting.latch.wait();
             }
         }

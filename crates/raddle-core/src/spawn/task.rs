@@ -136,6 +136,7 @@ where
         has_slot: true,
         free: Self::free,
         class: None,
+        linked: None,
         step: node::never_in_walk,
         forsaken: None,
         wake: node::never,

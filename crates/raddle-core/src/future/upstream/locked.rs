@@ -30,6 +30,7 @@ impl Upstream {
         Upstream { word: AtomicUsize::new(0), cell: UnsafeCell::new(cell), life: Life::new() }
     }
 
+    #[inline]
     fn word(&self) -> &AtomicUsize {
         self.life.touch();
         &self.word
@@ -52,6 +53,13 @@ impl Upstream {
     pub(crate) fn has_signal(&self) -> bool {
         // ORD: for the producer, who links under the lock.
         self.word().load(Ordering::Relaxed) & !FLAGS != 0
+    }
+
+    /// Whether nobody is here, and nobody has left a signal.
+    #[inline]
+    pub(crate) fn is_bare(&self) -> bool {
+        // ORD: as in `pass`.
+        self.word().load(Ordering::Acquire) & !(LINKED | SHARED) == 0
     }
 
     /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.

@@ -205,6 +205,7 @@ impl Watcher {
         has_slot: false,
         free: |_| unreachable!("freed by who tells or detaches it"),
         class: None,
+        linked: None,
         step: node::never_in_walk,
         forsaken: None,
         wake: |node| {
@@ -227,7 +228,8 @@ impl Watcher {
         let head = Head { state: State::new(), vtable: Self::VTABLE };
         let watcher = memory::allocate(Watcher { head, told: stage.told.clone() });
         // SAFETY: the future is the consumer.
-        if unsafe { attach(pending.node(), Vacant::UNSEEN, watcher.cast(), Attach::Waiter) }.is_ok() {
+        if unsafe { attach(pending.node(), Vacant::UNSEEN, watcher.cast(), Attach::Waiter) }.is_ok()
+        {
             return true;
         }
         // SAFETY: it is not attached.
