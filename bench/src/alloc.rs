@@ -43,6 +43,8 @@ const MIMALLOC: u8 = 3;
 static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Bytes that glibc took for them.
+static HEAP: AtomicU64 = AtomicU64::new(0);
 
 #[global_allocator]
 static ALLOCATOR: Switch = Switch;
@@ -58,13 +60,29 @@ impl Switch {
         }
     }
 
+    /// Counts an allocation of so many bytes, and what glibc took for it.
     #[inline]
-    fn count(&self, mode: u8, bytes: usize) {
+    fn count(&self, mode: u8, bytes: usize, place: *mut u8) -> *mut u8 {
         if mode == COUNTING {
             BYTES.fetch_add(bytes as u64, Relaxed);
             ALLOCATIONS.fetch_add(1, Relaxed);
+            HEAP.fetch_add(chunk(place), Relaxed);
         }
+        place
     }
+}
+
+/// What glibc takes for a block: with its header.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn chunk(place: *mut u8) -> u64 {
+    // SAFETY: null, or just allocated by it.
+    let usable = unsafe { libc::malloc_usable_size(place.cast()) };
+    if usable == 0 { 0 } else { (usable + size_of::<usize>()) as u64 }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn chunk(_: *mut u8) -> u64 {
+    0
 }
 
 /// Reads the environment without allocating.
@@ -88,13 +106,12 @@ unsafe impl GlobalAlloc for Switch {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let mode = self.mode();
-        self.count(mode, layout.size());
         if mode == MIMALLOC {
             // SAFETY: the caller's contract.
             unsafe { MiMalloc.alloc(layout) }
         } else {
             // SAFETY: the caller's contract.
-            unsafe { System.alloc(layout) }
+            self.count(mode, layout.size(), unsafe { System.alloc(layout) })
         }
     }
 
@@ -112,26 +129,25 @@ unsafe impl GlobalAlloc for Switch {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let mode = self.mode();
-        self.count(mode, layout.size());
         if mode == MIMALLOC {
             // SAFETY: the caller's contract.
             unsafe { MiMalloc.alloc_zeroed(layout) }
         } else {
             // SAFETY: the caller's contract.
-            unsafe { System.alloc_zeroed(layout) }
+            self.count(mode, layout.size(), unsafe { System.alloc_zeroed(layout) })
         }
     }
 
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let mode = self.mode();
-        self.count(mode, size.saturating_sub(layout.size()));
         if mode == MIMALLOC {
             // SAFETY: the caller's contract, and A2.
             unsafe { MiMalloc.realloc(ptr, layout, size) }
         } else {
             // SAFETY: the caller's contract, and A2.
-            unsafe { System.realloc(ptr, layout, size) }
+            let place = unsafe { System.realloc(ptr, layout, size) };
+            self.count(mode, size.saturating_sub(layout.size()), place)
         }
     }
 }
@@ -140,12 +156,16 @@ unsafe impl GlobalAlloc for Switch {
 pub(crate) fn counted(run: impl FnOnce()) -> Option<Memory> {
     // A2 forbids to count there.
     MODE.compare_exchange(SYSTEM, COUNTING, Relaxed, Relaxed).ok()?;
-    let before = (BYTES.load(Relaxed), ALLOCATIONS.load(Relaxed));
+    let counted = || [&BYTES, &ALLOCATIONS, &HEAP].map(|count| count.load(Relaxed));
+    let before = counted();
     run();
-    let after = (BYTES.load(Relaxed), ALLOCATIONS.load(Relaxed));
+    let after = counted();
     MODE.store(SYSTEM, Relaxed);
+    let [bytes, allocations, heap] = [0, 1, 2].map(|at| (after[at] - before[at]) as f64);
     Some(Memory {
-        bytes: (after.0 - before.0) as f64,
-        allocations: Some((after.1 - before.1) as f64),
+        bytes,
+        allocations: Some(allocations),
+        heap: Some(heap).filter(|_| cfg!(target_env = "gnu")),
+        warm: None,
     })
 }

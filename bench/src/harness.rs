@@ -50,9 +50,23 @@ pub(crate) struct Figures {
 /// What one operation takes from the heap.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Memory {
+    /// Where something is kept for the next time, as raddle keeps nodes: the first time on a thread.
     pub(crate) bytes: f64,
     /// None where the runtime doesn't tell.
     pub(crate) allocations: Option<f64>,
+    /// What glibc takes for them: blocks with their headers, rounded up. None where it is not asked.
+    #[serde(default)]
+    pub(crate) heap: Option<f64>,
+    /// Bytes when what is kept is there. None where nothing is known to be kept.
+    #[serde(default)]
+    pub(crate) warm: Option<f64>,
+}
+
+impl Memory {
+    /// Of a runtime that says no more.
+    pub(crate) fn of_bytes(bytes: f64) -> Memory {
+        Memory { bytes, allocations: None, heap: None, warm: None }
+    }
 }
 
 impl From<Vec<f64>> for Figures {
@@ -296,7 +310,7 @@ mod tests {
 
     #[test]
     fn rows_pool_their_samples() {
-        let memory = Memory { bytes: 40.0, allocations: Some(2.0) };
+        let memory = Memory { allocations: Some(2.0), ..Memory::of_bytes(40.0) };
         let rounds = [
             vec![5.0, 1.0, 2.0].into(),
             Figures { samples: vec![9.0], memory: Some(memory), note: Some("so") },

@@ -291,7 +291,11 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
         write!(f, "{:>NUMBER$}", "p99")?;
     }
     if group.rows_of(section).any(|row| row.memory.is_some()) {
-        write!(f, "{:>NUMBER$}{:>NUMBER$}", "B", "allocs")?;
+        write!(
+            f,
+            "{:>NUMBER$}{:>NUMBER$}{:>NUMBER$}{:>NUMBER$}",
+            "B", "allocs", "heap B", "warm B"
+        )?;
     }
     writeln!(f)?;
     for row in group.rows_of(section) {
@@ -308,13 +312,10 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
         if tails {
             write!(f, "{:>NUMBER$}", row.p99.map_or("-".into(), number))?;
         }
-        if let Some(Memory { bytes, allocations }) = row.memory {
-            write!(
-                f,
-                "{:>NUMBER$}{:>NUMBER$}",
-                number(bytes),
-                allocations.map_or("-".into(), number)
-            )?;
+        if let Some(Memory { bytes, allocations, heap, warm }) = row.memory {
+            for figure in [Some(bytes), allocations, heap, warm] {
+                write!(f, "{:>NUMBER$}", figure.map_or("-".into(), number))?;
+            }
         }
         if let Some(note) = row.note {
             write!(f, "  ({note})")?;

@@ -11,6 +11,7 @@
 use std::{
     env,
     process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -117,6 +118,7 @@ impl Subject {
 
     /// Measures in this process.
     pub(crate) fn measure(self, settings: &Settings) -> Samples {
+        let first = self.first();
         let run = |n| {
             let (time, sum) = timed(|| (self.repeat)(n));
             assert_eq!(sum, n * ONE, "wrong results");
@@ -126,11 +128,24 @@ impl Subject {
         let n = repetitions(time, run);
         let samples = (0..count).map(|_| run(n).as_nanos() as f64 / n as f64).collect();
         const COUNTED: u64 = 16;
-        let memory = alloc::counted(|| _ = run(COUNTED)).map(|all| Memory {
-            bytes: all.bytes / COUNTED as f64,
-            allocations: all.allocations.map(|a| a / COUNTED as f64),
-        });
+        let warm = alloc::counted(|| _ = run(COUNTED)).map(|all| all.bytes / COUNTED as f64);
+        let memory = first.map(|first| Memory { warm, ..first });
         Samples { nanos: samples, memory }
+    }
+
+    /// What it takes from the heap on a thread that has done nothing of the kind before: no list of nodes is there yet.
+    fn first(self) -> Option<Memory> {
+        let on_a_thread = |subject: Subject| {
+            let measure = move || {
+                // What a thread's first destructor takes is not counted.
+                AT_END.with(|_| ());
+                alloc::counted(|| _ = (subject.repeat)(1))
+            };
+            thread::spawn(measure).join().ok().flatten()
+        };
+        // Nor what a process takes once.
+        Subject::find(self.name.0, "mapPromise").and_then(on_a_thread);
+        on_a_thread(self)
     }
 
     /// Measures in a process of its own. What goes wrong there is said on standard error.
@@ -145,6 +160,16 @@ impl Subject {
             }
         }
     }
+}
+
+struct AtEnd;
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {}
+}
+
+thread_local! {
+    static AT_END: AtEnd = const { AtEnd };
 }
 
 /// What a process says of its subject, as JSON.

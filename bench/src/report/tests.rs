@@ -5,7 +5,7 @@ use crate::args::Peers;
 
 fn row(name: &str, min: f64, median: f64) -> Row {
     let rounds = vec![min, median];
-    let memory = Some(Memory { bytes: 40.0, allocations: None });
+    let memory = Some(Memory::of_bytes(40.0));
     let (p99, note) = (None, None);
     Row {
         section: "s".into(),

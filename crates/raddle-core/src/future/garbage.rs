@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 
 use crate::future::linked::Linked;
 use crate::future::node::{Head, NodeRef};
-use crate::memory;
+use crate::future::state::State;
+use crate::memory::{self, Class};
 
 /// Nodes to be freed when the walk is over (T1): a list through their empty slots, the last first.
 #[derive(Debug, Default)]
@@ -31,7 +32,28 @@ struct Other {
 #[derive(Debug)]
 pub(super) struct Rubbish {
     pub(super) node: NonNull<u8>,
+    /// Where its memory goes, if it is a root with nothing but that.
+    pub(super) class: Option<Class>,
     pub(super) free: unsafe fn(NonNull<u8>),
+}
+
+impl Rubbish {
+    /// # Safety
+    ///
+    /// Once, of what nobody finds any more.
+    #[inline(always)]
+    unsafe fn free(self) {
+        if let Some(class) = self.class {
+            // SAFETY: N1: alive.
+            let state: &State<Head> = unsafe { self.node.cast().as_ref() };
+            if state.is_bare() {
+                // SAFETY: contract; there is nothing to drop.
+                return unsafe { memory::free_of(self.node, class) };
+            }
+        }
+        // SAFETY: contract.
+        unsafe { (self.free)(self.node) };
+    }
 }
 
 impl Garbage {
@@ -40,7 +62,7 @@ impl Garbage {
         if self.first.is_none() && self.last.is_none() {
             self.first = Some(rubbish);
         } else {
-            self.push_other(rubbish.node, rubbish.free);
+            self.push_other(rubbish.node, rubbish.class, rubbish.free);
         }
     }
 
@@ -60,8 +82,13 @@ impl Garbage {
 
     #[cold]
     #[inline(never)]
-    fn push_other(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
-        let rubbish = Rubbish { node, free };
+    fn push_other(
+        &mut self,
+        node: NonNull<u8>,
+        class: Option<Class>,
+        free: unsafe fn(NonNull<u8>),
+    ) {
+        let rubbish = Rubbish { node, class, free };
         let other = memory::allocate(Other { rubbish, before: self.last });
         self.last = Some(other.cast().map_addr(|addr| addr | OTHER));
     }
@@ -84,9 +111,9 @@ impl Garbage {
         if self.last.is_some() {
             Self::clear_list(self.last);
         }
-        if let Some(Rubbish { node, free }) = self.first {
+        if let Some(rubbish) = self.first {
             // SAFETY: pushed by who took the result, for this moment (N3).
-            unsafe { free(node) };
+            unsafe { rubbish.free() };
         }
     }
 
@@ -113,12 +140,12 @@ impl Garbage {
                     .cast::<Other>()
                     .map_addr(|addr| unsafe { NonZero::new_unchecked(addr.get() & !OTHER) });
                 // SAFETY: allocated by `push_other`, and out of the list now.
-                let Other { rubbish: Rubbish { node, free }, before } = unsafe { other.read() };
+                let Other { rubbish, before } = unsafe { other.read() };
                 // SAFETY: as above.
                 unsafe { memory::free(other) };
                 last = before;
                 // SAFETY: pushed by who took the result, for this moment (N3).
-                unsafe { free(node) };
+                unsafe { rubbish.free() };
             }
         }
     }

@@ -28,12 +28,13 @@ use crate::future::failure::Failure;
 use crate::future::garbage::{Garbage, Rubbish};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{InterruptNode, Interrupts, is_interrupt_node};
-use crate::future::node::{self, Head, NodeRef};
+use crate::future::node::{self, Head, NodeRef, Root};
 use crate::future::state::Ended;
 use crate::future::upstream::{Found, Inputs};
 use crate::future::wait::host;
 use crate::future::watch::{self, Watch};
 use crate::local;
+use crate::memory;
 use crate::panics::{contain, discard};
 
 /// Where a walk begins: `from` is done and `node` takes its result.
@@ -154,7 +155,14 @@ impl Walk {
     /// Frees a node when the walk is over.
     #[inline]
     pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
-        self.garbage.push(Rubbish { node, free });
+        self.garbage.push(Rubbish { node, class: None, free });
+    }
+
+    /// The same for the node of a promise, whose slot is empty.
+    #[inline]
+    pub(crate) fn push_root<T>(&mut self, node: NonNull<u8>) {
+        let class = const { memory::class_of::<Root<T>>() };
+        self.garbage.push(Rubbish { node, class, free: Root::<T>::free });
     }
 
     /// The same for a node of `flat_map` and its like, whose slot is empty.

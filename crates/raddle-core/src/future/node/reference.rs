@@ -67,7 +67,10 @@ impl Ends {
 }
 
 impl NodeRef {
+    #[inline(always)]
     pub(crate) fn root<T>(root: NonNull<Root<T>>) -> NodeRef {
+        // SAFETY: as in `headed`.
+        unsafe { hint::assert_unchecked(root.addr().get() & MARKS == 0) };
         NodeRef(root.cast::<u8>().map_addr(|addr| addr | ROOT))
     }
 
@@ -210,7 +213,7 @@ impl NodeRef {
     /// # Safety
     ///
     /// It is the node of a future of `T`, and nobody else knows it (N3).
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn free<T>(self) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
@@ -234,7 +237,7 @@ impl NodeRef {
     pub(crate) unsafe fn consumed<T>(self, walk: &mut Walk) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
-            None => walk.push(self.start(), Root::<T>::free),
+            None => walk.push_root::<T>(self.start()),
             // SAFETY: contract.
             Some(&VTable { class: Some(class), .. }) => unsafe {
                 memory::free_of(self.start(), class);
