@@ -20,10 +20,11 @@
 //! | `current`, `broadcast`, `stats`, `kill` | what users ask of a pool                  |
 //! | `policy`     | when to wake whom, how many search, for how long                      |
 //! | `recorder`, `clock` | what is recorded in traces, and what stamps it                 |
-//! | `builder`    | `PoolBuilder`                                                       |
+//! | `builder`, `build_error` | `PoolBuilder`                                           |
 
 mod block;
 mod broadcast;
+mod build_error;
 mod builder;
 mod call;
 mod clock;
@@ -61,7 +62,8 @@ pub use self::block::blocking;
 pub(crate) use self::block::init as init_blocking;
 pub(crate) use self::broadcast::broadcast_in;
 pub use self::broadcast::{BroadcastContext, broadcast};
-pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
+pub use self::build_error::PoolBuildError;
+pub use self::builder::{PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
 use self::find_work::Work;
 pub(crate) use self::gate::{PoolRef, Suspended};
