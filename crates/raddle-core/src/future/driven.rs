@@ -1,22 +1,26 @@
 //! From async Rust: futures that a pool drives.
 
+use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{self, Poll, Wake, Waker};
+use std::thread;
 
 use raddle_sync::sync::Mutex;
 
-use crate::future::failure::Failure;
+use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
-use crate::local::Snapshot;
+use crate::local::{self, Frame, Snapshot};
 use crate::panics::{contain, discard};
-use crate::pool::{Pool, Suspended, Worker};
+use crate::pool::{Pool, PoolRef, Suspended, Worker};
+use crate::spawn::claim::Claim;
+use crate::spawn::hooks::{Outcome, Unfinished};
 
 impl<T: Send + 'static> Future<T> {
     /// The future of an async one, which the pool polls: on a thread of a pool that is its pool, from outside
@@ -24,12 +28,16 @@ impl<T: Send + 'static> Future<T> {
     ///
     /// It is polled with the scope locals of the code that called this, first as soon as a worker is free, then
     /// whenever it was woken. (So what it awaits of other runtimes, timers of tokio say, needs that runtime to be
-    /// entered.) Each poll is a task of the pool: hooks are called round each. An interrupt drops the async future, and so does [`kill`](Future::kill); dropping the
-    /// raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who could
-    /// wake it. (One that awaits itself, through a [`Shared`](crate::Shared), waits for ever: what an async future will await
+    /// entered.) An interrupt drops the async future, and so does [`kill`](Future::kill), whatever a poll that is running comes
+    /// to; dropping the raddle future detaches, as always. A panic in a poll makes it fail, and so does it if nobody is left who
+    /// could wake it. (One that awaits itself, through a [`Shared`](crate::Shared), waits for ever: what an async future will await
     /// next is not known.) [`Pool::kill_all`] ends it, and so does the end of the pool, where it waits for
     /// what comes from outside once the pool is being dropped: with the failure `Killed`. (Such are dropped one after the other, so
-    /// what is dropped must not wait for another of them.) One allocation for the async future, and one for each poll.
+    /// what is dropped must not wait for another of them.)
+    ///
+    /// Hooks of the pool are called once: [`before_start`](crate::PoolBuilder::before_start) before the first poll, and
+    /// [`after_finish`](crate::PoolBuilder::after_finish) when it is over and the async future has been dropped, perhaps on another
+    /// thread. One allocation for the async future, and one for each poll.
     ///
     /// ```
     /// use raddle::{Future, spawn};
@@ -60,8 +68,12 @@ impl Pool {
 }
 
 /// An async future that a pool drives.
-struct Driven<F, T> {
-    home: crate::pool::PoolRef,
+struct Driven<F, T>
+where
+    F: Send + 'static,
+    T: Send + 'static,
+{
+    home: PoolRef,
     /// As which the pool knows it.
     number: u64,
     context: Snapshot,
@@ -88,6 +100,8 @@ struct Drive<F, T> {
 struct Work<F, T> {
     future: Pin<Box<F>>,
     promise: Promise<T>,
+    /// The hook that hears of its end, once it has started.
+    unfinished: Option<Unfinished>,
 }
 
 impl<F, T> Driven<F, T>
@@ -95,7 +109,7 @@ where
     F: std::future::Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    fn start(home: crate::pool::PoolRef, future: F) -> Future<T> {
+    fn start(home: PoolRef, future: F) -> Future<T> {
         let driven = Arc::new_cyclic(|driven: &Weak<Self>| Driven {
             home,
             number: home.enlist(driven.clone()),
@@ -121,7 +135,7 @@ where
             };
             Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)))
         };
-        let work = Work { future: Box::pin(future), promise };
+        let work = Work { future: Box::pin(future), promise, unfinished: None };
         driven.state.lock().work = Some(work);
         driven.schedule(false);
         result
@@ -169,42 +183,60 @@ where
     }
 
     fn poll(self: Arc<Self>) {
-        let Some(mut work) = self.state.lock().work.take() else { return };
+        let mut state = self.state.lock();
+        let first = state.polls == 0;
+        let Some(mut work) = state.work.take() else { return };
+        drop(state);
         let waker = Waker::from(Arc::clone(&self));
         let polled = panic::catch_unwind(AssertUnwindSafe(|| {
-            self.context.run(|| work.future.as_mut().poll(&mut task::Context::from_waker(&waker)))
+            self.context.run(|| {
+                if first {
+                    work.start(self.home)?;
+                }
+                Ok(work.future.as_mut().poll(&mut task::Context::from_waker(&waker)))
+            })
         }));
-        let result = match polled {
+        let end = match polled.and_then(|polled| polled) {
             Ok(Poll::Pending) => None,
-            Ok(Poll::Ready(value)) => Some(Ok(value)),
-            Err(payload) => Some(Err(Failure::panicked(payload))),
+            Ok(Poll::Ready(value)) => Some(End { outcome: Outcome::Completed, result: Ok(value) }),
+            Err(payload) => Some(End::panicked(payload)),
         };
+        // By `kill_all`, which comes to what is suspended later.
+        let killed = Frame::current_claim().is_some_and(Claim::is_killed);
         let mut state = self.state.lock();
-        let result = result.or_else(|| state.interrupted.take().map(|why| Err(why.into())));
+        let why = state.interrupted.take();
         let turn = state.turn.take();
         state.polls += 1;
-        match result {
-            None => {
-                state.work = Some(work);
-                drop(state);
-                drop(turn);
-                // Woken by its own poll, it yields.
-                self.schedule(true);
-            }
-            Some(result) => {
-                state.over = true;
-                drop(state);
-                drop(turn);
-                work.end(&self.context, result);
-            }
+        if end.is_none() && why.is_none() && !killed {
+            state.work = Some(work);
+            drop(state);
+            drop(turn);
+            // Woken by its own poll, it yields.
+            return self.schedule(true);
         }
+        state.over = true;
+        drop(state);
+        drop(turn);
+        // As with other tasks: a kill comes before a value, and that before an interrupt.
+        let why = if killed { Some(Interrupt::killed()) } else { why };
+        let end = match (end, why) {
+            (end, Some(why)) if end.is_none() || why.is_kill() => {
+                discard(end);
+                End::by(why)
+            }
+            (Some(end), why) => {
+                discard(why);
+                end
+            }
+            (None, _) => unreachable!("it goes on"),
+        };
+        work.end(&self.context, end);
     }
 
     /// False: it is over, or being polled.
     fn interrupt(&self, why: Interrupt) -> bool {
-        let Some(end) = self.end_by(why) else { return false };
-        // What it awaits may be another of these, and so on.
-        walk::abandon(Arc::new(Ending(Mutex::new(Some(end)))));
+        let Some((work, context, end)) = self.end_by(why) else { return false };
+        Ending::begin(work, context, end);
         true
     }
 
@@ -216,13 +248,13 @@ where
 
     /// As `interrupt`, now, however deep this thread is: what that leads to does not nest here.
     fn end_now(&self, why: Interrupt) -> bool {
-        let Some((work, context, result)) = self.end_by(why) else { return false };
-        contain(|| work.end(&context, result));
+        let Some((work, context, end)) = self.end_by(why) else { return false };
+        contain(|| work.end(&context, end));
         true
     }
 
     /// None: it is over, or being polled.
-    fn end_by(&self, why: Interrupt) -> Option<End<F, T>> {
+    fn end_by(&self, why: Interrupt) -> Option<Ended<F, T>> {
         let mut state = self.state.lock();
         if state.over {
             return None;
@@ -236,7 +268,7 @@ where
         };
         state.over = true;
         drop(state);
-        Some((work, self.context.clone(), Err(why.into())))
+        Some((work, self.context.clone(), End::by(why)))
     }
 }
 
@@ -250,24 +282,59 @@ where
     }
 }
 
-impl<F, T> Drop for Driven<F, T> {
+impl<F, T> Drop for Driven<F, T>
+where
+    F: Send + 'static,
+    T: Send + 'static,
+{
     fn drop(&mut self) {
         self.home.discharge(self.number);
+        let work = self.state.lock().work.take();
+        if let Some(work) = work {
+            // Nobody is left who could wake it.
+            let result = Err(Failure::plain(FailureKind::Broken));
+            let context = std::mem::take(&mut self.context);
+            Ending::begin(work, context, End { outcome: Outcome::Broken, result });
+        }
+    }
+}
+
+/// How it ends: as hooks are told, and as who waits for it.
+struct End<T> {
+    outcome: Outcome,
+    result: Result<T, Failure>,
+}
+
+impl<T> End<T> {
+    fn panicked(payload: Box<dyn Any + Send>) -> End<T> {
+        End { outcome: Outcome::Panicked, result: Err(Failure::panicked(payload)) }
+    }
+
+    fn by(why: Interrupt) -> End<T> {
+        let outcome = if why.is_kill() { Outcome::Killed } else { Outcome::Interrupted };
+        End { outcome, result: Err(why.into()) }
     }
 }
 
 /// An end that has come: brought about now, or when this thread is less deep.
-struct Ending<F, T>(Mutex<Option<End<F, T>>>);
+struct Ending<F, T>(Mutex<Option<Ended<F, T>>>);
 
-type End<F, T> = (Work<F, T>, Snapshot, Result<T, Failure>);
+type Ended<F, T> = (Work<F, T>, Snapshot, End<T>);
+
+impl<F: Send + 'static, T: Send + 'static> Ending<F, T> {
+    /// What it awaits may be another of these, and so on: so it does not nest.
+    fn begin(work: Work<F, T>, context: Snapshot, end: End<T>) {
+        walk::abandon(Arc::new(Ending(Mutex::new(Some((work, context, end))))));
+    }
+}
 
 impl<F: Send, T: Send + 'static> Inputs for Ending<F, T> {
     fn visit(&self, _: &mut Visitor) {}
 
     fn abandoned(&self) {
-        let end = self.0.lock().take();
-        if let Some((work, context, result)) = end {
-            work.end(&context, result);
+        let ended = self.0.lock().take();
+        if let Some((work, context, end)) = ended {
+            work.end(&context, end);
         }
     }
 }
@@ -291,10 +358,24 @@ where
 }
 
 impl<F, T: Send + 'static> Work<F, T> {
-    /// Drops the async future, then completes.
-    fn end(self, context: &Snapshot, result: Result<T, Failure>) {
-        context.run(|| discard(self.future));
-        self.promise.complete(result);
+    /// Tells the hook, before the first poll; if that panics, there is none.
+    fn start(&mut self, home: PoolRef) -> thread::Result<()> {
+        let (started, unfinished) = home.starts_async();
+        self.unfinished = unfinished;
+        started
+    }
+
+    /// Drops the async future, tells the hook, then completes.
+    fn end(self, context: &Snapshot, end: End<T>) {
+        let Work { future, promise, unfinished } = self;
+        context.run(|| discard(future));
+        if let Some(unfinished) = unfinished {
+            // Killed while its last poll ran, it may not have heard of it yet.
+            let outcome = if promise.is_killed() { Outcome::Killed } else { end.outcome };
+            // As after other tasks: nothing is bound, least of all what is for who ends it.
+            local::outside(|| unfinished.finish(outcome));
+        }
+        promise.complete(end.result);
     }
 }
 

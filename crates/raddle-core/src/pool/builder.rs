@@ -231,6 +231,29 @@ impl PoolBuilder {
     /// waits for the future.
     ///
     /// If it panics, the future fails with that panic and its closure is not called.
+    ///
+    /// An async future ([`Pool::spawn_async`]) counts once, however often it is polled: this is called before its first poll, on
+    /// the thread of that poll. Others may be on other threads, and nothing is called round them. So what each poll is to find is
+    /// not to be put into its thread here: scope locals are bound in each, and [`follow`](crate::follow()) does so for state of other
+    /// libraries. What is no spawned future has no calls: forks, tasks of scopes, continuations, also those that
+    /// [`Future::on`](crate::Future::on) brings to the pool.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use raddle::{Pool, Promise};
+    ///
+    /// let started = Arc::new(AtomicUsize::new(0));
+    /// let count = Arc::clone(&started);
+    /// let hook = move |_| _ = count.fetch_add(1, Ordering::Relaxed);
+    /// let pool = Pool::builder().threads(1).before_start(hook).build()?;
+    /// let (promise, future) = Promise::new();
+    /// let sum = pool.spawn_async(async { future.await.unwrap() + 1 }); // suspended, and polled again
+    /// pool.spawn(|| promise.set(1)).wait()?;
+    /// assert_eq!(sum.wait()?, 2);
+    /// assert_eq!(started.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn before_start(mut self, hook: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
         self.hooks.before_start = Some(Box::new(hook));
         self
@@ -240,8 +263,12 @@ impl PoolBuilder {
     /// before its result is there for others. One that was killed before it started has neither call.
     ///
     /// If it panics, the panic hook reports that, and the future's result stands.
+    ///
+    /// For an async future it is called once, when that has been dropped, on the thread that ends it, which may be another than that of
+    /// [`before_start`](PoolBuilder::before_start): the thread of its last poll, or whoever interrupts or kills it, lets go of
+    /// the last waker, or drops the pool.
     pub fn after_finish(mut self, hook: impl Fn(TaskId, Outcome) + Send + Sync + 'static) -> Self {
-        self.hooks.after_finish = Some(Box::new(hook));
+        self.hooks.after_finish = Some(Arc::new(hook));
         self
     }
 

@@ -76,6 +76,7 @@ pub use self::worker::Worker;
 pub(crate) use self::worker_memory::WorkerMemory;
 use crate::latch::Latch;
 use crate::queue::{NOBODY, Tag, Task};
+use crate::spawn::hooks::TaskId;
 
 /// A pool of threads for fork/join and for spawned futures.
 ///
@@ -427,12 +428,16 @@ pub(crate) fn queue_last(registry: &Registry, task: Task, tag: Tag, place: Optio
     registry.inject(task, tag);
 }
 
-/// The id of the next task, from this worker's block if it is one of the pool.
-pub(crate) fn next_task_id(registry: &Registry) -> u64 {
-    match here(registry) {
+/// The id of the next task, from this worker's block if it is one of the pool; where there are no hooks none.
+#[inline]
+pub(crate) fn next_task_id(registry: &Registry) -> TaskId {
+    if !registry.config.hooks.any() {
+        return TaskId::UNHEARD;
+    }
+    TaskId(match here(registry) {
         Some(memory) => memory.task_id(),
         None => registry.id_block(1).0,
-    }
+    })
 }
 
 /// Something follows tasks from now on: see to the forks of the worker that this thread is. Others do when they
