@@ -196,7 +196,8 @@
 //! - **Idle threads leave** after [`keep_alive`](PoolBuilder::keep_alive), 30 seconds unless you say
 //!   otherwise, and are started again when there is work. Until then they sleep and use no processor time.
 //! - **Hooks** are called round every spawned future, on the thread that runs it, not round forks and
-//!   tasks of a scope: a call would cost more than most of those do. Others are called when a thread of the pool
+//!   tasks of a scope: a call would cost more than most of those do. An async future counts once, however often it is polled: before its
+//!   first poll, and when it is over, which may be on another thread. Others are called when a thread of the pool
 //!   starts and leaves: [`on_thread_start`](PoolBuilder::on_thread_start).
 //! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
 //!   many as the machine has processors for this program.
@@ -306,7 +307,7 @@
 //! | the closure of `Pool::run` | goes on in the caller |
 //! | a spawned closure | `wait` returns a [`Failure`] of the kind `Panicked`; [`Failure::resume`] goes on with the panic |
 //! | a spawned closure whose future was dropped | its message on standard error, by the panic hook, is all |
-//! | the hook `before_start` | the future fails with it, and its closure is not called |
+//! | the hook `before_start` | the future fails with it, and its closure is not called; an async one is dropped without a poll |
 //! | the hook `after_finish` | its message on standard error; the future keeps its result |
 //!
 //! No panic of yours ends a thread of a pool. A program built with `panic = "abort"` aborts, as ever.

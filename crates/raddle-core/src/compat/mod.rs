@@ -361,7 +361,7 @@ fn task_in(registry: &Registry, f: impl FnOnce() + Send + 'static) -> Task {
         Some(memory) => memory.registry().guard(f),
         None => f(),
     };
-    let (future, task) = spawn::task_of(registry, guarded);
+    let (future, task) = spawn::task_of(registry, pool::next_task_id(registry), guarded);
     drop(future);
     task
 }

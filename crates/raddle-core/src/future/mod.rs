@@ -33,7 +33,7 @@
 //! | `delay`     | futures that are done when it is time                                       |
 //! | `within`    | a future that ends as another, or before                                     |
 //! | `wait`      | blocking a thread                                                           |
-//! | `awaiting`  | to async Rust, and from it                                                  |
+//! | `awaiting`, `driven` | to async Rust, and from it                                       |
 //! | `on`        | continuations on a pool                                                     |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
 
@@ -45,6 +45,8 @@ mod cancel;
 mod consumer;
 #[cfg(not(raddle_loom))]
 mod delay;
+#[cfg(not(raddle_loom))]
+mod driven;
 pub(crate) mod failure;
 mod flat_map;
 mod garbage;

@@ -19,7 +19,8 @@ impl<T: Send + 'static> Future<T> {
     ///
     /// For continuations that take long, or want locks that who completes the future may hold. Interrupts pass. Where
     /// the pool has gone, what follows runs on the thread that completes; an operation on a future that has
-    /// arrived there runs at once, as always. A task of the pool, and a few allocations more.
+    /// arrived there runs at once, as always. What brings it there is no spawned future: hooks of the pool
+    /// ([`before_start`](crate::PoolBuilder::before_start)) do not hear of it. A task of the pool, and a few allocations more.
     ///
     /// ```
     /// use raddle::{Pool, Promise};

@@ -277,6 +277,12 @@ impl<T: Send + 'static> Promise<T> {
         heard.or_else(|| state.is_killed().then(Interrupt::killed))
     }
 
+    /// Whether the future has been killed: a hint.
+    pub(crate) fn is_killed(&self) -> bool {
+        // SAFETY: the producer keeps the root alive.
+        unsafe { self.root.as_ref() }.state.is_killed()
+    }
+
     /// Whether the future was dropped before anything was made of it: nobody will see the value.
     pub fn is_abandoned(&self) -> bool {
         // SAFETY: the producer keeps the root alive.

@@ -1,7 +1,6 @@
-//! [`PoolBuilder`] and what can go wrong with it.
+//! [`PoolBuilder`].
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,82 +9,12 @@ use raddle_trace::TraceLevel;
 
 use crate::fork_stack::Thief;
 use crate::pool::Pool;
+use crate::pool::build_error::PoolBuildError;
 use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
 use crate::pool::registry::{Config, Registry};
 use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::hooks::{Hooks, Outcome, TaskId};
-
-/// Why a pool could not be built. No thread is left behind. (Of a trace's file that was to be replaced, an empty one is.)
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum PoolBuildError {
-    /// A pool needs a thread.
-    NoThreads,
-    /// More threads than a pool can have.
-    TooManyThreads {
-        /// How many were asked for.
-        asked: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// The system gave only some of the threads.
-    Threads {
-        /// How many were asked for.
-        asked: usize,
-        /// How many were started, and stopped again.
-        started: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The system gave no memory for the workers' fork stacks.
-    Memory {
-        /// How many threads were asked for.
-        asked: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file for the trace cannot be written.
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-impl fmt::Display for PoolBuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PoolBuildError::NoThreads => {
-                f.write_str("a pool needs at least one thread, and 0 were asked for")
-            }
-            PoolBuildError::TooManyThreads { asked, most } => {
-                write!(f, "{asked} threads were asked for, and a pool has at most {most}")
-            }
-            PoolBuildError::Threads { asked, started, source } => {
-                write!(f, "only {started} of {asked} threads could be started: {source}")
-            }
-            PoolBuildError::Memory { asked, source } => {
-                write!(f, "no memory for the fork stacks of {asked} threads: {source}")
-            }
-            PoolBuildError::Trace { path, source } => {
-                write!(f, "{}: cannot be written: {source}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for PoolBuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PoolBuildError::NoThreads | PoolBuildError::TooManyThreads { .. } => None,
-            PoolBuildError::Threads { source, .. }
-            | PoolBuildError::Memory { source, .. }
-            | PoolBuildError::Trace { source, .. } => Some(source),
-        }
-    }
-}
 
 /// How many threads a pool may have: thieves sign with their index.
 pub(crate) const MOST_THREADS: usize = 4096;
@@ -302,6 +231,29 @@ impl PoolBuilder {
     /// waits for the future.
     ///
     /// If it panics, the future fails with that panic and its closure is not called.
+    ///
+    /// An async future ([`Pool::spawn_async`]) counts once, however often it is polled: this is called before its first poll, on
+    /// the thread of that poll. Others may be on other threads, and nothing is called round them. So what each poll is to find is
+    /// not to be put into its thread here: scope locals are bound in each, and [`follow`](crate::follow()) does so for state of other
+    /// libraries. What is no spawned future has no calls: forks, tasks of scopes, continuations, also those that
+    /// [`Future::on`](crate::Future::on) brings to the pool.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use raddle::{Pool, Promise};
+    ///
+    /// let started = Arc::new(AtomicUsize::new(0));
+    /// let count = Arc::clone(&started);
+    /// let hook = move |_| _ = count.fetch_add(1, Ordering::Relaxed);
+    /// let pool = Pool::builder().threads(1).before_start(hook).build()?;
+    /// let (promise, future) = Promise::new();
+    /// let sum = pool.spawn_async(async { future.await.unwrap() + 1 }); // suspended, and polled again
+    /// pool.spawn(|| promise.set(1)).wait()?;
+    /// assert_eq!(sum.wait()?, 2);
+    /// assert_eq!(started.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn before_start(mut self, hook: impl Fn(TaskId) + Send + Sync + 'static) -> Self {
         self.hooks.before_start = Some(Box::new(hook));
         self
@@ -311,8 +263,12 @@ impl PoolBuilder {
     /// before its result is there for others. One that was killed before it started has neither call.
     ///
     /// If it panics, the panic hook reports that, and the future's result stands.
+    ///
+    /// For an async future it is called once, when that has been dropped, on the thread that ends it, which may be another than that of
+    /// [`before_start`](PoolBuilder::before_start): the thread of its last poll, or whoever interrupts or kills it, lets go of
+    /// the last waker, or drops the pool.
     pub fn after_finish(mut self, hook: impl Fn(TaskId, Outcome) + Send + Sync + 'static) -> Self {
-        self.hooks.after_finish = Some(Box::new(hook));
+        self.hooks.after_finish = Some(Arc::new(hook));
         self
     }
 

@@ -20,10 +20,11 @@
 //! | `current`, `broadcast`, `stats`, `kill` | what users ask of a pool                  |
 //! | `policy`     | when to wake whom, how many search, for how long                      |
 //! | `recorder`, `clock` | what is recorded in traces, and what stamps it                 |
-//! | `builder`    | `PoolBuilder`                                                       |
+//! | `builder`, `build_error` | `PoolBuilder`                                           |
 
 mod block;
 mod broadcast;
+mod build_error;
 mod builder;
 mod call;
 mod clock;
@@ -61,7 +62,8 @@ pub use self::block::blocking;
 pub(crate) use self::block::init as init_blocking;
 pub(crate) use self::broadcast::broadcast_in;
 pub use self::broadcast::{BroadcastContext, broadcast};
-pub use self::builder::{PoolBuildError, PoolBuilder, ThreadName, Waits};
+pub use self::build_error::PoolBuildError;
+pub use self::builder::{PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
 use self::find_work::Work;
 pub(crate) use self::gate::{PoolRef, Suspended};
@@ -74,6 +76,7 @@ pub use self::worker::Worker;
 pub(crate) use self::worker_memory::WorkerMemory;
 use crate::latch::Latch;
 use crate::queue::{NOBODY, Tag, Task};
+use crate::spawn::hooks::TaskId;
 
 /// A pool of threads for fork/join and for spawned futures.
 ///
@@ -425,12 +428,16 @@ pub(crate) fn queue_last(registry: &Registry, task: Task, tag: Tag, place: Optio
     registry.inject(task, tag);
 }
 
-/// The id of the next task, from this worker's block if it is one of the pool.
-pub(crate) fn next_task_id(registry: &Registry) -> u64 {
-    match here(registry) {
+/// The id of the next task, from this worker's block if it is one of the pool; where there are no hooks none.
+#[inline]
+pub(crate) fn next_task_id(registry: &Registry) -> TaskId {
+    if !registry.config.hooks.any() {
+        return TaskId::UNHEARD;
+    }
+    TaskId(match here(registry) {
         Some(memory) => memory.task_id(),
         None => registry.id_block(1).0,
-    }
+    })
 }
 
 /// Something follows tasks from now on: see to the forks of the worker that this thread is. Others do when they

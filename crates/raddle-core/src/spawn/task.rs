@@ -48,7 +48,8 @@ where
 {
     match Worker::here() {
         Some(memory) => {
-            let (future, task) = task_of(memory.registry(), f);
+            let (future, task) =
+                task_of(memory.registry(), pool::next_task_id(memory.registry()), f);
             pool::queue_here(memory, task, Some(Location::caller()));
             future
         }
@@ -87,37 +88,38 @@ impl Pool {
     {
         let registry = self.registry();
         pool::assert_takes_tasks(registry);
-        let (future, task) = task_of(registry, f);
+        let (future, task) = task_of(registry, pool::next_task_id(registry), f);
         pool::queue(registry, task, Some(Location::caller()));
         future
     }
 }
 
-/// A task that is still to be queued.
-pub(crate) fn task_of<F, T>(registry: &Registry, f: F) -> (Future<T>, NonNull<TaskHeader>)
+type Spawned<T> = (Future<T>, NonNull<TaskHeader>);
+
+/// A task that is still to be queued, and what hooks know it by.
+pub(crate) fn task_of<F, T>(registry: &Registry, id: TaskId, f: F) -> Spawned<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     if const { node::fits::<F>() } {
-        return fitting_task_of(registry, f);
+        return fitting_task_of(registry, id, f);
     }
-    fitting_task_of(registry, Box::new(f))
+    fitting_task_of(registry, id, Box::new(f))
 }
 
-fn fitting_task_of<F, T>(registry: &Registry, f: F) -> (Future<T>, NonNull<TaskHeader>)
+fn fitting_task_of<F, T>(registry: &Registry, id: TaskId, f: F) -> Spawned<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     node::check_slot::<T>(offset_of!(Task<F, T>, body), 0);
-    let id = if registry.config.hooks.any() { pool::next_task_id(registry) } else { 0 };
     let task = memory::allocate(Task::<F, T> {
         head: Head { state: State::new(), vtable: Task::<F, T>::NODE },
         body: UnsafeCell::new(Body::of(f)),
         header: TaskHeader::new(Task::<F, T>::TASK),
         claim: Claim::new(),
-        id: TaskId(id),
+        id,
         home: registry.gate.home(),
         context: ManuallyDrop::new(local::capture()),
     });

@@ -184,6 +184,9 @@ fn what_a_window_calls_for_as_it_is_killed_is_killed_along() {
         let (calls, is_called) = std::sync::mpsc::channel();
         let (goes_on, may_go_on) = std::sync::mpsc::channel::<()>();
         let (hears, heard) = std::sync::mpsc::channel();
+        let (keeps, kept) = std::sync::mpsc::channel();
+        let counted = Arc::new(());
+        let held = Arc::clone(&counted);
         let (start, started) = Promise::<()>::new();
         let mut first = Some(started);
         let both = window(0..2, 1, move |_| {
@@ -193,9 +196,12 @@ fn what_a_window_calls_for_as_it_is_killed_is_killed_along() {
             calls.send(()).unwrap();
             may_go_on.recv().unwrap();
             let (promise, future) = Promise::<()>::new();
-            let hears = hears.clone();
-            promise.on_interrupt(move |_| hears.send(()).unwrap());
-            std::mem::forget(promise);
+            let (hears, held) = (hears.clone(), Arc::clone(&held));
+            promise.on_interrupt(move |_| {
+                let _held = &held;
+                hears.send(()).unwrap();
+            });
+            keeps.send(promise).unwrap();
             future
         });
         let starts = std::thread::spawn(move || start.set(()));
@@ -204,6 +210,12 @@ fn what_a_window_calls_for_as_it_is_killed_is_killed_along() {
         goes_on.send(()).unwrap();
         heard.recv().unwrap();
         starts.join().unwrap();
+        // The window and what it was called with are gone, and nobody waits for what it has called for.
+        let promise = kept.recv().unwrap();
+        assert_eq!(Arc::strong_count(&counted), 2, "the handler's is left");
+        assert!(promise.is_abandoned());
+        drop(promise);
+        assert_eq!(Arc::strong_count(&counted), 1);
     });
 }
 

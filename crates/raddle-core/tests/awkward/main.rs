@@ -122,18 +122,18 @@ fn values_that_panic_as_they_are_dropped_end_no_process_and_hold_nothing_up() {
         // Nobody wants them any more: here.
         let (promise, future) = Promise::<Bomb>::new();
         drop(collect([Future::ready(Bomb), future, Future::ready(Bomb)]));
-        std::mem::forget(promise);
+        drop(promise);
         let (promise, future) = Promise::<Bomb>::new();
         drop(window([0, 1, 2], 3, {
             let mut late = Some(future);
             move |n| if n == 1 { late.take().unwrap() } else { Future::ready(Bomb) }
         }));
-        std::mem::forget(promise);
+        drop(promise);
         let (promise, future) = Promise::<Bomb>::new();
         let mut results = as_completed([Future::ready(Bomb), future, Future::ready(Bomb)]);
         std::mem::forget(results.next());
         drop(results);
-        std::mem::forget(promise);
+        drop(promise);
         // Two that are there when one fails that is there as well.
         assert!(
             collect([Future::ready(Bomb), Future::ready(Bomb), Future::failed("no")])

@@ -8,6 +8,7 @@ mod chains;
 mod conventions;
 mod drops;
 mod graph;
+mod hooks;
 mod interrupts;
 mod kills;
 mod memory;
