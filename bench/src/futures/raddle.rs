@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use raddle::{Future, Promise};
+use raddle::{Failure, Future, Promise};
 
 use super::{ALIVE, LINKS, MOVED, ONE, Repeat, repeat, repeat_make};
 
@@ -14,7 +14,11 @@ pub(super) fn operation(name: &str) -> Option<Repeat> {
     Some(match name {
         "newPromise" => repeat_make!(Promise::<u64>::new()),
         "value" => repeat_make!(Future::ready(ONE)),
-        "exception" => repeat_make!(Future::<u64>::failed(std::fmt::Error)),
+        // As on the JVM: the exception is there already.
+        "exception" => |n| {
+            let failure = Failure::new(std::fmt::Error);
+            repeat_make!(Future::<u64>::from(Err(failure.clone())))(n)
+        },
         "setValue" => repeat!({
             let (promise, future) = Promise::new();
             promise.set(ONE);
