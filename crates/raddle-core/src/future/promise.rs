@@ -38,8 +38,13 @@ pub trait Producer: Send + 'static {
 /// Completing a promise runs continuations, hence code of others: not under a lock that they
 /// may want. Either release it before, or have those who follow use [`Future::on`].
 ///
-/// A promise for a word takes 16 bytes. Creating it is one allocation, completing it one atomic
+/// A promise for a word takes 16 bytes, for which glibc takes 32. Creating it is one allocation, completing it one atomic
 /// read-modify-write, or none if a continuation is attached.
+///
+/// What is freed goes to a cache: each thread keeps up to 512 free blocks of each size (of 16 to 128 bytes) for its next
+/// promises, operations and tasks, and all threads share 2 MiB more. So what is made and freed at a rate seldom asks the
+/// allocator, and what was alive at once at some time stays with the process up to that much; a thread gives its share back
+/// when it ends.
 ///
 /// ```
 /// use raddle::Promise;
