@@ -25,7 +25,7 @@ use raddle_sync::atomic::Ordering::Relaxed;
 /// Blocks of a size that go from thread to thread together.
 const BATCH: usize = 256;
 /// Bytes of all sizes that are kept for all threads.
-const DEPOT: usize = 2 << 20;
+const DEPOT: usize = 8 << 20;
 /// Sizes in words, from two to fewer than this many.
 const CLASSES: usize = 17;
 

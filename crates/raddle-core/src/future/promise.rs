@@ -42,7 +42,7 @@ pub trait Producer: Send + 'static {
 /// read-modify-write, or none if a continuation is attached.
 ///
 /// What is freed goes to a cache: each thread keeps up to 512 free blocks of each size (of 16 to 128 bytes) for its next
-/// promises, operations and tasks, and all threads share 2 MiB more. So what is made and freed at a rate seldom asks the
+/// promises, operations and tasks, and all threads share 8 MiB more. So what is made and freed at a rate seldom asks the
 /// allocator, and what was alive at once at some time stays with the process up to that much; a thread gives its share back
 /// when it ends.
 ///
