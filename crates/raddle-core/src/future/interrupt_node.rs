@@ -40,9 +40,9 @@ pub(crate) struct InterruptNode {
 static VTABLE: VTable = VTable {
     has_slot: false,
     free: |_| unreachable!("interrupt nodes are freed by `InterruptNode::free`"),
-    // SAFETY: by `step`'s contract.
     class: None,
     linked: None,
+    // SAFETY: by `step`'s contract.
     step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
     forsaken: None,
     wake: node::never,
