@@ -98,11 +98,13 @@ impl Pair {
             "spawn" => "futures, ",
             "nested" => "nested scopes, ",
             "oversubscribed" => "oversubscribed, ",
-            "service" => "small requests beside big ones, latency, ",
+            "service" => "latency beside big requests, ",
             "leaf" => "a task starts, ",
             "lock" if !section.contains("lock") => "a lock: ",
             _ => "",
         };
+        // As short as the plots' margins.
+        let section = if section == "99th percentile" { "p99" } else { section.as_str() };
         match (table.as_str(), variant) {
             ("local", _) => format!("{section}: {name}"),
             (_, "") => format!("{kind}{section}"),
@@ -232,7 +234,7 @@ mod tests {
             pairs.iter().filter(|p| p.ours.name == ours).map(|p| (p.peer, p.title())).collect()
         };
         let peers = ["tokio-rayon", "tokio", "tokio", "spawn_blocking"];
-        let title = "small requests beside big ones, latency, median";
+        let title = "latency beside big requests, median";
         assert_eq!(of("raddle"), peers.map(|peer| (peer, title.to_owned())));
         assert_eq!(of("raddle, apart"), peers.map(|peer| (peer, format!("{title}: apart"))));
         assert!(pairs.iter().all(Pair::loses));
