@@ -77,6 +77,7 @@ fn documents() -> Result<Vec<(PathBuf, String)>, String> {
         fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
     };
     let figures = Figures::read(&read(FIGURES)?)?;
+    pairs::all_known(&figures)?;
     let mut documents: Vec<(PathBuf, String)> = Vec::new();
     for (path, make) in text::DOCUMENTS {
         documents.push((path.into(), text::filled(path, &read(path)?, &make(&figures)?)?));

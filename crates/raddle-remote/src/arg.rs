@@ -15,6 +15,11 @@ use crate::error::RemoteError;
 /// format tells does not arrive: fields that are `flatten`ed, enums that are `untagged` or have a `tag`, and fields that
 /// `skip_serializing_if` leaves out. Tasks with such arguments or results fail with [`Encode`](RemoteError::Encode) or
 /// [`Decode`](RemoteError::Decode), or get other values than were sent.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be sent to a task, or back from one",
+    label = "neither an argument nor a result of tasks",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it; it has to be `Send`, too, and to borrow nothing"
+)]
 pub trait Arg: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Arg for T {}

@@ -152,7 +152,9 @@
 //! - An operation is one allocation and two or three atomic operations; on a future that is done it is none. Nothing
 //!   recurses: chains and loops may be millions long.
 //!
-//! [`names`] has the names of all this in other libraries.
+//! [`names`] has the names of all this in other libraries. Programs of a page each, among the examples of this crate: `retries`
+//! (a few at a time, again after a pause), `mirrors` (the first of several, and an end for the others), `edit_distance` (a recursion
+//! that remembers, by [`Shared`]) and `service` (beside tokio).
 //!
 //! # Pools, guests, hooks
 //!

@@ -31,7 +31,8 @@ use raddle::trace::{
 use raddle::{
     AsCompleted, Binding, BindingRef, Bindings, BroadcastContext, CancelOnDrop, CurrentPool,
     Failure, FailureKind, Future, Interrupt, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
-    PoolStats, Promise, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, TaskId, Waits, Worker,
+    PoolStats, Promise, Retry, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, TaskId, Waits,
+    Worker,
 };
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::cell::UnsafeCell;
@@ -112,6 +113,8 @@ is! {
     SharedPromise<Cell<u32>>: Send, SharedPromise<Cell<u32>>: Sync,
     // As what it gives: to whoever has it alone.
     AsCompleted<Cell<u32>>: Send, AsCompleted<Cell<u32>>: Sync,
+    // It goes to whoever runs it, with the function that judges failures.
+    Retry: Send,
     Interrupt: Send, Interrupt: Sync, FailureKind: Send, FailureKind: Sync,
     // Two numbers.
     BroadcastContext: Send, BroadcastContext: Sync,
@@ -163,6 +166,8 @@ is_not! {
     // Sync alone is not enough: the last task drops the value, wherever it runs.
     Binding<StdGuard<'static, u32>>: Send, Binding<StdGuard<'static, u32>>: Sync,
     BindingRef<'static, Cell<u32>>: Send, BindingRef<'static, Cell<u32>>: Sync,
+    // That function is called by one at a time.
+    Retry: Sync,
     // It holds the function that names threads, which is called by `build` and need not be Send.
     PoolBuilder: Send, PoolBuilder: Sync,
 }

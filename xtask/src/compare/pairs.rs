@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, Row, find};
 
-/// Who raddle is compared with: how their rows begin, and what they are called.
+/// Who raddle is compared with: what their rows are called, up to a comma or a space, and what they are called.
 pub(crate) const PEERS: &[(&str, &str)] = &[
     ("rayon", "rayon"),
     ("chili", "chili"),
@@ -10,6 +10,8 @@ pub(crate) const PEERS: &[(&str, &str)] = &[
     ("Fork Union", "Fork Union"),
     ("paralight", "paralight"),
     ("tokio", "tokio"),
+    ("tokio-rayon", "tokio-rayon"),
+    ("spawn_blocking", "spawn_blocking"),
     ("parking_lot", "parking_lot"),
     ("std", "std"),
     ("usync", "usync"),
@@ -20,6 +22,23 @@ pub(crate) const PEERS: &[(&str, &str)] = &[
     ("JDK ScopedValue", "JDK"),
     ("JDK RecursiveTask", "JDK"),
     ("JDK CountedCompleter", "JDK"),
+];
+
+/// Rows that are nobody's: floors, and what a thing costs without the rest. `thread_local!` is inherited by nobody.
+const NOBODYS: &[&str] = &[
+    "floor",
+    "sequential",
+    "1.1 x sequential + 1.5 us",
+    "no pool: what measuring takes",
+    "nothing bound",
+    "1 bound",
+    "8 bound",
+    "64 bound",
+    "no subscriber",
+    "tracing-subscriber's registry",
+    "thread_local!",
+    "a call that reads nothing",
+    "JDK, a call that reads nothing",
 ];
 
 /// Tables whose rows are not comparisons: models, costs of our own, and speed-ups, of which more is better.
@@ -79,10 +98,13 @@ impl Pair {
             "spawn" => "futures, ",
             "nested" => "nested scopes, ",
             "oversubscribed" => "oversubscribed, ",
+            "service" => "latency beside big requests, ",
             "leaf" => "a task starts, ",
             "lock" if !section.contains("lock") => "a lock: ",
             _ => "",
         };
+        // As short as the plots' margins.
+        let section = if section == "99th percentile" { "p99" } else { section.as_str() };
         match (table.as_str(), variant) {
             ("local", _) => format!("{section}: {name}"),
             (_, "") => format!("{kind}{section}"),
@@ -146,8 +168,25 @@ fn is_ours(row: &Row) -> bool {
 }
 
 fn peer(row: &Row) -> Option<&'static str> {
-    let known = PEERS.iter().find(|(prefix, _)| row.name.starts_with(prefix));
-    known.map(|(_, name)| *name)
+    let known = PEERS.iter().filter(|(name, _)| is_of(row, name));
+    known.max_by_key(|(name, _)| name.len()).map(|(_, name)| *name)
+}
+
+/// Whether the row is called that, perhaps with a variant: `tokio, depth 1` is tokio's, and `tokio-rayon` is not.
+fn is_of(row: &Row, name: &str) -> bool {
+    row.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([',', ' ']))
+}
+
+/// A peer that is in no list would be left out, and a loss with it.
+pub(crate) fn all_known(figures: &Figures) -> Result<(), String> {
+    let mut rows = figures.rows.iter().filter(|row| !OTHERS.contains(&row.table.as_str()));
+    let nobodys = |row: &Row| NOBODYS.iter().any(|name| is_of(row, name));
+    match rows.find(|row| !row.name.starts_with("raddle") && peer(row).is_none() && !nobodys(row)) {
+        None => Ok(()),
+        Some(Row { table, section, name, .. }) => {
+            Err(format!("nobody knows whose this row is: {table} / {section} / {name}"))
+        }
+    }
 }
 
 /// Rows of one section do the same, unless each has a variant of its own: then those must agree.
@@ -160,4 +199,50 @@ fn comparable(ours: &Row, theirs: &Row) -> bool {
     }
     // A chili whose scope is kept open is compared with nobody's idle pool but itself.
     theirs.name != "chili, a scope kept open"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(names: &[&str]) -> Figures {
+        let row = |(at, name): (usize, &&str)| {
+            let figure = 1.0 + at as f64;
+            serde_json::json!({"section": "median", "name": name, "unit": "us", "min": figure, "median": figure})
+        };
+        let rows: Vec<_> = names.iter().enumerate().map(row).collect();
+        let tables = serde_json::json!([{"name": "service", "rows": rows}]);
+        let text = serde_json::json!({"smoke": false, "machine": {}, "tables": tables});
+        Figures::read(&text.to_string()).unwrap()
+    }
+
+    #[test]
+    fn peers_have_the_names_that_they_have_and_none_is_left_out() {
+        let names = [
+            "tokio-rayon",
+            "tokio",
+            "tokio task_local!",
+            "spawn_blocking",
+            "floor, x",
+            "raddle, apart",
+            "raddle",
+        ];
+        let figures = figures(&names);
+        all_known(&figures).unwrap();
+        let pairs = all(&figures);
+        let of = |ours: &str| -> Vec<(&str, String)> {
+            pairs.iter().filter(|p| p.ours.name == ours).map(|p| (p.peer, p.title())).collect()
+        };
+        let peers = ["tokio-rayon", "tokio", "tokio", "spawn_blocking"];
+        let title = "latency beside big requests, median";
+        assert_eq!(of("raddle"), peers.map(|peer| (peer, title.to_owned())));
+        assert_eq!(of("raddle, apart"), peers.map(|peer| (peer, format!("{title}: apart"))));
+        assert!(pairs.iter().all(Pair::loses));
+    }
+
+    #[test]
+    fn a_row_of_somebody_unknown_is_an_error() {
+        let error = all_known(&figures(&["raddle", "tokyo"])).unwrap_err();
+        assert!(error.ends_with("service / median / tokyo"), "{error}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::figures::Figures;
 use super::pairs::{self, Pair};
-use super::text::number;
+use super::text::{TOKIO, number};
 
 type Make = fn(&Figures) -> Result<String, String>;
 
@@ -13,7 +13,7 @@ pub(crate) const PLOTS: &[(&str, Make)] = &[
     ("regions", regions),
     ("rayon", |figures| ratios(figures, "raddle beside rayon", &["rayon"])),
     ("chili", |figures| ratios(figures, "raddle beside chili and forte", &["chili", "forte"])),
-    ("tokio", |figures| ratios(figures, "raddle beside tokio and futures", &["tokio", "futures"])),
+    ("tokio", |figures| ratios(figures, "raddle beside tokio and futures", TOKIO)),
     ("parking_lot", |figures| ratios(figures, "raddle beside parking_lot", &["parking_lot"])),
     ("trane", |figures| ratios(figures, "raddle beside Trane on the JVM", &["Trane"])),
 ];
@@ -114,11 +114,11 @@ fn ratios(figures: &Figures, title: &str, peers: &[&str]) -> Result<String, Stri
         let y = TOP + ROW * (at as f64 + 0.5);
         let class = if pair.judged() > 1.0 { "loss" } else { "win" };
         let name = if peers.len() > 1 {
-            format!("{} ({})", pair.title(), pair.peer)
+            format!("{} ({})", short(&pair.title(), 59 - pair.peer.len()), pair.peer)
         } else {
-            pair.title()
+            short(&pair.title(), 62)
         };
-        picture.text(12.0, y + 4.0, "", &short(&name, 62));
+        picture.text(12.0, y + 4.0, "", &name);
         if let Some((least, most)) = pair.range() {
             picture.line([scale.at(least), y, scale.at(most), y], class);
         }

@@ -47,9 +47,13 @@ const WINS: &[(&str, [&str; 4])] = &[
     ),
 ];
 
+/// tokio, and what computes for its services.
+pub(crate) const TOKIO: &[&str] = &["tokio", "spawn_blocking", "tokio-rayon", "futures"];
+
 /// How many of those that lose most, and beside whom.
 const LOSSES: usize = 3;
-const RIVALS: &[&str] = &["rayon", "chili", "tokio", "parking_lot", "Trane", "JDK"];
+const RIVALS: &[&str] =
+    &["rayon", "chili", "tokio", "tokio-rayon", "spawn_blocking", "parking_lot", "Trane", "JDK"];
 
 fn readme(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     let mut table = String::from("| what | raddle | beside | ratio |\n|---|---|---|---|\n");
@@ -122,7 +126,7 @@ fn compare(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     for (mark, peers) in [
         ("rayon", &["rayon"][..]),
         ("chili", &["chili", "forte", "Fork Union", "paralight"]),
-        ("tokio", &["tokio", "futures"]),
+        ("tokio", TOKIO),
         ("parking_lot", &["parking_lot", "std", "usync", "spin"]),
         ("trane", &["Trane", "Trane, ParallelGC"]),
         ("jdk", &["JDK"]),

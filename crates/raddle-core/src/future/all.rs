@@ -26,6 +26,7 @@ use crate::panics::{discard, discard_all};
 #[doc(alias = "sequence")]
 #[doc(alias = "allOf")]
 #[doc(alias = "when_all_succeed")]
+#[doc(alias = "try_join_all")]
 pub fn collect<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<Vec<T>> {
     gather(futures, |result| result)
 }
@@ -40,6 +41,7 @@ pub fn collect<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) 
 /// let () = join_all([spawn(|| 1), spawn(|| 2)]).wait().unwrap();
 /// ```
 #[doc(alias = "wait_for_all_futures")]
+#[doc(alias = "try_join_all")]
 pub fn join_all<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<()> {
     collect(futures).adapt(|values| values.map(drop))
 }
@@ -57,6 +59,7 @@ pub fn join_all<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>)
 /// ```
 #[doc(alias = "collectToTry")]
 #[doc(alias = "when_all")]
+#[doc(alias = "join_all")]
 pub fn collect_results<T: Send + 'static>(
     futures: impl IntoIterator<Item = Future<T>>,
 ) -> Future<Vec<Result<T, Failure>>> {
@@ -321,6 +324,7 @@ impl<T: Send + 'static> Future<T> {
     /// assert_eq!(spawn(|| 1).zip(spawn(|| "two")).wait().unwrap(), (1, "two"));
     /// ```
     #[doc(alias = "thenCombine")]
+    #[doc(alias = "try_join")]
     pub fn zip<U: Send + 'static>(self, other: Future<U>) -> Future<(T, U)> {
         // Either kind of value, to have them in one list.
         enum Either<T, U> {

@@ -12,6 +12,7 @@ use crate::future::interrupt::Interrupt;
 
 /// A future whose source is interrupted when this is dropped before it is done, be it awaited or not. Made by
 /// [`Future::cancel_on_drop`].
+#[doc(alias = "AbortOnDropHandle")]
 #[must_use = "dropping it interrupts what produces the value"]
 pub struct CancelOnDrop<T>(ManuallyDrop<Future<T>>);
 

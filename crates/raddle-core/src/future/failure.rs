@@ -41,7 +41,8 @@ pub enum FailureKind {
 ///
 /// One word in size. It is an [`Error`], and is made by [`Failure::new`] from whatever converts into a boxed one: errors,
 /// texts, boxes, and those of `anyhow`. Errors of std, texts and boxes convert with `?` and `into()`, too. (As it is an
-/// error itself, Rust leaves no room for all other errors to do so.)
+/// error itself, Rust leaves no room for all other errors to do so: of those, say `.map_err(Failure::new)?`, or
+/// implement `From` for your own.)
 ///
 /// ```
 /// use raddle::{FailureKind, spawn};
@@ -50,6 +51,26 @@ pub enum FailureKind {
 /// assert_eq!(failure.kind(), FailureKind::Panicked);
 /// assert_eq!(failure.to_string(), "panicked: out of wool");
 /// assert_eq!(failure.downcast::<&str>().unwrap(), "out of wool");
+/// ```
+///
+/// An error of your own, with `?`:
+///
+/// ```
+/// use raddle::Failure;
+///
+/// struct Torn(u32);
+///
+/// impl From<Torn> for Failure {
+///     fn from(Torn(times): Torn) -> Failure {
+///         Failure::message(format!("torn {times} times"))
+///     }
+/// }
+///
+/// fn mended(times: u32) -> Result<u32, Failure> {
+///     let thread = if times < 3 { Ok(times) } else { Err(Torn(times)) };
+///     Ok(thread?)
+/// }
+/// assert_eq!(mended(3).unwrap_err().to_string(), "torn 3 times");
 /// ```
 ///
 /// Cloning shares what came with it.
@@ -316,6 +337,7 @@ impl Failure {
     /// Goes on with the panic that this failure caught; any other kind panics with its message.
     ///
     /// If the failure has clones, the panic goes on with its message, if it had one, in the place of the payload.
+    #[track_caller]
     pub fn resume(self) -> ! {
         match self.into_inner() {
             Ok(Inner::Panicked(Panicked { payload, .. })) => panic::resume_unwind(payload),

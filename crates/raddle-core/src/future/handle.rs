@@ -29,6 +29,8 @@ use crate::future::{Assist, Killed, Waiter, wait};
 /// assert_eq!(sum.wait()?, 86);
 /// # Ok::<(), raddle::Failure>(())
 /// ```
+#[doc(alias = "JoinHandle")]
+#[doc(alias = "RemoteHandle")]
 #[must_use = "dropping a future drops its value; what produces it goes on all the same"]
 pub struct Future<T>(pub(crate) Repr<T>);
 
@@ -148,6 +150,7 @@ impl<T> Future<T> {
     #[doc(alias = "isDefined")]
     #[doc(alias = "isCompleted")]
     #[doc(alias = "poll")]
+    #[doc(alias = "is_finished")]
     pub fn is_done(&self) -> bool {
         match &self.0 {
             Repr::Never(never) => never.is_killed(),
@@ -178,6 +181,7 @@ impl<T> Future<T> {
     #[doc(alias = "join")]
     #[doc(alias = "await")]
     #[doc(alias = "Await.result")]
+    #[doc(alias = "block_on")]
     #[inline]
     pub fn wait(self) -> Result<T, Failure> {
         match self.0 {
@@ -221,6 +225,7 @@ impl<T> Future<T> {
 
     /// Whether the result is there. Runs nothing, and never blocks: [`is_done`](Future::is_done) by the name under which
     /// others have it.
+    #[doc(alias = "now_or_never")]
     pub fn poll_now(&self) -> bool {
         self.is_done()
     }

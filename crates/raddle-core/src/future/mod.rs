@@ -29,7 +29,7 @@
 //! | `all`, `race`, `shared`, `window` | several futures, or several consumers                     |
 //! | `shared_promise` | a promise that several may complete                                     |
 //! | `cancel`    | a future that is interrupted when it is dropped                              |
-//! | `repeat`    | loops                                                                      |
+//! | `repeat`, `retry` | loops; trying again                                                  |
 //! | `delay`     | futures that are done when it is time                                       |
 //! | `within`    | a future that ends as another, or before                                     |
 //! | `wait`      | blocking a thread                                                           |
@@ -66,6 +66,8 @@ pub(crate) mod pinned;
 mod promise;
 mod race;
 mod repeat;
+#[cfg(not(raddle_loom))]
+mod retry;
 mod shared;
 mod shared_promise;
 pub(crate) mod state;
@@ -95,7 +97,8 @@ pub use self::{
 #[cfg(not(raddle_loom))]
 pub use self::{
     cancel::CancelOnDrop,
-    window::{retry, window},
+    retry::{Retry, retry},
+    window::window,
 };
 
 /// What [`Future::kill`] came upon, or a [`Producer`] says that it did.

@@ -247,6 +247,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "exceptionally")]
     #[doc(alias = "recoverWith")]
     #[doc(alias = "onErrorReturn")]
+    #[doc(alias = "unwrap_or_else")]
     #[inline]
     pub fn recover(
         self,
@@ -269,6 +270,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "recoverWith")]
     #[doc(alias = "exceptionallyCompose")]
     #[doc(alias = "thenError")]
+    #[doc(alias = "or_else")]
     #[inline]
     pub fn rescue(self, f: impl FnOnce(Failure) -> Future<T> + Send + 'static) -> Future<T> {
         self.then_future(Op(move |result| match result {
@@ -304,6 +306,7 @@ impl<T: Send + 'static> Future<T> {
     /// assert!(future.wait().unwrap_err().to_string().starts_with("while weaving: "));
     /// ```
     #[doc(alias = "mapError")]
+    #[doc(alias = "map_err")]
     #[inline]
     pub fn map_failure(self, f: impl FnOnce(Failure) -> Failure + Send + 'static) -> Future<T> {
         self.then(Op(move |result| match result {
@@ -336,6 +339,7 @@ impl<T: Send + 'static> Future<T> {
     /// ```
     #[doc(alias = "foreach")]
     #[doc(alias = "thenAccept")]
+    #[doc(alias = "inspect_ok")]
     #[inline]
     pub fn on_success(self, f: impl FnOnce(&T) + Send + 'static) -> Future<T> {
         self.then(Op(move |result| {
@@ -355,6 +359,7 @@ impl<T: Send + 'static> Future<T> {
     /// let future = Future::<u32>::failed(std::fmt::Error).on_failure(|failure| println!("{failure}"));
     /// assert!(future.wait().is_err());
     /// ```
+    #[doc(alias = "inspect_err")]
     #[inline]
     pub fn on_failure(self, f: impl FnOnce(&Failure) + Send + 'static) -> Future<T> {
         self.then(Op(move |result| {
@@ -375,6 +380,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "respond")]
     #[doc(alias = "whenComplete")]
     #[doc(alias = "andThen")]
+    #[doc(alias = "inspect")]
     #[inline]
     pub fn on_complete(self, f: impl FnOnce(&Result<T, Failure>) + Send + 'static) -> Future<T> {
         self.then(Op(move |result| {

@@ -20,6 +20,11 @@ use crate::panics::discard;
 /// Who produces the value of a promise that is made by [`Promise::with_producer`]: it answers interrupts and kills.
 ///
 /// Both are called as the handler of [`Promise::with_interrupt`] is, one at a time.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not produce the value of a promise",
+    label = "does not answer interrupts and kills",
+    note = "implement `raddle::Producer` for it, or give a closure that is to hear of interrupts to `Promise::with_interrupt`"
+)]
 pub trait Producer: Send + 'static {
     /// The value is not wanted any more: see [`Future::interrupt`].
     fn interrupt(&mut self, why: Interrupt);

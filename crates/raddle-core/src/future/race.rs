@@ -32,6 +32,7 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 #[doc(alias = "firstCompletedOf")]
 #[doc(alias = "anyOf")]
 #[doc(alias = "race")]
+#[doc(alias = "select_all")]
 pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<T> {
     select(futures).adapt(|selected| selected.and_then(|(winner, ..)| winner))
 }
@@ -53,6 +54,7 @@ pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) ->
 /// ```
 #[doc(alias = "selectIndex")]
 #[doc(alias = "collectAny")]
+#[doc(alias = "select_all")]
 pub fn select<T: Send + 'static>(
     futures: impl IntoIterator<Item = Future<T>>,
 ) -> Future<Selected<T>> {
@@ -249,6 +251,8 @@ pub fn wait_all<T>(futures: Vec<Future<T>>) -> Vec<Result<T, Failure>> {
 /// assert_eq!(results.next().map(|(index, word)| (index, word.unwrap())), Some((0, "warp")));
 /// assert!(results.next().is_none());
 /// ```
+#[doc(alias = "FuturesUnordered")]
+#[doc(alias = "JoinSet")]
 pub fn as_completed<T: Send + 'static>(
     futures: impl IntoIterator<Item = Future<T>>,
 ) -> AsCompleted<T> {

@@ -95,7 +95,8 @@ pub fn while_do<T: Send + 'static>(
 
 /// Calls `f` so many times, each time when the future before is done.
 ///
-/// Otherwise as [`tail_loop`].
+/// Otherwise as [`tail_loop`]. No more often than at a certain rate: what `f` returns is [`delayed`](Future::delayed) by
+/// the time between two calls.
 ///
 /// ```
 /// use raddle::{Future, times};

@@ -242,6 +242,17 @@ impl<T: Clone + Send + 'static> Shared<T> {
     ) -> Future<U> {
         self.future().flat_map(f)
     }
+
+    /// [`Future::zip`] of one more consumer's future.
+    ///
+    /// ```
+    /// let ten = raddle::spawn(|| 10).shared();
+    /// let pair = ten.zip(ten.map(|n| n + 1));
+    /// assert_eq!(pair.wait().unwrap(), (10, 11));
+    /// ```
+    pub fn zip<U: Send + 'static>(&self, other: Future<U>) -> Future<(T, U)> {
+        self.future().zip(other)
+    }
 }
 
 impl<T: Clone + Send + 'static> From<Shared<T>> for Future<T> {

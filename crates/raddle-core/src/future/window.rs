@@ -1,10 +1,8 @@
-//! [`window`]: many futures, a few at a time; [`retry`].
+//! [`window`]: many futures, a few at a time.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use raddle_sync::sync::Mutex;
 
@@ -13,7 +11,6 @@ use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
-use crate::future::repeat::tail_loop;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
 use crate::local::{self, Snapshot};
@@ -43,6 +40,7 @@ use crate::panics::{discard, discard_all};
 /// ```
 #[doc(alias = "buffered")]
 #[doc(alias = "traverse_limit")]
+#[doc(alias = "buffer_unordered")]
 #[track_caller]
 pub fn window<I, T: Send + 'static>(
     items: I,
@@ -278,47 +276,4 @@ impl<T: Send + 'static> Inputs for Window<T> {
         discard_all(values);
         discard(promise);
     }
-}
-
-/// Calls `f` until its future has a value, at most `tries` times, and waits before each further try: `pause` before the
-/// second, twice as long before the third, and so on. Fails with the last failure.
-///
-/// A future of a `Result` has succeeded, whatever that says: `f` ends it with [`lower`](Future::lower).
-///
-/// An interrupt ends the pause, and the loop.
-///
-/// # Panics
-///
-/// If `tries` is 0.
-///
-/// ```
-/// use std::time::Duration;
-/// use raddle::{Future, retry};
-///
-/// let mut tries = 0;
-/// let word = retry(3, Duration::from_millis(1), move || {
-///     tries += 1;
-///     if tries < 3 { Future::failed("not yet") } else { Future::ready(tries) }
-/// });
-/// assert_eq!(word.wait().unwrap(), 3);
-/// ```
-#[doc(alias = "backoff")]
-#[doc(alias = "retrying")]
-#[track_caller]
-pub fn retry<T: Send + 'static>(
-    tries: usize,
-    pause: Duration,
-    mut f: impl FnMut() -> Future<T> + Send + 'static,
-) -> Future<T> {
-    assert!(tries > 0, "nothing can come of no try");
-    tail_loop((tries, pause), move |(left, pause)| {
-        f().transform(move |result| match result {
-            Ok(value) => Future::ready(ControlFlow::Break(value)),
-            Err(failure) if left == 1 => Future::failed(failure),
-            Err(_) => {
-                let more = (left - 1, pause.saturating_mul(2));
-                Future::delay(pause).map(move |()| ControlFlow::Continue(more))
-            }
-        })
-    })
 }

@@ -137,6 +137,7 @@ impl<T: Send + 'static> Future<T> {
     /// assert_eq!(promise.interrupted().unwrap().to_string(), "timed out");
     /// ```
     #[doc(alias = "raiseWithin")]
+    #[doc(alias = "timeout")]
     pub fn interrupt_after(self, time: Duration) -> Future<T> {
         self.limited(time, true)
     }

@@ -29,6 +29,11 @@ use crate::panics::{contain, discard};
 ///
 /// Panics of these functions are reported by the panic hook and go no further. Should they fork or spawn
 /// themselves, nothing follows those tasks.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say what is to follow tasks",
+    label = "does not implement `Follow`",
+    note = "a value that every task is to inherit is bound by `raddle::scope_local!`; a `Follow` takes along state of other libraries"
+)]
 pub trait Follow: Send + Sync + 'static {
     /// What a task takes along.
     type State: Send + Sync + 'static;
@@ -112,6 +117,7 @@ static HEED: OnceLock<fn()> = OnceLock::new();
 /// # Panics
 ///
 /// If there are eight already.
+#[track_caller]
 pub fn follow(what: impl Follow) {
     let mut what: Box<dyn Erased> = Box::new(what);
     for place in &FOLLOWERS {

@@ -13,6 +13,12 @@ use std::ops::{Range, RangeInclusive};
 /// assert_eq!(par::map_collect(&words, |word| word.len()), [4, 4]);
 /// assert_eq!(par::map_collect(1..=3_u8, |n| n * n), [1, 4, 9]);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot run over `{Self}`",
+    label = "neither a range of integers, nor a slice, nor a reference to a vector or array",
+    note = "give a vector by reference: `&items`",
+    note = "an iterator is collected into a vector first, since it cannot be cut in two; `raddle::par::for_each` changes elements in place"
+)]
 pub trait Items: Sized + sealed::Sealed {
     /// What closures are given: an integer, or a reference to an element.
     type Item;
@@ -23,6 +29,10 @@ pub trait Items: Sized + sealed::Sealed {
 }
 
 /// An integer that ranges may be of: all of Rust's, up to 64 bits.
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot run over a range of `{Self}`",
+    label = "not an integer of up to 64 bits"
+)]
 pub trait Integer: Copy + PartialOrd + Send + sealed::Sealed {
     #[doc(hidden)]
     fn distance(from: Self, to: Self) -> Option<u64>;

@@ -7,6 +7,10 @@ use crate::par::drive::{Work, run};
 use crate::par::items::{Divide, Items};
 
 /// Where a reduction starts: a value that is cloned, or a closure that makes one. See [`map_reduce`].
+// The compiler, which does not know the form then, shows the message alone.
+#[diagnostic::on_unimplemented(
+    message = "a reduction cannot start at `{Self}`, which is neither a value that is `Clone` and `Sync`, nor a closure that makes one"
+)]
 pub trait Identity<R, Form>: Sync {
     #[doc(hidden)]
     fn make(&self) -> R;

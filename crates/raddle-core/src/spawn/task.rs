@@ -40,6 +40,7 @@ use crate::spawn::hooks::{Outcome, TaskId};
 /// ```
 #[doc(alias = "future")]
 #[doc(alias = "async")]
+#[doc(alias = "spawn_blocking")]
 #[track_caller]
 pub fn spawn<F, T>(f: F) -> Future<T>
 where

@@ -7,8 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context;
 use raddle_core::{
-    Failure, FailureKind, Future, Interrupt, Killed, Pool, Producer, Promise, SharedPromise,
+    Failure, FailureKind, Future, Interrupt, Killed, Pool, Producer, Promise, Retry, SharedPromise,
     collect_map, retry, scope_local, spawn, window,
 };
 use raddle_sync::parker;
@@ -115,6 +116,46 @@ fn question_marks() {
     assert!(number("x").unwrap_err().downcast::<std::num::ParseIntError>().is_ok());
     assert_eq!(number("").unwrap_err().to_string(), "nothing");
     assert_eq!(boxed().unwrap_err().downcast::<Failure>().unwrap().kind(), FailureKind::TimedOut);
+}
+
+#[test]
+fn errors_of_anyhow_go_in_and_come_out() {
+    fn area() -> anyhow::Result<u32> {
+        let length = spawn(|| 6).wait()?;
+        let width = Future::ready("7").and_then(|text| text.parse::<u32>());
+        Ok(length * width.wait().context("the width")?)
+    }
+    fn weft() -> anyhow::Result<u32> {
+        Err(Torn(2)).context("the weft")
+    }
+    fn woven() -> anyhow::Result<u32> {
+        Ok(spawn(weft).lower().wait()?)
+    }
+    assert_eq!(area().unwrap(), 42);
+    // In, by all ways.
+    let failures = [
+        Failure::new(weft().unwrap_err()),
+        failed(|p| p.fail(weft().unwrap_err())),
+        Future::<()>::failed(weft().unwrap_err()).wait().unwrap_err(),
+        Future::from_result(weft()).wait().unwrap_err(),
+        Future::ready(()).and_then(|()| weft()).wait().unwrap_err(),
+        spawn(weft).lower().wait().unwrap_err(),
+    ];
+    for failure in failures {
+        assert_eq!(
+            (failure.kind(), failure.to_string().as_str()),
+            (FailureKind::Error, "the weft")
+        );
+        let cause = failure.source().and_then(Error::source).expect("what it is the context of");
+        assert_eq!(cause.downcast_ref(), Some(&Torn(2)));
+    }
+    // And out.
+    let error = woven().unwrap_err();
+    assert_eq!(error.to_string(), "the weft");
+    assert_eq!(error.downcast_ref::<Failure>().unwrap().kind(), FailureKind::Error);
+    assert_eq!(error.root_cause().downcast_ref(), Some(&Torn(2)));
+    let late = anyhow::Error::from(Failure::timed_out());
+    assert_eq!(late.downcast::<Failure>().unwrap().kind(), FailureKind::TimedOut);
 }
 
 // --- drops and looks ---
@@ -347,4 +388,16 @@ fn maps_and_retries() {
     let pausing = retry(2, Duration::from_secs(3600), || Future::<u32>::failed("no"));
     pausing.interrupt("stop");
     assert_eq!(kind(pausing.wait()), FailureKind::Interrupted);
+    // Pauses that would be hours, and failures that are not worth one.
+    let mut turns = 0;
+    let capped = Retry::new(6, Duration::from_millis(1)).max_pause(Duration::from_millis(1));
+    let result = capped.when(|failure| failure.to_string() != "4").run(move || {
+        turns += 1;
+        Future::<u32>::failed(turns.to_string())
+    });
+    assert_eq!(result.wait().unwrap_err().to_string(), "4");
+    let capped = Retry::new(3, Duration::MAX).max_pause(Duration::ZERO);
+    assert_eq!(capped.run(|| Future::<u32>::failed("no")).wait().unwrap_err().to_string(), "no");
+    let shy = Retry::new(3, Duration::MAX).when(|_| blow());
+    assert_eq!(kind(shy.run(|| Future::<u32>::failed("no")).wait()), FailureKind::Panicked);
 }

@@ -1,14 +1,14 @@
 //! Shared futures: what their consumers see of each other, and graphs of them.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::{FailureKind, Future, Killed, Pool, Promise, Shared, collect, spawn};
 
-use crate::support::{in_time, kind};
+use crate::support::{Counted, in_time, kind};
 
 // --- consumers among themselves ---
 
@@ -355,37 +355,93 @@ fn large_graphs_of_shared_futures_in_no_time() {
         }
         last
     };
-    let quickly = |what: &str, f: &mut dyn FnMut()| {
-        let start = Instant::now();
-        f();
-        let took = start.elapsed();
-        eprintln!("{what}: {took:?}");
-        // Some ms, optimised and alone; a visit of every path would take longer than there is time.
-        assert!(took < Duration::from_secs(120), "{what}: {took:?}");
+    // The best of several, each with a graph of its own: the machine has other tests to run. (One that visits every path
+    // takes longer than there is time.) Some 10 ms, optimised and alone.
+    let quickly = |what: &str, f: &dyn Fn() -> Duration| {
+        let most = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 30 });
+        let least = (0..50).map(|_| f()).find(|took| *took < most);
+        assert!(least.is_some(), "{what}: more than {most:?} each time");
     };
     in_time("large graphs", move || {
-        let (promise, source) = Promise::new();
-        let top = graph(source);
-        quickly("wait", &mut || assert!(top.future().wait_timeout(Duration::ZERO).is_err()));
-        quickly("interrupt", &mut || top.future().interrupt("stop"));
-        assert!(promise.interrupted().is_some());
-        let (promise, source) = Promise::<u32>::new();
-        let top = graph(source);
-        quickly("kill", &mut || assert_eq!(top.future().kill(), Killed::BeforeStart));
-        assert!(promise.interrupted().is_some());
-        let (promise, source) = Promise::new();
-        let mut top = Some(graph(source));
-        quickly("drop", &mut || drop(top.take()));
-        drop(promise);
-        let pool = Pool::new(1).unwrap();
-        let result = pool.run(|_| {
-            let top = graph(spawn(|| 1));
-            let mut result = 0;
-            quickly("run and wait", &mut || result = top.future().wait().unwrap());
-            result
+        quickly("wait", &|| {
+            let (_promise, source) = Promise::new();
+            let top = graph(source);
+            took(|| assert!(top.future().wait_timeout(Duration::ZERO).is_err()))
         });
-        assert_ne!(result, 0);
+        quickly("interrupt", &|| {
+            let (promise, source) = Promise::new();
+            let top = graph(source);
+            let took = took(|| top.future().interrupt("stop"));
+            assert!(promise.interrupted().is_some());
+            took
+        });
+        quickly("kill", &|| {
+            let (promise, source) = Promise::new();
+            let top = graph(source);
+            let took = took(|| assert_eq!(top.future().kill(), Killed::BeforeStart));
+            assert!(promise.interrupted().is_some());
+            took
+        });
+        quickly("drop", &|| {
+            let (_promise, source) = Promise::new();
+            let top = graph(source);
+            took(|| drop(top))
+        });
+        let pool = Pool::new(1).unwrap();
+        quickly("run and wait", &|| {
+            pool.run(|_| {
+                let top = graph(spawn(|| 1));
+                took(|| assert_ne!(top.future().wait().unwrap(), 0))
+            })
+        });
     });
+}
+
+fn took(f: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    f();
+    start.elapsed()
+}
+
+/// More paths to one task than any count of them could hold, and it ends while its visitor has it.
+#[test]
+fn a_task_that_is_met_on_every_path() {
+    for how in ["interrupt", "kill"] {
+        in_time("paths", move || {
+            let pool = Pool::new(1).unwrap();
+            let live = Arc::<AtomicUsize>::default();
+            let held = Counted::new(&live);
+            let ((start, started), (go, told)) = (mpsc::channel(), mpsc::channel());
+            let task = pool.spawn(move || {
+                start.send(()).unwrap();
+                told.recv().unwrap();
+                u32::from(held.alive())
+            });
+            started.recv().unwrap();
+            let source = task.shared();
+            let mut last = source.clone();
+            for _ in 0..64 {
+                last = last.future().zip_with(last.future(), |a, b| a & b).shared();
+            }
+            let again = source.clone();
+            // All that lies upstream has been found when it is called.
+            let (_promise, other) = Promise::<u32>::with_interrupt(move |_| {
+                let _ = go.send(());
+                while !again.is_done() {
+                    thread::yield_now();
+                }
+            });
+            let top = last.future().zip_with(other, |a, b| a & b);
+            drop(last);
+            stop(&top, how);
+            match source.wait() {
+                Ok(n) => assert_eq!(n, 1),
+                Err(failure) => assert_eq!((failure.kind(), how), (FailureKind::Killed, "kill")),
+            }
+            drop((top, pool));
+            assert_eq!(live.load(Ordering::SeqCst), 0);
+        });
+    }
 }
 
 /// It goes on for ever, also when all handles have gone.
