@@ -4,7 +4,7 @@
 //! known only when a promise is linked. What the promises come to is settled, so for each future there are a few ends that it
 //! may have; one that was killed in time has no other than that, and the consumers of a shared future agree.
 //!
-//! A hundred thousand schedules; as many as `RADDLE_SHUTTLE` says if it is set.
+//! A hundred thousand schedules; as many as `RADDLE_SHUTTLE` says if those are more.
 
 use std::sync::{Arc, Mutex};
 
@@ -249,7 +249,7 @@ fn model(stage: &Stage) {
 #[test]
 fn small_graphs() {
     let schedules = std::env::var("RADDLE_SHUTTLE").ok().and_then(|many| many.parse().ok());
-    let half = schedules.unwrap_or(SCHEDULES) / 2;
+    let half = schedules.map_or(SCHEDULES, |many: usize| many.max(SCHEDULES)) / 2;
     let config = shuttle::Config::new();
     let random = RandomScheduler::new(half);
     shuttle::Runner::new(random, config.clone()).run(|| play(model));
