@@ -121,9 +121,9 @@ impl<'a> Judge<'a> {
         let ended = self.case.notes[id].ended.lock().unwrap().clone();
         ended.or_else(|| {
             let &consumer = self.consumers[id].first()?;
-            let takes = match &self.plan.nodes[consumer] {
-                &Node::Step(step, ..) => step != Step::Ensure,
-                &Node::Become(_, _, source, _) => source == id,
+            let takes = match self.plan.nodes[consumer] {
+                Node::Step(step, ..) => step != Step::Ensure,
+                Node::Become(_, _, source, _) => source == id,
                 _ => false,
             };
             takes.then(|| self.case.notes[consumer].given.lock().unwrap().clone()).flatten()
@@ -301,9 +301,9 @@ impl<'a> Judge<'a> {
 
     /// Whether it has a closure, and that is called for this.
     fn is_called(&self, id: Id, given: &Outcome) -> bool {
-        match &self.plan.nodes[id] {
-            &Node::Step(operation, how, _) => step(operation, how, id, given).0,
-            &Node::Become(operation, ..) => calls(operation, given),
+        match self.plan.nodes[id] {
+            Node::Step(operation, how, _) => step(operation, how, id, given).0,
+            Node::Become(operation, ..) => calls(operation, given),
             _ => false,
         }
     }
@@ -355,8 +355,8 @@ impl<'a> Judge<'a> {
         spans.iter().find(|span| span.0 == event).map(|&(_, begin, end)| (begin, end))
     }
 
-    /// The event by which it was made, or became that.
-    fn maker(&self, id: Id, from: Id) -> Option<usize> {
+    /// When it was made of that, or became that.
+    fn span_of(&self, id: Id, from: Id) -> Option<(usize, usize)> {
         let is = |event: &Event| match (&self.plan.nodes[id], event) {
             (Node::Promise(_), &Event::Complete(promise, Ending::Link(next))) => {
                 promise == id && next == from
@@ -365,35 +365,35 @@ impl<'a> Judge<'a> {
             (_, &Event::Make(made)) => made == id,
             _ => false,
         };
-        self.plan.events.iter().position(|(_, event)| is(event))
+        self.span(self.plan.events.iter().position(|(_, event)| is(event))?)
     }
 
-    /// A signal that was sent when the way was there, and before the promise was completed, is there by then.
+    /// A signal is at a promise that is completed later, if the way was there, or became so by links before that.
     fn arrives(&mut self, event: usize, to: Id) {
         let Some((begin, end)) = self.span(event) else { return };
         let is_kill = matches!(self.plan.events[event].1, Event::Kill(_));
         if is_kill != (self.kills(to) > 0) {
             return;
         }
-        let mut id = to;
+        let (mut id, mut latest) = (to, begin);
         loop {
             let source = match self.plan.nodes[id] {
                 Node::Promise(Ears::None | Ears::Notes) => {
+                    self.has_arrived(event, to, id, latest.max(end));
                     let linked = self.plan.endings(id).find_map(|(_, ending)| match ending {
                         Ending::Link(next) => Some(next),
                         _ => None,
                     });
-                    let by = linked.and_then(|next| self.span(self.maker(id, next)?));
-                    match (linked, by) {
-                        (Some(next), Some((_, by))) if by < begin => next,
-                        _ => break,
-                    }
+                    let Some(next) = linked else { return };
+                    let Some((_, by)) = self.span_of(id, next) else { return };
+                    latest = latest.max(by);
+                    next
                 }
                 Node::Step(Step::Interruptible | Step::On | Step::Async, ..) => return,
                 Node::Step(Step::Masked, ..) if !is_kill => return,
                 Node::Step(_, _, source) | Node::Become(_, _, source, _) => {
-                    match self.maker(id, source).and_then(|event| self.span(event)) {
-                        Some((_, made)) if made < begin => source,
+                    match self.span_of(id, source) {
+                        Some((_, made)) if made < latest => source,
                         _ => return,
                     }
                 }
@@ -405,22 +405,31 @@ impl<'a> Judge<'a> {
             }
             id = source;
         }
-        let Some((when, asked)) = self.case.notes[id].asked.lock().unwrap().clone() else { return };
-        if when < end {
+    }
+
+    /// As `arrives`, at this promise, if it is completed after `from`.
+    fn has_arrived(&mut self, event: usize, to: Id, promise: Id, from: usize) {
+        let notes = &self.case.notes[promise];
+        let Some((when, asked)) = notes.asked.lock().unwrap().clone() else { return };
+        if when < from {
             return;
         }
         self.said.arrived += 1;
+        let is_kill = matches!(self.plan.events[event].1, Event::Kill(_));
         match asked {
-            None => self.case.fault(format!("{id} has not heard of event {event}")),
+            None => self.case.fault(format!("{promise} has not heard of event {event}")),
             Some(text) if is_kill && text != KILLED => {
-                self.case.fault(format!("{id} has heard {text:?} after the kill by event {event}"))
+                self.case.fault(format!("{promise} has heard {text:?} after the kill {event}"))
             }
             Some(_) => {}
         }
-        if is_kill && to != id {
+        let hears = matches!(self.plan.nodes[promise], Node::Promise(Ears::Notes));
+        if hears && notes.heard.lock().unwrap().is_empty() {
+            self.case.fault(format!("the handler of {promise} is not called"));
+        }
+        if is_kill && to != promise {
             self.said.spared += 1;
-            let calls = self.case.notes[to].calls.load(SeqCst);
-            if calls > 0 && self.case.notes[to].given.lock().unwrap().is_some() {
+            if self.case.notes[to].calls.load(SeqCst) > 0 {
                 self.case.fault(format!("the closure of {to} was killed, and called"));
             }
         }

@@ -20,7 +20,7 @@ mod support;
 use std::hint;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -38,6 +38,9 @@ const THREADS: usize = 4;
 
 /// Nothing here takes as long.
 const HANGS: Duration = Duration::from_secs(120);
+
+/// What threads may keep for later: free blocks, places in lists. Where they keep no blocks, a node that is left over shows.
+const SLACK: isize = if cfg!(raddle_plain_memory) { 64 << 10 } else { (2 << 20) + (256 << 10) };
 
 type Batch = Arc<Vec<(Plan, &'static Case)>>;
 
@@ -72,20 +75,23 @@ fn thread_of(number: usize, pool: &Pool, batches: mpsc::Receiver<Batch>, over: m
     }
 }
 
+// Never dropped: a thread that hangs would have that hang, too.
+static POOL: OnceLock<Pool> = OnceLock::new();
+static CASES: OnceLock<Vec<Case>> = OnceLock::new();
+
 struct Crowd {
     pool: &'static Pool,
     hands: Vec<mpsc::Sender<Batch>>,
     over: mpsc::Receiver<()>,
-    cases: Vec<&'static Case>,
+    cases: &'static [Case],
     said: Said,
 }
 
 impl Crowd {
     fn new(account: &'static Account) -> Crowd {
         let enter = move |_| Account::enter(Some(account));
-        let pool = Pool::builder().threads(2).before_start(enter).build().unwrap();
-        // Never dropped: a thread that hangs would have that hang, too.
-        let pool: &Pool = Box::leak(Box::new(pool));
+        let build = || Pool::builder().threads(2).before_start(enter).build().unwrap();
+        let pool = POOL.get_or_init(build);
         let (send_over, over) = mpsc::channel();
         let hands = (0..THREADS).map(|number| {
             let (hand, batches) = mpsc::channel();
@@ -96,17 +102,16 @@ impl Crowd {
             });
             hand
         });
-        let case = || -> &'static Case { Box::leak(Box::new(Case::new())) };
-        let cases = (0..BATCH).map(|_| case()).collect();
+        let cases = CASES.get_or_init(|| (0..BATCH).map(|_| Case::new()).collect());
         Crowd { pool, hands: hands.collect(), over, cases, said: Said::default() }
     }
 
     fn play(&mut self, seeds: impl Iterator<Item = u64>) {
-        let plan = |(seed, &case): (u64, &&'static Case)| {
+        let plan = |(seed, case): (u64, &'static Case)| {
             case.clear();
             (plan::plan(seed), case)
         };
-        let batch: Batch = Arc::new(seeds.zip(&self.cases).map(plan).collect());
+        let batch: Batch = Arc::new(seeds.zip(self.cases).map(plan).collect());
         for (plan, case) in &*batch {
             watched(case, || Player { plan, case, pool: self.pool }.play(None));
         }
@@ -172,7 +177,7 @@ fn random_graphs_on_several_threads() {
     let seed: Option<u64> = seed.map(|text| text.parse().expect("RADDLE_CROWD_SEED is a number"));
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let first = now.as_nanos() as u64;
-    let batches = scaled(if cfg!(debug_assertions) { 5_000 } else { 20_000 }).div_ceil(BATCH);
+    let batches = scaled(if cfg!(debug_assertions) { 20_000 } else { 200_000 }).div_ceil(BATCH);
     let mut crowd = Crowd::new(account);
     let mut steady = None;
     for batch in 0..batches as u64 {
@@ -189,5 +194,5 @@ fn random_graphs_on_several_threads() {
         assert!(kills > 0 && arrived > 0 && called > 0 && spared > 0, "{:?}", crowd.said);
     }
     let grown = account.live() - steady.expect("there is more than one");
-    assert!(grown < 256 << 10, "{grown} bytes left behind");
+    assert!(grown < SLACK, "{grown} bytes left behind");
 }

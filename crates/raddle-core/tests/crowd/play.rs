@@ -316,7 +316,7 @@ impl Player<'_> {
             Step::Interruptible => future.interruptible(),
             Step::Masked => future.masked(),
             Step::On => future.on(self.pool),
-            Step::Async => self.pool.spawn_async(async move { future.await }).lower(),
+            Step::Async => self.pool.spawn_async(future).lower(),
         }
     }
 
