@@ -5,19 +5,22 @@
 //! nothing is left over.
 
 mod model;
+mod steps;
+mod terms;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use raddle_core::{Failure, Future, Killed, Promise, collect, first, select};
+use raddle_core::{
+    Failure, Future, Killed, Pool, Promise, Shared, SharedPromise, as_completed, collect, first,
+    select, window,
+};
 
-use self::model::{BROKEN, CYCLE, Does, Event, Handle, How, Model, Op, Outcome, fold, mix, number};
-use crate::support::{ON_PURPOSE, quiet};
-
-/// A value, and a share of what must be gone in the end.
-#[derive(Clone, Debug)]
-struct Value(u64, #[allow(dead_code, reason = "it counts")] Arc<()>);
+use self::model::Model;
+use self::steps::{Closure, Name, Step, Value, Verb, outcome, steps};
+use self::terms::{BROKEN, CYCLE, Does, Event, Handle, How, Op, fold, mix};
+use crate::support::quiet;
 
 type Made = Future<Value>;
 
@@ -31,117 +34,11 @@ struct World {
     share: Arc<()>,
     futures: Vec<(Made, Handle)>,
     promises: Vec<(Promise<Value>, usize)>,
+    /// Shared futures that may have more consumers.
+    shared: Vec<(Shared<Value>, usize)>,
     /// Promises whose handlers do not count any more: they were linked.
     linked: Arc<Mutex<Vec<usize>>>,
     nested: usize,
-}
-
-fn outcome(result: &Result<Value, Failure>) -> Outcome {
-    result.as_ref().map(|value| value.0).map_err(Failure::to_string)
-}
-
-/// What a closure does besides: it says that it was called, and returns or panics as it is to.
-#[derive(Clone)]
-struct Closure {
-    id: usize,
-    how: How,
-    log: Arc<Mutex<Vec<Event>>>,
-    share: Arc<()>,
-}
-
-impl Closure {
-    fn note(&self, given: Outcome) {
-        self.log.lock().unwrap().push(Event::Called(self.id, given));
-    }
-
-    fn call(&self, given: Outcome) -> Result<Value, Failure> {
-        let n = number(&given);
-        self.note(given);
-        if self.how == How::Panic {
-            panic!("{ON_PURPOSE} {}", self.id);
-        }
-        let value = self.how.give(self.id, n);
-        value.map(|n| Value(n, self.share.clone())).map_err(Failure::message)
-    }
-
-    fn map(&self, given: u64) -> Value {
-        self.call(Ok(given)).expect("it does not fail")
-    }
-
-    /// Returns the future that it holds, or does not.
-    fn become_of(&self, given: Outcome, next: Made) -> Made {
-        match self.call(given) {
-            Ok(_) => next,
-            Err(failure) => Future::failed(failure),
-        }
-    }
-}
-
-/// The operations that have a source and a closure.
-#[derive(Clone, Copy, Debug)]
-enum Name {
-    Map,
-    AndThen,
-    MapResult,
-    Recover,
-    OnSuccess,
-    OnFailure,
-    OnComplete,
-    Ensure,
-    FlatMap,
-    Rescue,
-    Transform,
-    Or,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Verb {
-    Promise {
-        hears: bool,
-    },
-    Ready(How),
-    Op(Name, How),
-    /// An operation whose closure sets a promise.
-    Sets,
-    Zip,
-    Collect,
-    First,
-    Select,
-    Share,
-    Mask,
-    Set(How),
-    Link,
-    Interrupt,
-    Kill,
-    Drop,
-    Take,
-}
-
-/// A step: what to do, with which futures or promises.
-type Step = (Verb, usize, usize, usize);
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    use Name::*;
-    let how = || prop_oneof![6 => Just(How::Value), 2 => Just(How::Fail), 1 => Just(How::Panic)];
-    let name = || {
-        let effects = prop::sample::select(&[OnSuccess, OnFailure, OnComplete, Ensure][..]);
-        let values = prop::sample::select(&[Map, AndThen, MapResult, Recover][..]);
-        let futures = prop::sample::select(&[FlatMap, Rescue, Transform, Or][..]);
-        prop_oneof![1 => effects, 2 => values, 3 => futures]
-    };
-    let verb = prop_oneof![
-        6 => any::<bool>().prop_map(|hears| Verb::Promise { hears }),
-        1 => how().prop_map(Verb::Ready),
-        12 => (name(), how()).prop_map(|(name, how)| Verb::Op(name, how)),
-        2 => prop::sample::select(&[Verb::Zip, Verb::Collect, Verb::First, Verb::Select][..]),
-        2 => prop::sample::select(&[Verb::Sets, Verb::Share, Verb::Mask][..]),
-        3 => how().prop_map(Verb::Set),
-        2 => Just(Verb::Link),
-        3 => Just(Verb::Interrupt),
-        2 => prop::sample::select(&[Verb::Kill, Verb::Drop, Verb::Take][..]),
-    ];
-    let index = || 0..64_usize;
-    prop::collection::vec((verb, index(), index(), index()), 1..60)
 }
 
 impl World {
@@ -168,6 +65,17 @@ impl World {
                 let handle = self.model.done(result);
                 self.add(Future::from_result(value.map_err(Failure::message)), handle);
             }
+            Verb::Task(how) | Verb::Async(how) => {
+                let f = self.closure(id, how);
+                let future = match verb {
+                    Verb::Task(_) => Pool::global().spawn(move || f.call(Ok(0))).lower(),
+                    _ => Pool::global().spawn_async(async move { f.call(Ok(0)) }).lower(),
+                };
+                future.wait_ref();
+                let handle = self.model.done(how.give(id, 0));
+                self.model.log.push(Event::Called(id, Ok(0)));
+                self.add(future, handle);
+            }
             Verb::Op(name @ (Name::FlatMap | Name::Rescue | Name::Transform | Name::Or), how) => {
                 let (source, inner) = (self.pick(a)?, self.pick(b));
                 let Some(inner) = inner else {
@@ -181,7 +89,7 @@ impl World {
                 self.operation(id, name, how, source);
             }
             Verb::Sets => self.setting(id, a, b)?,
-            Verb::Zip | Verb::Collect | Verb::First | Verb::Select => {
+            Verb::Zip | Verb::Collect | Verb::Window | Verb::First | Verb::Select => {
                 if self.futures.len() < 3 || self.nested >= MOST_NESTED {
                     return None;
                 }
@@ -189,15 +97,32 @@ impl World {
                 let inputs = [self.pick(a)?, self.pick(b)?, self.pick(c)?];
                 self.combination(id, verb, inputs);
             }
-            Verb::Share if self.nested < MOST_NESTED => {
+            Verb::Share | Verb::Keep if self.nested < MOST_NESTED => {
                 self.nested += 1;
                 let (future, handle) = self.pick(a)?;
-                let shared = future.shared();
-                for handle in self.model.share(handle, 2) {
-                    self.add(shared.future(), handle);
+                let (shared, hub) = (future.shared(), self.model.share(handle));
+                if let Verb::Keep = verb {
+                    self.shared.push((shared, hub));
+                } else {
+                    for _ in 0..2 {
+                        let handle = self.model.consumer(hub);
+                        self.add(shared.future(), handle);
+                    }
+                    self.model.close(hub);
                 }
             }
-            Verb::Share => {}
+            Verb::Share | Verb::Keep => {}
+            Verb::Consume if !self.shared.is_empty() => {
+                let (shared, hub) = &self.shared[a % self.shared.len()];
+                let future = (shared.future(), self.model.consumer(*hub));
+                self.futures.push(future);
+            }
+            Verb::Close if !self.shared.is_empty() => {
+                let (shared, hub) = self.shared.remove(a % self.shared.len());
+                drop(shared);
+                self.model.close(hub);
+            }
+            Verb::Consume | Verb::Close => {}
             Verb::Mask => {
                 let (future, handle) = self.pick(a)?;
                 self.add(future.masked(), Handle { masked: true, ..handle });
@@ -212,6 +137,20 @@ impl World {
                 let broken = how == How::Panic;
                 self.model
                     .complete(node, if broken { Err(BROKEN.into()) } else { how.give(id, 0) });
+            }
+            Verb::Try(how) => {
+                let (promise, node) = self.pick_promise(a)?;
+                let several = SharedPromise::from(promise);
+                let how = if how == How::Panic { How::Fail } else { how };
+                let result = how.give(id, 0);
+                let value = || Value(mix(id, 0), self.share.clone());
+                let again = several.clone();
+                assert!(match &result {
+                    Ok(_) => several.try_set(value()),
+                    Err(text) => several.try_fail(text.clone()),
+                });
+                assert!(!again.try_set(value()) && again.is_completed());
+                self.model.complete(node, result);
             }
             Verb::Link => self.link(a, b)?,
             Verb::Interrupt | Verb::Kill => {
@@ -241,6 +180,24 @@ impl World {
                     Err(future) => self.add(future, handle),
                 }
             }
+            Verb::AsCompleted => {
+                let is_done = |(future, _): &(Made, Handle)| future.is_done();
+                let mut handles = Vec::new();
+                let mut futures = Vec::new();
+                while let Some(place) = self.futures.iter().position(is_done) {
+                    let (future, handle) = self.futures.remove(place);
+                    handles.push(handle);
+                    futures.push(future);
+                    if futures.len() == 2 {
+                        break;
+                    }
+                }
+                for (turn, (place, result)) in as_completed(futures).enumerate() {
+                    assert_eq!(turn, place, "all are done, so they come in their order");
+                    assert_eq!(Some(&outcome(&result)), self.model.outcome(handles[place]));
+                    self.model.drop_handle(handles[place]);
+                }
+            }
         }
         Some(())
     }
@@ -267,7 +224,10 @@ impl World {
 
     /// Operations whose closure returns a value, or nothing.
     fn operation(&mut self, id: usize, name: Name, how: How, (future, handle): (Made, Handle)) {
-        let how = if let (Name::Map, How::Fail) = (name, how) { How::Value } else { how };
+        let how = match (name, how) {
+            (Name::Map | Name::Lift, How::Fail) => How::Value,
+            _ => how,
+        };
         let f = self.closure(id, how);
         let (give, keep) = (Does::Give(how), Does::Keep(None));
         // Called for a value, called for a failure, and then.
@@ -282,6 +242,27 @@ impl World {
             Name::OnFailure => {
                 (false, true, keep, future.on_failure(move |e| f.note(Err(e.to_string()))))
             }
+            Name::Filter => {
+                let filter = move |v: &Value| {
+                    f.note(Ok(v.0));
+                    f.keeps()
+                };
+                (true, false, Does::Filter(how), future.filter(filter))
+            }
+            Name::MapFailure => {
+                let refail = move |e: Failure| f.refail(Err(e.to_string()));
+                (false, true, Does::Refail(how), future.map_failure(refail))
+            }
+            Name::Lift => {
+                let lifted = future.lift();
+                (
+                    true,
+                    true,
+                    give,
+                    lifted.map(move |r| f.call(outcome(&r)).expect("it does not fail")),
+                )
+            }
+            Name::LiftAndLower => (false, false, Does::Adapt, future.lift().lower()),
             Name::Ensure => (true, true, Does::Ensure, future.ensure(move || f.note(Ok(0)))),
             Name::OnComplete => (true, true, keep, future.on_complete(move |r| f.note(outcome(r)))),
             Name::FlatMap | Name::Rescue | Name::Transform | Name::Or => {
@@ -362,6 +343,12 @@ impl World {
                 let values = move |v: Vec<Value>| f.map(fold(v.iter().map(|v| v.0)));
                 (collect([x, y, z]).map(values), self.model.then(all, map))
             }
+            Verb::Window => {
+                let all = self.model.all(vec![hx, hy, hz]);
+                let values = move |v: Vec<Value>| f.map(fold(v.iter().map(|v| v.0)));
+                let future = window(vec![x, y, z], 3, |future| future);
+                (future.map(values), self.model.then(all, map))
+            }
             Verb::First => (first([x, y, z]), self.model.race(vec![hx, hy, hz], false)),
             _ => {
                 let race = self.model.race(vec![hx, hy, hz], true);
@@ -435,6 +422,10 @@ fn run(steps: Vec<Step>) {
         }
         world.step(id, (Verb::Set(How::Panic), 0, 0, 0));
         world.check();
+    }
+    for (shared, hub) in std::mem::take(&mut world.shared) {
+        drop(shared);
+        world.model.close(hub);
     }
     for (future, handle) in std::mem::take(&mut world.futures) {
         let expected = world.model.outcome(handle).expect("all promises are completed").clone();

@@ -6,11 +6,14 @@
 //! | `signals`   | interrupts against what moves the place where they are to go            |
 //! | `several`   | combinations against the completion of one of their inputs               |
 //! | `threes`    | three threads of the same, at random (shuttle)                        |
+//! | `graphs`    | small graphs, and two or three threads, both at random (shuttle)        |
 //!
 //! Whatever a model makes (values, closures, handlers, signals) holds a [`Token`], and at the end as many
 //! have gone as there were. So for nodes: see `ledger`, which also tells a use after the free and a
 //! second free.
 
+#[cfg(raddle_shuttle)]
+mod graphs;
 #[cfg(raddle_loom)]
 mod pairs;
 mod several;

@@ -15,11 +15,11 @@ fn check(model: impl Fn(&Stage) + Send + Sync + 'static) {
     shuttle::check_random(move || play(&model), ITERATIONS);
 }
 
-fn one_in(n: u32) -> bool {
+pub(super) fn one_in(n: u32) -> bool {
     thread_rng().gen_range(0..n) == 0
 }
 
-type Move = Box<dyn FnOnce() + Send>;
+pub(super) type Move = Box<dyn FnOnce() + Send>;
 
 /// A future that becomes `next`, by way of one operation or another, when the move is made.
 fn level(stage: &Stage, next: Future<Token>) -> (Move, Future<Token>) {
@@ -103,7 +103,7 @@ fn two_links_a_completion_and_interrupts() {
 }
 
 /// What a producer does; how its future ends.
-fn produce(stage: &Stage, promise: Promise<Token>) -> (Move, End) {
+pub(super) fn produce(stage: &Stage, promise: Promise<Token>) -> (Move, End) {
     let (value, signal) = (stage.value(7), stage.signal(7));
     match thread_rng().gen_range(0..4) {
         0 => (Box::new(move || promise.set(value)), End::Value(7)),

@@ -2,83 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// What a future ended with; a failure by its text.
-pub(crate) type Outcome = Result<u64, String>;
-
-/// What closures and handlers of interrupts leave behind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Event {
-    /// The closure of this step was called with that.
-    Called(usize, Outcome),
-    /// The promise of this step heard that.
-    Heard(usize, String),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handle {
-    pub(crate) node: usize,
-    pub(crate) masked: bool,
-}
-
-/// How a closure returns.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum How {
-    Value,
-    Fail,
-    Panic,
-}
-
-impl How {
-    /// What the closure of step `id` makes of `n`.
-    pub(crate) fn give(self, id: usize, n: u64) -> Outcome {
-        match self {
-            How::Value => Ok(mix(id, n)),
-            How::Fail => Err(format!("no {id}")),
-            How::Panic => Err(format!("panicked: on purpose {id}")),
-        }
-    }
-}
-
-pub(crate) fn mix(id: usize, n: u64) -> u64 {
-    n.wrapping_mul(31).wrapping_add(id as u64 + 1)
-}
-
-/// One number for several, in their order.
-pub(crate) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
-    values.into_iter().fold(7, |sum, n| mix(n as usize, sum))
-}
-
-/// A failure as a number, for closures that make values of them.
-pub(crate) fn number(outcome: &Outcome) -> u64 {
-    outcome.as_ref().map_or_else(|text| text.len() as u64, |n| *n)
-}
-
-/// An operation's closure: when it is called, and what it does.
-#[derive(Clone, Debug)]
-pub(crate) struct Op {
-    pub(crate) id: usize,
-    pub(crate) on_value: bool,
-    pub(crate) on_failure: bool,
-    pub(crate) does: Does,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Does {
-    /// The result is another.
-    Give(How),
-    /// The result stays; the promise that the closure holds is set.
-    Keep(Option<usize>),
-    /// The result stays; the closure does not see it.
-    Ensure,
-    /// The result is that of the future that the closure holds.
-    Become(Handle, How),
-    /// As that, without a trace of the call.
-    Fallback(Handle),
-    /// The result is that of the first loser of the race.
-    Rest,
-    /// Never called, and not there as far as dropping it goes.
-    Adapt,
-}
+use super::terms::{
+    BROKEN, Does, EMPTY, Event, Handle, How, KILLED, Op, Outcome, fold, mix, number,
+};
 
 #[derive(Debug)]
 enum Kind {
@@ -103,10 +29,11 @@ enum Kind {
         winner: usize,
         keeps: bool,
     },
-    /// A shared future; its consumers by their order.
+    /// A shared future; its consumers by their order, and whether there may be more.
     Hub {
         source: Handle,
         consumers: Vec<usize>,
+        open: bool,
     },
     Share {
         hub: usize,
@@ -132,10 +59,6 @@ struct Node {
     /// The step whose handler hears of interrupts.
     handler: Option<usize>,
 }
-
-pub(crate) const BROKEN: &str = "the promise was dropped without a value";
-pub(crate) const CYCLE: &str = "the future waits for itself";
-const KILLED: &str = "killed";
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
@@ -216,15 +139,37 @@ impl Model {
         Self::handle(node)
     }
 
-    /// So many consumers of a future, and no more.
-    pub(crate) fn share(&mut self, source: Handle, count: usize) -> Vec<Handle> {
-        let hub = self.add(Kind::Hub { source, consumers: Vec::new() });
-        let all: Vec<usize> = (0..count).map(|_| self.add(Kind::Share { hub })).collect();
-        if let Kind::Hub { consumers, .. } = &mut self.nodes[hub].kind {
-            consumers.clone_from(&all);
-        }
+    /// A shared future, which may have consumers until it is closed.
+    pub(crate) fn share(&mut self, source: Handle) -> usize {
+        let hub = self.add(Kind::Hub { source, consumers: Vec::new(), open: true });
         self.attach(source, hub, 0);
-        all.into_iter().map(Self::handle).collect()
+        hub
+    }
+
+    /// One more consumer.
+    pub(crate) fn consumer(&mut self, hub: usize) -> Handle {
+        if let Some(outcome) = self.nodes[hub].done.clone() {
+            return self.done(outcome);
+        }
+        let node = self.add(Kind::Share { hub });
+        if let Kind::Hub { consumers, .. } = &mut self.nodes[hub].kind {
+            consumers.push(node);
+        }
+        Self::handle(node)
+    }
+
+    /// No more consumers; without any the source is let go.
+    pub(crate) fn close(&mut self, hub: usize) {
+        let unwanted = match &mut self.nodes[hub].kind {
+            Kind::Hub { source, consumers, open } => {
+                *open = false;
+                consumers.is_empty().then_some(*source)
+            }
+            other => unreachable!("{other:?} is no hub"),
+        };
+        if let (Some(source), None) = (unwanted, &self.nodes[hub].done) {
+            self.drop_handle(source);
+        }
     }
 
     fn attach(&mut self, source: Handle, node: usize, index: usize) {
@@ -294,6 +239,7 @@ impl Model {
             }
             Kind::Hub { consumers, .. } => {
                 let consumers = std::mem::take(consumers);
+                self.nodes[node].done = Some(outcome.clone());
                 consumers.into_iter().for_each(|to| self.complete(to, outcome.clone()));
             }
         }
@@ -312,6 +258,16 @@ impl Model {
         let next = match &op.does {
             Does::Give(how) => return self.complete(node, how.give(op.id, number(&outcome))),
             Does::Ensure => return self.complete(node, outcome),
+            Does::Filter(how) => {
+                let kept = match how {
+                    How::Value => outcome,
+                    How::Fail => Err(EMPTY.into()),
+                    How::Panic => how.give(op.id, 0),
+                };
+                return self.complete(node, kept);
+            }
+            Does::Refail(How::Panic) => return self.complete(node, How::Panic.give(op.id, 0)),
+            Does::Refail(_) => return self.complete(node, How::Fail.give(op.id, 0)),
             Does::Keep(promise) => {
                 let value = Ok(mix(op.id, 0));
                 promise.iter().for_each(|&promise| self.complete(promise, value.clone()));
@@ -369,7 +325,13 @@ impl Model {
         match op.does {
             Does::Keep(Some(promise)) => self.complete(promise, Err(BROKEN.into())),
             Does::Become(inner, _) | Does::Fallback(inner) => self.drop_handle(inner),
-            Does::Keep(None) | Does::Ensure | Does::Give(_) | Does::Rest | Does::Adapt => {}
+            Does::Keep(None)
+            | Does::Ensure
+            | Does::Give(_)
+            | Does::Filter(_)
+            | Does::Refail(_)
+            | Does::Rest
+            | Does::Adapt => {}
         }
     }
 
@@ -390,10 +352,11 @@ impl Model {
         let inputs = match &mut self.nodes[node].kind {
             Kind::All { inputs, .. } | Kind::Race { inputs, .. } => std::mem::take(inputs),
             &mut Kind::Share { hub } => match &mut self.nodes[hub].kind {
-                Kind::Hub { consumers, source } => {
+                Kind::Hub { consumers, source, open } => {
                     let before = consumers.len();
                     consumers.retain(|&consumer| consumer != node);
-                    if before == 1 && consumers.is_empty() { vec![*source] } else { Vec::new() }
+                    let unwanted = before == 1 && consumers.is_empty() && !*open;
+                    if unwanted { vec![*source] } else { Vec::new() }
                 }
                 other => unreachable!("{other:?} is no hub"),
             },
@@ -404,7 +367,7 @@ impl Model {
 
     /// If those that are left want nothing, a signal that was kept back goes on.
     fn leave_hub(&mut self, hub: usize, node: usize) {
-        let Kind::Hub { source, consumers } = &self.nodes[hub].kind else { return };
+        let Kind::Hub { source, consumers, .. } = &self.nodes[hub].kind else { return };
         let source = *source;
         let was_one = consumers.contains(&node);
         let mut others = consumers.iter().filter(|&&consumer| consumer != node);
