@@ -25,9 +25,8 @@ use crate::spawn::hooks::{Outcome, TaskId};
 
 /// Runs `f` on a pool and returns the future of its result.
 ///
-/// On a thread of a pool that is its pool, from outside the global one. Costs one allocation, of a block that a thread
-/// has kept if there is one: each keeps 512 of each size at most, and all together 8 MiB more. The
-/// last task spawned by a worker is the first that it runs itself; thieves take the oldest.
+/// On a thread of a pool that is its pool, from outside the global one. Costs one allocation, of a block that was kept if there
+/// is one (see [`Promise`](crate::Promise)). The last task spawned by a worker is the first that it runs itself; thieves take the oldest.
 ///
 /// A panic of `f` becomes the future's failure. If `f` returns a `Result`, that is the value: end it with
 /// [`lower`](Future::lower) for an error to be a failure. An async block that `f` returns is not run: for those there is
