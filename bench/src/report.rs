@@ -290,12 +290,17 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
     if tails {
         write!(f, "{:>NUMBER$}", "p99")?;
     }
-    if group.rows_of(section).any(|row| row.memory.is_some()) {
-        write!(
-            f,
-            "{:>NUMBER$}{:>NUMBER$}{:>NUMBER$}{:>NUMBER$}",
-            "B", "allocs", "heap B", "warm B"
-        )?;
+    let memory = |of: fn(&Memory) -> bool| {
+        group.rows_of(section).any(|row| row.memory.as_ref().is_some_and(of))
+    };
+    // Of a thread's first time, and of later ones: only where that differs.
+    let columns = match (memory(|_| true), memory(|m| m.heap.or(m.warm).is_some())) {
+        (_, true) => 4,
+        (true, false) => 2,
+        (false, false) => 0,
+    };
+    for column in &["B", "allocs", "heap B", "warm B"][..columns] {
+        write!(f, "{column:>NUMBER$}")?;
     }
     writeln!(f)?;
     for row in group.rows_of(section) {
@@ -313,7 +318,7 @@ fn write_section(f: &mut fmt::Formatter<'_>, group: &Measured, section: &str) ->
             write!(f, "{:>NUMBER$}", row.p99.map_or("-".into(), number))?;
         }
         if let Some(Memory { bytes, allocations, heap, warm }) = row.memory {
-            for figure in [Some(bytes), allocations, heap, warm] {
+            for figure in &[Some(bytes), allocations, heap, warm][..columns] {
                 write!(f, "{:>NUMBER$}", figure.map_or("-".into(), number))?;
             }
         }
