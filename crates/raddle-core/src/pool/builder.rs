@@ -247,7 +247,7 @@ impl PoolBuilder {
     /// let count = Arc::clone(&started);
     /// let hook = move |_| _ = count.fetch_add(1, Ordering::Relaxed);
     /// let pool = Pool::builder().threads(1).before_start(hook).build()?;
-    /// let (promise, future) = Promise::new();
+    /// let (promise, future) = Promise::<u32>::new();
     /// let sum = pool.spawn_async(async { future.await.unwrap() + 1 }); // suspended, and polled again
     /// pool.spawn(|| promise.set(1)).wait()?;
     /// assert_eq!(sum.wait()?, 2);
