@@ -80,6 +80,7 @@ impl Garbage {
         self.last = Some(node.cast());
     }
 
+    // In parts, which travel in registers.
     #[cold]
     #[inline(never)]
     fn push_other(

@@ -158,7 +158,7 @@ impl Linked {
     ) -> Result<(), Refused> {
         // Before the future can tell it, so that it knows by whom.
         locked.set_linked();
-        // SAFETY: contract.
+        // SAFETY: contract: by the consumer of `to`, who keeps it, so that its word does not become another's.
         let vacant = Vacant::of(unsafe { to.state() });
         // SAFETY: as above.
         unsafe { attach(to, vacant, node, Attach::Continuation) }?;

@@ -40,7 +40,7 @@ impl<T> Pending<T> {
     pub(crate) fn cell(&self) -> Option<NodeRef> {
         // SAFETY: the consumer keeps the node alive.
         let vacant = unsafe { self.node().state() }.vacant();
-        self.ends.cell(vacant.ok().and_then(Vacant::carried))
+        vacant.ok().and_then(|vacant| self.cell_of(vacant))
     }
 
     /// The same of what `take` has seen.

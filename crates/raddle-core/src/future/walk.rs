@@ -61,8 +61,8 @@ impl Walk {
     /// Once at each node, by its continuation; it is the node of a future of `T`.
     #[inline(always)]
     pub(crate) unsafe fn take<T>(&mut self) -> Result<T, Failure> {
-        // SAFETY: contract: it is done (F1).
-        let result = unsafe { self.from.take::<T>(self.outcome) };
+        // SAFETY: contract.
+        let result = unsafe { self.look::<T>() };
         // SAFETY: contract: the continuation is in the consumer's place.
         unsafe { self.from.consumed::<T>(self) };
         result
