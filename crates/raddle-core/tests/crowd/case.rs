@@ -9,10 +9,12 @@ use std::thread;
 
 use raddle_core::{Failure, Future, Promise, Shared, SharedPromise};
 
-use crate::plan::{How, Id, NODES};
+use crate::plan::NODES;
 
-/// What a future ended with; a failure by its text.
-pub(crate) type Outcome = Result<u64, String>;
+#[path = "../graphs/results.rs"]
+mod results;
+
+pub(crate) use self::results::{How, Outcome, fold, mix, number};
 
 /// A plan makes fewer.
 const TOKENS: usize = 1024;
@@ -206,29 +208,6 @@ pub(crate) fn outcome(result: &Result<Value, Failure>) -> Outcome {
         }
         Err(failure) => Err(failure.to_string()),
     }
-}
-
-/// What the closure of a node makes of `n`.
-pub(crate) fn give(how: How, id: Id, n: u64) -> Outcome {
-    match how {
-        How::Value => Ok(mix(id, n)),
-        How::Fail => Err(format!("no {id}")),
-        How::Panic => Err(format!("panicked: on purpose {id}")),
-    }
-}
-
-pub(crate) fn mix(id: usize, n: u64) -> u64 {
-    n.wrapping_mul(31).wrapping_add(id as u64 + 1)
-}
-
-/// One number for several, in their order.
-pub(crate) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
-    values.into_iter().fold(7, |sum, n| mix(n as usize, sum))
-}
-
-/// A failure as a number, for closures that make values of them.
-pub(crate) fn number(outcome: &Outcome) -> u64 {
-    outcome.as_ref().map_or_else(|text| text.len() as u64, |n| *n)
 }
 
 /// A place for what one thread puts there, several may use, and one takes out.

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::case::{Case, Outcome, Winner, fold, give, mix, number};
-use crate::plan::{Become, Ears, Ending, Event, How, Id, Many, Node, Plan, Step};
+use crate::case::{Case, How, Outcome, Winner, fold, mix, number};
+use crate::plan::{Become, Ears, Ending, Event, Id, Many, Node, Plan, Step};
 
 const BROKEN: &str = "the promise was dropped without a value";
 const EMPTY: &str = "there was nothing to choose from";
@@ -57,7 +57,7 @@ fn union(all: impl IntoIterator<Item = Outcomes>) -> Outcomes {
 fn step(step: Step, how: How, id: Id, given: &Outcome) -> (bool, Outcome) {
     let panics = how == How::Panic;
     let same = given.clone();
-    let other = give(how, id, number(given));
+    let other = how.give(id, number(given));
     let value = if panics { other.clone() } else { Ok(mix(id, number(given))) };
     match (step, given) {
         (Step::Map, Ok(_)) | (Step::Lift, _) => (true, value),
@@ -170,8 +170,8 @@ impl<'a> Judge<'a> {
     fn made(&mut self, id: Id) -> Outcomes {
         match self.plan.nodes[id].clone() {
             Node::Promise(_) => self.promise(id),
-            Node::Ready(how) => one(give(how, id, 0)),
-            Node::Task(how) => self.or_signals(id, one(give(how, id, 0))),
+            Node::Ready(how) => one(how.give(id, 0)),
+            Node::Task(how) => self.or_signals(id, one(how.give(id, 0))),
             Node::Step(operation, how, source) => {
                 let given = self.outcomes(source)?;
                 let same = given.iter().map(|given| step(operation, how, id, given).1).collect();
@@ -186,7 +186,7 @@ impl<'a> Judge<'a> {
                     (Become::Or, Err(_)) => inner.clone(),
                     _ if !calls(operation, &given) => one(given),
                     _ if how == How::Value => inner.clone(),
-                    _ => one(give(how, id, 0)),
+                    _ => one(how.give(id, 0)),
                 }))
             }
             Node::Many(many, inputs) => {

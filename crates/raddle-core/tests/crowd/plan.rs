@@ -1,18 +1,12 @@
 //! What a case is: a graph, and who does what to it, in an order in which nobody would have to wait for ever.
 
+use crate::case::How;
+
 /// A node of the graph, by its place in the plan.
 pub(crate) type Id = usize;
 
 /// No plan has more nodes.
 pub(crate) const NODES: usize = 40;
-
-/// How a closure returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    Value,
-    Fail,
-    Panic,
-}
 
 /// Who hears of a promise's interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use raddle_core::{
     collect_results, first, join_all, select, traverse_sequentially, window,
 };
 
-use crate::case::{Case, Outcome, Token, Value, Winner, fold, give, mix, number, outcome};
-use crate::plan::{Become, Chance, Ears, Ending, Event, How, Id, Many, Node, Plan, Step, Way};
+use crate::case::{Case, How, Outcome, Token, Value, Winner, fold, mix, number, outcome};
+use crate::plan::{Become, Chance, Ears, Ending, Event, Id, Many, Node, Plan, Step, Way};
 use crate::support::ON_PURPOSE;
 
 type Made = Future<Value>;
@@ -47,7 +47,7 @@ impl Closure {
     fn call(self, given: Outcome) -> Result<Value, Failure> {
         let n = number(&given);
         self.note(given);
-        match give(self.how, self.id, n) {
+        match self.how.give(self.id, n) {
             Ok(n) => Ok(self.case.value(n)),
             Err(text) => Err(self.case.failure(text)),
         }
@@ -221,7 +221,7 @@ impl Player<'_> {
         let notes = &self.case.notes[id];
         let future = match &self.plan.nodes[id] {
             &Node::Promise(ears) => self.promise(id, ears),
-            &Node::Ready(how) => match give(how, id, 0) {
+            &Node::Ready(how) => match how.give(id, 0) {
                 Ok(n) => Future::ready(self.case.value(n)),
                 Err(text) => Future::failed(self.case.failure(text)),
             },
