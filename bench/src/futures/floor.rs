@@ -2,9 +2,12 @@
 
 use std::{
     hint::black_box,
-    sync::atomic::{
-        AtomicUsize,
-        Ordering::{AcqRel, Relaxed},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicUsize,
+            Ordering::{AcqRel, Relaxed},
+        },
     },
 };
 
@@ -23,9 +26,25 @@ const FLAT_MAP: usize = 3;
 
 pub(super) fn operation(name: &str) -> Option<Repeat> {
     Some(match name {
-        // The nodes of a promise and a map of it, which live at the same time.
-        "createMap" => repeat_make!((Box::new([0_usize; 2]), Box::new([0_usize; 3]))),
-        "newPromise" => repeat_make!(Box::new([0_usize; 2])),
+        // The nodes of a promise and a map of it, which live at the same time: the one is attached to the other, and the map
+        // is left by one of the two who have it.
+        "createMap" => repeat_make!({
+            let (root, node) = (Box::new((AtomicUsize::new(0), ONE)), Box::new(map()));
+            attach(&root.0);
+            attach(&node.state);
+            (root, node)
+        }),
+        // The first to leave tells the other.
+        "newPromise" => repeat_make!({
+            let root = Box::new((AtomicUsize::new(0), ONE));
+            attach(&root.0);
+            root
+        }),
+        // Whoever shares a failure is counted, in and out.
+        "exceptionShared" => |n| {
+            let failure = Arc::new(std::fmt::Error);
+            repeat_make!(Arc::clone(&failure))(n)
+        },
         // One atomic read-modify-write.
         "mapSatisfied" => repeat!({
             let word = AtomicUsize::new(ONE as usize);
@@ -61,6 +80,10 @@ fn nodes<const COUNT: usize, const MORE: usize>() -> u64 {
         last = node.before;
     }
     root.1
+}
+
+fn map() -> Node<MAP> {
+    Node { state: AtomicUsize::new(0), before: None, _more: [0; MAP] }
 }
 
 fn attach(state: &AtomicUsize) {

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use raddle::{Failure, Future, Promise};
+use raddle::{Failure, Future, Promise, StaticFailure};
 
 use super::{ALIVE, LINKS, MOVED, ONE, Repeat, repeat, repeat_make};
 
@@ -14,8 +14,13 @@ pub(super) fn operation(name: &str) -> Option<Repeat> {
     Some(match name {
         "newPromise" => repeat_make!(Promise::<u64>::new()),
         "value" => repeat_make!(Future::ready(ONE)),
-        // As on the JVM: the exception is there already.
-        "exception" => |n| {
+        // As on the JVM, where the exception is `static final`.
+        "exception" => {
+            static FAILURE: StaticFailure = StaticFailure::new(&std::fmt::Error);
+            repeat_make!(Future::<u64>::from(Err(FAILURE.failure())))
+        }
+        // The failure is there already, and counted.
+        "exceptionShared" => |n| {
             let failure = Failure::new(std::fmt::Error);
             repeat_make!(Future::<u64>::from(Err(failure.clone())))(n)
         },

@@ -30,7 +30,7 @@ const TRANE_CLASS: &str = "TraneFutures";
 /// The smallest object of the JVM.
 const OBJECT: f64 = 16.0;
 /// The operations that make no object anyway.
-const FREE: &[&str] = &["value", "exception"];
+const FREE: &[&str] = &["value", "exception", "exceptionShared"];
 
 /// Peers in Rust: the name of the row, the runtime and the allocator.
 const RUST: &[(&str, &str, &str)] = &[
@@ -100,7 +100,8 @@ const fn made(name: &'static str, what: &'static str) -> Operation {
 const OPERATIONS: &[Operation] = &[
     made("newPromise", "a promise and its future"),
     satisfied("value", "a satisfied future"),
-    within("exception", "a failed future", 1.0),
+    satisfied("exception", "a failed future"),
+    scaled("exceptionShared", "a failed future, whose failure others have"),
     satisfied("mapSatisfied", "map, not constant"),
     folded("mapConst", "map, take"),
     satisfied("mapConstN", "100 maps, take"),

@@ -88,9 +88,9 @@ pub use self::spawn::interrupt_process;
 pub use self::{
     future::{
         AsCompleted, CancelOnDrop, Failure, FailureKind, Future, Interrupt, Killed, Producer,
-        Promise, Retry, Selected, Shared, SharedPromise, as_completed, collect, collect_map,
-        collect_results, first, fold, join_all, retry, select, tail_loop, times, traverse,
-        traverse_sequentially, wait_all, wait_any, while_do, window,
+        Promise, Retry, Selected, Shared, SharedPromise, StaticFailure, as_completed, collect,
+        collect_map, collect_results, first, fold, join_all, retry, select, tail_loop, times,
+        traverse, traverse_sequentially, wait_all, wait_any, while_do, window,
     },
     join::join,
     local::{Binding, BindingRef, Bindings, Follow, ScopeLocal, Snapshot, follow},

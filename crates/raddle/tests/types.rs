@@ -31,7 +31,7 @@ use raddle::trace::{
 use raddle::{
     AsCompleted, Binding, BindingRef, Bindings, BroadcastContext, CancelOnDrop, CurrentPool,
     Failure, FailureKind, Future, Interrupt, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
-    PoolStats, Promise, Retry, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, TaskId, Waits,
+    PoolStats, Promise, Retry, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, StaticFailure, TaskId, Waits,
     Worker,
 };
 use raddle_sync::affinity::WakeAffinity;
@@ -115,7 +115,7 @@ is! {
     AsCompleted<Cell<u32>>: Send, AsCompleted<Cell<u32>>: Sync,
     // It goes to whoever runs it, with the function that judges failures.
     Retry: Send,
-    Interrupt: Send, Interrupt: Sync, FailureKind: Send, FailureKind: Sync,
+    Interrupt: Send, Interrupt: Sync, FailureKind: Send, FailureKind: Sync, StaticFailure: Send, StaticFailure: Sync,
     // Two numbers.
     BroadcastContext: Send, BroadcastContext: Sync,
     PoolStats: Send, PoolStats: Sync, Waits: Send, Waits: Sync,

@@ -74,14 +74,16 @@ pub enum FailureKind {
 /// ```
 ///
 /// Cloning shares what came with it.
-// Points to one of `PLAIN`, or to the inside of an `Arc`: failures of a plain kind cost nothing, and one word is
-// all a failure may take.
+// Points to one of `PLAIN`, to a `StaticFailure`, or to the inside of an `Arc`: failures of a plain kind cost nothing, and one
+// word is all a failure may take.
 pub struct Failure(NonNull<Inner>);
 
 #[derive(Debug)]
 enum Inner {
-    /// Never in an `Arc`.
+    /// Never in an `Arc`, as those of [`StaticFailure`].
     Plain(FailureKind),
+    Static(&'static (dyn Error + Send + Sync), fn() -> TypeId),
+    StaticText(Message),
     Panicked(Panicked),
     Interrupted(Interrupt),
     /// The error, and its type if that is known.
@@ -143,10 +145,16 @@ impl Failure {
         Failure(unsafe { NonNull::new_unchecked(inner) })
     }
 
-    /// Whether nothing came with it.
+    /// Whether there is nothing to drop.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.inner(), Inner::Plain(_))
+        !self.is_counted()
+    }
+
+    /// Whether it points to the inside of an `Arc`.
+    #[inline]
+    fn is_counted(&self) -> bool {
+        !matches!(self.inner(), Inner::Plain(_) | Inner::Static(..) | Inner::StaticText(_))
     }
 
     #[inline]
@@ -160,8 +168,11 @@ impl Failure {
         if let Inner::Plain(kind) = *self.inner() {
             return Ok(Inner::Plain(kind));
         }
+        if !self.is_counted() {
+            return Err(self);
+        }
         let raw = ManuallyDrop::new(self).0.as_ptr().cast_const();
-        // SAFETY: not plain, so from `shared`; this share is used up.
+        // SAFETY: counted, so from `shared`; this share is used up.
         let inner = unsafe { Arc::from_raw(raw) };
         Arc::try_unwrap(inner).map_err(|inner| {
             let raw = Arc::into_raw(inner).cast_mut();
@@ -264,7 +275,7 @@ impl Failure {
             Inner::Plain(kind) => *kind,
             Inner::Panicked(_) => FailureKind::Panicked,
             Inner::Interrupted(_) => FailureKind::Interrupted,
-            Inner::Error(..) => FailureKind::Error,
+            Inner::Error(..) | Inner::Static(..) | Inner::StaticText(_) => FailureKind::Error,
         }
     }
 
@@ -284,7 +295,7 @@ impl Failure {
     /// ```
     pub fn downcast<T: Any>(self) -> Result<T, Failure> {
         let fits = match self.inner() {
-            Inner::Plain(_) => false,
+            Inner::Plain(_) | Inner::Static(..) | Inner::StaticText(_) => false,
             Inner::Panicked(Panicked { payload, .. }) => payload.is::<T>(),
             Inner::Interrupted(_) => TypeId::of::<T>() == TypeId::of::<Interrupt>(),
             Inner::Error(_, known) => {
@@ -295,7 +306,7 @@ impl Failure {
             return Err(self);
         }
         match self.into_inner()? {
-            Inner::Plain(_) => unreachable!("it fits"),
+            Inner::Plain(_) | Inner::Static(..) | Inner::StaticText(_) => unreachable!("it fits"),
             Inner::Panicked(Panicked { payload, .. }) => Ok(unbox(payload)),
             Inner::Interrupted(interrupt) => Ok(unbox(Box::new(interrupt))),
             Inner::Error(error, _) if TypeId::of::<T>() == TypeId::of::<Boxed>() => {
@@ -312,7 +323,12 @@ impl Failure {
     /// A look at the error, at the panic's payload or at the [`Interrupt`], as a `T`.
     pub fn downcast_ref<T: Any + Sync>(&self) -> Option<&T> {
         match self.inner() {
-            Inner::Plain(_) => None,
+            Inner::Plain(_) | Inner::StaticText(_) => None,
+            Inner::Static(error, known) => (known() == TypeId::of::<T>()).then(|| {
+                let error = (&raw const **error).cast::<T>();
+                // SAFETY: what it leads to is of the type that is known.
+                unsafe { &*error }
+            }),
             Inner::Panicked(Panicked { payload, .. }) => payload.downcast_ref(),
             Inner::Interrupted(interrupt) => (interrupt as &dyn Any).downcast_ref(),
             Inner::Error(error, _) if TypeId::of::<T>() == TypeId::of::<Boxed>() => {
@@ -330,6 +346,8 @@ impl Failure {
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.inner() {
             Inner::Error(error, _) => Some(&**error),
+            Inner::Static(error, _) => Some(*error),
+            Inner::StaticText(text) => Some(text),
             _ => None,
         }
     }
@@ -354,9 +372,10 @@ impl Failure {
 }
 
 impl Clone for Failure {
+    #[inline]
     fn clone(&self) -> Failure {
-        if !matches!(self.inner(), Inner::Plain(_)) {
-            // SAFETY: not plain, so from `shared`; this one is a share.
+        if self.is_counted() {
+            // SAFETY: from `shared`; this one is a share.
             unsafe { Arc::increment_strong_count(self.0.as_ptr().cast_const()) };
         }
         Failure(self.0)
@@ -366,10 +385,50 @@ impl Clone for Failure {
 impl Drop for Failure {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.inner(), Inner::Plain(_)) {
-            // SAFETY: not plain, so from `shared`; this share goes.
+        if self.is_counted() {
+            // SAFETY: from `shared`; this share goes.
             unsafe { Arc::decrement_strong_count(self.0.as_ptr().cast_const()) };
         }
+    }
+}
+
+/// A failure in a static, for what fails often: a [`Failure`] made from it costs nothing, nor do its clones.
+///
+/// ```
+/// use raddle::{Failure, Future, StaticFailure};
+///
+/// static BUSY: StaticFailure = StaticFailure::message("too busy");
+///
+/// fn admit(waiting: usize) -> Result<(), Failure> {
+///     if waiting < 100 { Ok(()) } else { Err(BUSY.failure()) }
+/// }
+/// assert_eq!(Future::from(admit(200)).wait().unwrap_err().to_string(), "too busy");
+/// ```
+#[derive(Debug)]
+pub struct StaticFailure(Inner);
+
+impl StaticFailure {
+    /// Made from an error.
+    ///
+    /// ```
+    /// use raddle::StaticFailure;
+    ///
+    /// static TORN: StaticFailure = StaticFailure::new(&std::fmt::Error);
+    /// assert!(TORN.failure().downcast_ref::<std::fmt::Error>().is_some());
+    /// ```
+    pub const fn new<E: Error + Send + Sync + 'static>(error: &'static E) -> StaticFailure {
+        StaticFailure(Inner::Static(error, TypeId::of::<E>))
+    }
+
+    /// One that says just this.
+    pub const fn message(text: &'static str) -> StaticFailure {
+        StaticFailure(Inner::StaticText(Message(Cow::Borrowed(text))))
+    }
+
+    /// The failure, of the kind [`Error`](FailureKind::Error). It counts as one that others share.
+    #[inline]
+    pub fn failure(&'static self) -> Failure {
+        Failure(NonNull::from(&self.0))
     }
 }
 
@@ -420,6 +479,8 @@ impl fmt::Display for Inner {
             }
             Inner::Interrupted(interrupt) => write!(f, "interrupted: {interrupt}"),
             Inner::Error(error, _) => error.fmt(f),
+            Inner::Static(error, _) => error.fmt(f),
+            Inner::StaticText(text) => text.fmt(f),
         }
     }
 }
@@ -436,6 +497,7 @@ impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.inner() {
             Inner::Error(error, _) => write!(f, "Failure({error:?})"),
+            Inner::Static(error, _) => write!(f, "Failure({error:?})"),
             inner => write!(f, "Failure({inner})"),
         }
     }

@@ -83,7 +83,7 @@ mod within;
 
 use std::time::Duration;
 
-pub use self::failure::{Failure, FailureKind};
+pub use self::failure::{Failure, FailureKind, StaticFailure};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
 pub use self::promise::{Producer, Promise};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use raddle_core::{
     Failure, FailureKind, Future, Interrupt, Killed, Pool, Producer, Promise, Retry, SharedPromise,
-    collect_map, retry, scope_local, spawn, window,
+    StaticFailure, collect, collect_map, retry, scope_local, spawn, window,
 };
 use raddle_sync::parker;
 
@@ -400,4 +400,31 @@ fn maps_and_retries() {
     assert_eq!(capped.run(|| Future::<u32>::failed("no")).wait().unwrap_err().to_string(), "no");
     let shy = Retry::new(3, Duration::MAX).when(|_| blow());
     assert_eq!(kind(shy.run(|| Future::<u32>::failed("no")).wait()), FailureKind::Panicked);
+}
+
+/// A failure in a static is an error like others, that cannot be taken out, and whose clones are not counted.
+#[test]
+fn failures_in_statics() {
+    static TORN: StaticFailure = StaticFailure::new(&std::fmt::Error);
+    static BUSY: StaticFailure = StaticFailure::message("too busy");
+
+    let (promise, future) = Promise::<u32>::new();
+    promise.fail(TORN.failure());
+    let failure = future.map(|n| n + 1).wait().unwrap_err();
+    assert_eq!(failure.kind(), FailureKind::Error);
+    assert!(failure.downcast_ref::<std::fmt::Error>().is_some());
+    assert!(failure.downcast_ref::<String>().is_none());
+    assert!(failure.source().is_some_and(|error| error.is::<std::fmt::Error>()));
+    let failure = failure.clone().downcast::<std::fmt::Error>().unwrap_err();
+    assert_eq!(failure.to_string(), std::fmt::Error.to_string());
+    assert_eq!(format!("{failure:?}"), "Failure(Error)");
+
+    let futures = [Future::<u32>::failed(BUSY.failure()), Future::failed(BUSY.failure())];
+    let failure = collect(futures).wait().unwrap_err();
+    assert_eq!(failure.to_string(), "too busy");
+    assert_eq!(format!("{failure:?}"), "Failure(too busy)");
+    assert_eq!(failure.source().map(ToString::to_string).as_deref(), Some("too busy"));
+    assert!(failure.downcast_ref::<&str>().is_none());
+    let panic = std::panic::catch_unwind(|| failure.resume()).unwrap_err();
+    assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("too busy"));
 }

@@ -49,6 +49,9 @@ public class TraneFutures {
   /** Satisfied, but no constant to the compiler. */
   private Future<String> satisfied = CONST;
 
+  /** Known to others, and not constant. */
+  private RuntimeException shared = new RuntimeException();
+
   @Benchmark
   public Promise<String> newPromise() {
     return Promise.<String>apply();
@@ -62,6 +65,11 @@ public class TraneFutures {
   @Benchmark
   public Future<String> exception() {
     return Future.exception(EXCEPTION);
+  }
+
+  @Benchmark
+  public Future<String> exceptionShared() {
+    return Future.exception(shared);
   }
 
   @Benchmark
