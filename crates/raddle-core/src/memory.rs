@@ -5,7 +5,8 @@
 //! most. What is over that goes to a *depot* for all threads, a batch at a time, from where those take it who have none: long
 //! chains, and promises that are made on one thread and completed on another, cost a lock for each batch. All depots keep
 //! [`DEPOT`] bytes; what is over that, or of an unusual size, is the allocator's. With `--cfg raddle_plain_memory` all are, so that tools
-//! that watch the allocator see every node. Under models `ledger` stands in for this.
+//! that watch the allocator see every node: what is called is the same, but no thread keeps a block. Under models `ledger`
+//! stands in for this.
 //!
 //! # Invariants
 //!
@@ -28,6 +29,8 @@ const BATCH: usize = 256;
 const DEPOT: usize = 8 << 20;
 /// Sizes in words, from two to fewer than this many.
 const CLASSES: usize = 17;
+/// Whether all blocks are the allocator's.
+const PLAIN: bool = cfg!(any(raddle_plain_memory, miri));
 
 /// A free block.
 struct Block {
@@ -86,8 +89,7 @@ pub(crate) unsafe fn free_of(node: NonNull<u8>, class: Class) {
 /// The list for nodes of this type, if there is one.
 const fn class<N>() -> Option<usize> {
     let words = size_of::<N>().div_ceil(8);
-    let plain = cfg!(any(raddle_plain_memory, miri));
-    if plain || align_of::<N>() > 8 || size_of::<usize>() != 8 || words < 2 || words >= CLASSES {
+    if align_of::<N>() > 8 || size_of::<usize>() != 8 || words < 2 || words >= CLASSES {
         None
     } else {
         Some(words)
@@ -292,7 +294,7 @@ fn begin_batch(block: NonNull<Block>, class: usize) {
 /// Whether this thread may keep blocks; asked when it has none of a size.
 #[inline]
 fn is_kept() -> bool {
-    ENDING.get() == Ending::Registered || register()
+    !PLAIN && (ENDING.get() == Ending::Registered || register())
 }
 
 #[cold]

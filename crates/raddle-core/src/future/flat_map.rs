@@ -158,7 +158,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         // SAFETY: of such a node (contract).
         free: |node| unsafe { Linked::free::<Self>(node) },
         class: None,
-        linked: Linked::class::<Self>(),
+        linked: memory::class_of::<Self>(),
         step: Self::step,
         forsaken: Some(Self::forsaken),
         wake: node::never,

@@ -43,11 +43,6 @@ impl Linked {
         unsafe { NonNull::new_unchecked(start) }.cast()
     }
 
-    /// Where the memory of such a node goes, which is an `N`.
-    pub(crate) const fn class<N>() -> Option<Class> {
-        memory::class_of::<ManuallyDrop<N>>()
-    }
-
     /// As `free`, of a node whose table says that it goes to this list.
     ///
     /// # Safety
@@ -57,7 +52,7 @@ impl Linked {
     pub(crate) unsafe fn free_early(node: NonNull<Head>, class: Class) {
         // SAFETY: contract: alive.
         if unsafe { Linked::upstream(node) }.is_bare() {
-            // SAFETY: contract; there is nothing to drop.
+            // SAFETY: contract; without a signal there is nothing to drop.
             unsafe { memory::free_of(Linked::start(node), class) };
         } else {
             // SAFETY: contract: alive.
@@ -76,7 +71,10 @@ impl Linked {
     pub(crate) unsafe fn free<N>(node: NonNull<Head>) {
         // By a shared reference: who is there may unlock it meanwhile.
         // SAFETY: contract: alive.
-        unsafe { Linked::upstream(node) }.pass();
+        let upstream = unsafe { Linked::upstream(node) };
+        upstream.pass();
+        // SAFETY: contract: the last use.
+        unsafe { upstream.let_go() };
         // SAFETY: contract.
         unsafe { memory::free(Linked::start::<N>(node)) };
     }

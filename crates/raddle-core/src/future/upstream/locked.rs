@@ -70,14 +70,18 @@ impl Upstream {
             backoff.spin();
         }
     }
-}
 
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        // ORD: passed, by `Linked::free`.
+    /// Lets go of the signal, if there is one: for who frees. Dropping does not, so that a node whose upstream is bare
+    /// has nothing to drop.
+    ///
+    /// # Safety
+    ///
+    /// Once, after `pass`, when nobody comes here any more.
+    pub(crate) unsafe fn let_go(&self) {
+        // ORD: passed.
         let signal = self.word().load(Ordering::Relaxed) & !FLAGS;
         if signal != 0 {
-            // SAFETY: put there by `remember`.
+            // SAFETY: put there by `remember`, and not taken out again (contract).
             let signal = unsafe { Interrupt::from_raw(std::ptr::with_exposed_provenance(signal)) };
             // It is the user's, and may own the next future.
             walk::let_go_of_signal(signal);
