@@ -293,7 +293,7 @@ impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
 }
 
 impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         let state = self.state.lock();
         visitor.passes(state.inputs.len());
         for input in &state.inputs {
@@ -303,7 +303,7 @@ impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
         }
     }
 
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let (promise, inputs) = {
             let mut state = self.state.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))

@@ -93,10 +93,10 @@ impl Delay {
 }
 
 impl Inputs for Delay {
-    fn visit(&self, _: &mut Visitor) {}
+    fn visit(&self, _: usize, _: &mut Visitor) {}
 
     /// Nobody waits for it: no use in going on.
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let parts = self.lock().take();
         drop(parts);
     }

@@ -324,14 +324,14 @@ type Ended<F, T> = (Work<F, T>, Snapshot, End<T>);
 impl<F: Send + 'static, T: Send + 'static> Ending<F, T> {
     /// What it awaits may be another of these, and so on: so it does not nest.
     fn begin(work: Work<F, T>, context: Snapshot, end: End<T>) {
-        walk::abandon(Arc::new(Ending(Mutex::new(Some((work, context, end))))));
+        walk::abandon((Arc::new(Ending(Mutex::new(Some((work, context, end))))), 0));
     }
 }
 
 impl<F: Send, T: Send + 'static> Inputs for Ending<F, T> {
-    fn visit(&self, _: &mut Visitor) {}
+    fn visit(&self, _: usize, _: &mut Visitor) {}
 
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let ended = self.0.lock().take();
         if let Some((work, context, end)) = ended {
             work.end(&context, end);
@@ -397,7 +397,7 @@ where
 {
     /// Who waits may run the next poll: nothing else, because what the future awaits only it knows. Interrupts come by the
     /// handler; a poll that runs can ask for them, too.
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         let mut state = self.state.lock();
         // Who finds another at the handler goes on to the poll, and may be there before the handler is here.
         if let Some(signal) = visitor.signal().filter(|_| !state.over).cloned() {

@@ -2,7 +2,8 @@
 //!
 //! A root has no room for a handler, so an interrupt node stands between the root's
 //! state and its continuation. Promises with a handler have one from the start; others get one when they are
-//! interrupted, or linked.
+//! interrupted, or linked. It is one allocation with what it has heard: an interrupt of a large graph takes about as long as
+//! it takes to fetch what lies on its way.
 //!
 //! # Invariants
 //!
@@ -10,21 +11,25 @@
 //!   state says so; and read by who completes.
 //! - **E2** A handler is called by one thread at a time, holding nothing, with the latest signal that
 //!   it has not seen.
+//! - **E3** The last who holds an interrupt node frees it. The state that leads to it counts as one, until F4 has it freed; the
+//!   others are [`Interrupts`], who use nothing but what is behind the lock.
 
 use std::any::Any;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Weak;
 
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::cell::UnsafeCell;
-use raddle_sync::sync::{Arc, Mutex};
+use raddle_sync::sync::Mutex;
 
 use crate::future::Killed;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::State;
-use crate::future::upstream::Inputs;
+use crate::future::upstream::{Combination, Inputs};
 use crate::future::walk;
 use crate::local::{self, Capture, Context};
 use crate::memory;
@@ -34,7 +39,9 @@ use crate::panics::discard;
 pub(crate) struct InterruptNode {
     head: Head,
     next: UnsafeCell<Option<NonNull<Head>>>,
-    pub(crate) interrupts: Arc<Interrupts>,
+    /// How many hold it (E3).
+    holders: AtomicUsize,
+    heard: Mutex<Heard>,
 }
 
 static VTABLE: VTable = VTable {
@@ -65,22 +72,26 @@ pub(crate) fn behind(interrupt_node: NonNull<Head>) -> Option<NonNull<Head>> {
 }
 
 impl InterruptNode {
-    pub(crate) fn allocate(interrupts: Arc<Interrupts>) -> NonNull<Head> {
-        let head = Head { state: State::new(), vtable: &VTABLE };
-        memory::allocate(InterruptNode { head, next: UnsafeCell::new(None), interrupts }).cast()
+    fn allocate(heard: Heard) -> NonNull<InterruptNode> {
+        memory::allocate(InterruptNode {
+            head: Head { state: State::new(), vtable: &VTABLE },
+            next: UnsafeCell::new(None),
+            holders: AtomicUsize::new(1),
+            heard: Mutex::new(heard),
+        })
+    }
+
+    /// One that has heard nothing, for a state.
+    pub(crate) fn empty() -> NonNull<Head> {
+        Self::allocate(Heard::default()).cast()
     }
 
     /// # Safety
     ///
     /// An interrupt node that nothing leads to any more (F4).
     pub(crate) unsafe fn free(interrupt_node: NonNull<Head>) {
-        let interrupt_node = interrupt_node.cast::<InterruptNode>();
         // What it holds is the user's, and may panic as it goes.
-        // SAFETY: contract.
-        let interrupts = unsafe { InterruptNode::interrupts(interrupt_node.cast()) };
-        // SAFETY: contract.
-        unsafe { memory::free(interrupt_node) };
-        walk::let_go(interrupts);
+        walk::let_go(Interrupts(interrupt_node.cast()));
     }
 
     /// Who is behind it.
@@ -109,16 +120,34 @@ impl InterruptNode {
         next.with_mut(|next| unsafe { *next = Some(behind) });
     }
 
-    /// What it hears.
+    /// What it hears, to be kept.
     ///
     /// # Safety
     ///
     /// A living interrupt node.
-    pub(crate) unsafe fn interrupts(interrupt_node: NonNull<Head>) -> Arc<Interrupts> {
+    pub(crate) unsafe fn interrupts(interrupt_node: NonNull<Head>) -> Interrupts {
         // SAFETY: contract.
         unsafe { interrupt_node.as_ref() }.state.touch();
         // SAFETY: contract.
-        unsafe { interrupt_node.cast::<InterruptNode>().as_ref() }.interrupts.clone()
+        let node = unsafe { interrupt_node.cast::<InterruptNode>().as_ref() };
+        // ORD: it is held already, by the state.
+        node.holders.fetch_add(1, Ordering::Relaxed);
+        Interrupts(interrupt_node.cast())
+    }
+
+    /// A look at what it has heard.
+    ///
+    /// # Safety
+    ///
+    /// An interrupt node that lives until this returns.
+    pub(crate) unsafe fn look<R>(
+        interrupt_node: NonNull<Head>,
+        f: impl FnOnce(&mut Heard) -> R,
+    ) -> R {
+        // SAFETY: contract.
+        unsafe { interrupt_node.as_ref() }.state.touch();
+        // SAFETY: contract.
+        f(&mut unsafe { interrupt_node.cast::<InterruptNode>().as_ref() }.heard.lock())
     }
 
     /// The interrupt node of a root that is not being visited itself, made if there is none.
@@ -135,8 +164,7 @@ impl InterruptNode {
             if let Some(interrupt_node) = state.interrupt_node() {
                 break interrupt_node;
             }
-            let interrupt_node =
-                *made.get_or_insert_with(|| InterruptNode::allocate(Arc::default()));
+            let interrupt_node = *made.get_or_insert_with(InterruptNode::empty);
             // SAFETY: E1: not in place yet.
             if state.put_interrupt_node(interrupt_node, |next| unsafe {
                 InterruptNode::set_next(interrupt_node, next)
@@ -154,10 +182,13 @@ impl InterruptNode {
     }
 }
 
-/// What has been heard, and who wants to hear it.
-#[derive(Default)]
-pub(crate) struct Interrupts(Mutex<Heard>);
+/// Somebody's hold on an interrupt node (E3), which may outlast the root.
+pub(crate) struct Interrupts(NonNull<InterruptNode>);
 
+// SAFETY: E3: what is behind a lock, and `Send`.
+unsafe impl Send for Interrupts {}
+
+/// What has been heard, and who wants to hear it.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) signal: Option<Interrupt>,
@@ -166,11 +197,12 @@ pub(crate) struct Heard {
     running: bool,
     /// There is another handler than the one that is running.
     replaced: bool,
-    handler: Option<Handler>,
+    /// Few have one, and so it takes no more than a word of the others.
+    handler: Option<Box<Handler>>,
     /// What the promise was linked to.
     pub(crate) forward: Option<NonNull<Head>>,
-    /// Whose result the promise is made of.
-    pub(crate) inputs: Option<Weak<dyn Inputs>>,
+    /// Whose result the promise is made of, and by which key that knows it.
+    inputs: Option<(Weak<dyn Inputs>, usize)>,
 }
 
 // SAFETY: `forward` is a node, whose parts that are used through it are behind a lock; all else is `Send`.
@@ -193,10 +225,22 @@ struct Handler {
     context: Context,
 }
 
+impl Handler {
+    fn new(call: Hear) -> Box<Handler> {
+        Box::new(Handler { call, context: local::capture() })
+    }
+}
+
 impl Heard {
     /// Whether there is a handler to be called now. One that is set later is called then.
     pub(crate) fn is_handled(&self) -> bool {
         self.handler.is_some() || self.running
+    }
+
+    /// Whose result the promise is made of, if that is still there.
+    pub(crate) fn combination(&self) -> Option<Combination> {
+        let (inputs, key) = self.inputs.as_ref()?;
+        Some((inputs.upgrade()?, *key))
     }
 
     /// Remembers the signal, unless there was a kill; gives back the one before. The same one may come on two ways, by an input of
@@ -217,26 +261,39 @@ impl fmt::Debug for Interrupts {
 }
 
 impl Interrupts {
-    pub(crate) fn new(handler: Option<Hear>, inputs: Option<Weak<dyn Inputs>>) -> Arc<Interrupts> {
-        let handler = handler.map(|call| Handler { call, context: local::capture() });
-        Arc::new(Interrupts(Mutex::new(Heard { handler, inputs, ..Heard::default() })))
+    pub(crate) fn new(handler: Option<Hear>, inputs: Option<Weak<dyn Inputs>>) -> Interrupts {
+        let handler = handler.map(Handler::new);
+        let inputs = inputs.map(|inputs| (inputs, 0));
+        Interrupts(InterruptNode::allocate(Heard { handler, inputs, ..Heard::default() }))
     }
 
-    pub(crate) fn with_inputs(inputs: Weak<dyn Inputs>) -> Arc<Interrupts> {
-        Self::new(None, Some(inputs))
+    pub(crate) fn with_inputs(inputs: Weak<dyn Inputs>) -> Interrupts {
+        Self::with_inputs_by(inputs, 0)
+    }
+
+    /// Of a combination that has several futures, and knows this one's by a key.
+    pub(crate) fn with_inputs_by(inputs: Weak<dyn Inputs>, key: usize) -> Interrupts {
+        let inputs = Some((inputs, key));
+        Interrupts(InterruptNode::allocate(Heard { inputs, ..Heard::default() }))
+    }
+
+    /// For a state, in the place of this.
+    pub(crate) fn into_node(self) -> NonNull<Head> {
+        ManuallyDrop::new(self).0.cast()
     }
 
     pub(crate) fn look<R>(&self, f: impl FnOnce(&mut Heard) -> R) -> R {
-        f(&mut self.0.lock())
+        // SAFETY: E3: this holds it.
+        unsafe { InterruptNode::look(self.0.cast(), f) }
     }
 
     /// Sets the handler, which has seen nothing yet; gives back the one before, unless it is being called.
     pub(crate) fn set(&self, call: Hear) -> Option<Box<dyn Any + Send>> {
-        let handler = Handler { call, context: local::capture() };
+        let handler = Handler::new(call);
         self.look(|heard| {
             heard.fresh = heard.signal.is_some();
             heard.replaced = heard.running;
-            heard.handler.replace(handler).map(|handler| Box::new(handler) as _)
+            heard.handler.replace(handler).map(|handler| handler as _)
         })
     }
 
@@ -270,5 +327,21 @@ impl Interrupts {
             discard(replaced);
         }
         running
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        // SAFETY: E3: this holds it.
+        let node = unsafe { self.0.as_ref() };
+        // ORD: Release pairs with the Acquire of the last: what all others did with it is done.
+        if node.holders.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        // A handler that panics as it is dropped does so when the memory has gone back.
+        let heard = self.look(std::mem::take);
+        // SAFETY: E3: nobody else has it.
+        unsafe { memory::free(self.0) };
+        drop(heard);
     }
 }

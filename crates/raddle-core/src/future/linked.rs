@@ -194,8 +194,7 @@ impl Linked {
                 // SAFETY: contract.
                 let interrupt_node = unsafe { node.state() }.interrupt_node()?;
                 // SAFETY: they stay until the root is completed or freed.
-                unsafe { InterruptNode::interrupts(interrupt_node) }
-                    .look(|heard| heard.signal.clone())
+                unsafe { InterruptNode::look(interrupt_node, |heard| heard.signal.clone()) }
             }
         }
     }

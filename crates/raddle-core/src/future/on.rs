@@ -92,13 +92,13 @@ impl Watch for Source {
 }
 
 impl Inputs for Source {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         if let Some(watched) = &*self.0.lock() {
             watched.pending().visit(visitor);
         }
     }
 
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let over = self.0.lock().take();
         drop(over);
     }

@@ -1,7 +1,6 @@
 //! [`Pending`], the consumer's share of a node.
 
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::time::Duration;
 
 use raddle_sync::time::Instant;
@@ -12,7 +11,7 @@ use crate::future::handle::Pending;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Ends, NodeRef};
 use crate::future::state::{Abandoned, Ended, Kill, Refused, Vacant};
-use crate::future::upstream::{Inputs, Purpose, Visitor};
+use crate::future::upstream::{Combination, Purpose, Visitor};
 use crate::future::{Assist, Killed, Waiter, interrupt_node::InterruptNode, wait, walk};
 use crate::panics::discard;
 
@@ -76,7 +75,7 @@ impl<T> Pending<T> {
 
     /// The combination that this is the future of, if it is one.
     #[inline]
-    fn combination(&self) -> Option<Arc<dyn Inputs>> {
+    fn combination(&self) -> Option<Combination> {
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node().state() };
         if self.is_adapted() && (state.is_heard() || !self.node().is_root()) {
@@ -167,8 +166,8 @@ impl<T> Pending<T> {
                     unsafe { walk::wake(waiter) };
                 }
                 let running = found.kill();
-                if let Some(inputs) = combination {
-                    walk::abandon(inputs);
+                if let Some(combination) = combination {
+                    walk::abandon(combination);
                 }
                 if running { Killed::WhileRunning } else { Killed::BeforeStart }
             }
@@ -317,8 +316,8 @@ impl<T> Drop for Pending<T> {
 impl<T> Pending<T> {
     #[inline(never)]
     fn drop_slowly(&self) {
-        if let Some(inputs) = self.combination() {
-            walk::abandon(inputs);
+        if let Some(combination) = self.combination() {
+            walk::abandon(combination);
         }
         // SAFETY: the consumer keeps the node alive.
         let state = unsafe { self.node().state() };

@@ -187,10 +187,8 @@ impl<T: Send + 'static> Promise<T> {
         interrupts.run();
     }
 
-    pub(crate) fn with_hearing(
-        interrupts: raddle_sync::sync::Arc<Interrupts>,
-    ) -> (Promise<T>, Future<T>) {
-        Self::with_state(State::with_interrupt_node(InterruptNode::allocate(interrupts)))
+    pub(crate) fn with_hearing(interrupts: Interrupts) -> (Promise<T>, Future<T>) {
+        Self::with_state(State::with_interrupt_node(interrupts.into_node()))
     }
 
     #[inline]
@@ -281,8 +279,8 @@ impl<T: Send + 'static> Promise<T> {
         // SAFETY: the producer keeps the root alive.
         let state = unsafe { &self.root.as_ref().state };
         let heard = state.interrupt_node().and_then(|interrupt_node| {
-            // SAFETY: they are the producer's (F4).
-            unsafe { InterruptNode::interrupts(interrupt_node) }.look(|heard| heard.signal.clone())
+            // SAFETY: it is the producer's (F4).
+            unsafe { InterruptNode::look(interrupt_node, |heard| heard.signal.clone()) }
         });
         heard.or_else(|| state.is_killed().then(Interrupt::killed))
     }

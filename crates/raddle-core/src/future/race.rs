@@ -172,7 +172,7 @@ impl<T: Send + 'static> Watch for Race<T> {
 }
 
 impl<T: Send + 'static> Inputs for Race<T> {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         // The others may win.
         if visitor.is_for_wait() {
             return;
@@ -184,7 +184,7 @@ impl<T: Send + 'static> Inputs for Race<T> {
         }
     }
 
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let (promise, inputs) = {
             let mut state = self.0.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))
@@ -355,7 +355,7 @@ impl<T: Send + 'static> Watch for Arrivals<T> {
 }
 
 impl<T: Send + 'static> Inputs for Arrivals<T> {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         // As in a race.
         if visitor.is_for_wait() {
             return;

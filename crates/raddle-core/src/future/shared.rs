@@ -1,10 +1,11 @@
 //! [`Shared`]: a future with several consumers.
 
-use std::collections::BTreeMap;
+mod consumers;
+
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::sync::Mutex;
@@ -14,6 +15,7 @@ use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
+use crate::future::shared::consumers::Consumers;
 use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::wait::host::blocking;
 use crate::future::walk;
@@ -22,7 +24,7 @@ use crate::panics::{discard, discard_all};
 
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///
-/// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is four allocations, the
+/// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is two allocations, the
 /// list's, and a lock. One that is dropped, or loses a race, leaves nothing behind.
 ///
 /// A consumer that leaves stops nobody else: an interrupt, or a kill, of its future goes on to the source, which all
@@ -62,8 +64,6 @@ enum State<T> {
         wanting: usize,
         /// The latest signal, kept back for the sake of those.
         signal: Option<Interrupt>,
-        /// The key of the next consumer.
-        next: usize,
         /// Whether there may be more consumers.
         open: bool,
     },
@@ -73,11 +73,10 @@ enum State<T> {
     Never,
 }
 
-/// By keys, the first of which is 1.
-type Consumers<T> = BTreeMap<usize, Consumer<T>>;
-
 /// As which the source tells that it is done.
 const SOURCE: usize = 0;
+/// The first consumer's key.
+const FIRST: usize = 1;
 
 /// The result, of which there are to be clones.
 ///
@@ -128,31 +127,17 @@ impl<T: Clone> Kept<T> {
     }
 }
 
-struct Consumer<T> {
-    promise: Pledge<T>,
-    wants: bool,
-    /// Its interrupts come here.
-    _inputs: Arc<Place<T>>,
-}
-
-/// A consumer's place in the list.
-struct Place<T> {
-    source: Weak<Source<T>>,
-    key: usize,
-}
-
 impl<T: Clone + Send + 'static> Future<T> {
     /// Makes it possible to have several consumers.
     pub fn shared(self) -> Shared<T> {
         let state = |source| State::Waiting {
             source,
-            consumers: BTreeMap::new(),
+            consumers: Consumers::new(FIRST),
             wanting: 0,
             signal: None,
-            next: 1,
             open: true,
         };
-        let done = |result| State::Done(Kept::new(result), BTreeMap::new());
+        let done = |result| State::Done(Kept::new(result), Consumers::new(FIRST));
         let source = match self.now() {
             Now::Done(result) => Source(Mutex::new(done(result))),
             Now::Never => Source(Mutex::new(State::Never)),
@@ -202,14 +187,11 @@ impl<T: Clone + Send + 'static> Shared<T> {
                 Future::from(kept.copy())
             }
             State::Never => Future::never(),
-            State::Waiting { consumers, wanting, next, .. } => {
-                let key = *next;
-                *next += 1;
-                let place = Arc::new(Place { source: Arc::downgrade(source), key });
-                let weak = Arc::downgrade(&place);
-                let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
-                let promise = Pledge::of(promise);
-                consumers.insert(key, Consumer { promise, wants: true, _inputs: place });
+            State::Waiting { consumers, wanting, .. } => {
+                let inputs = Arc::downgrade(source);
+                let interrupts = Interrupts::with_inputs_by(inputs, consumers.next_key());
+                let (promise, future) = Promise::with_hearing(interrupts);
+                consumers.push(Pledge::of(promise));
                 *wanting += 1;
                 future
             }
@@ -274,11 +256,11 @@ impl<T: Clone + Send + 'static> Watch for Source<T> {
         let (before, consumers) = {
             let mut state = self.0.lock();
             let State::Waiting { consumers, .. } = &mut *state else { return };
-            let consumers = std::mem::take(consumers);
+            let consumers = consumers.take();
             (std::mem::replace(&mut *state, State::Never), consumers)
         };
         discard(before);
-        discard_all(consumers);
+        discard_all(consumers.into_promises());
     }
 }
 
@@ -294,8 +276,8 @@ impl<T: Clone + Send + 'static> Source<T> {
         let (before, keys): (State<T>, Vec<usize>) = {
             let mut state = self.0.lock();
             let State::Waiting { consumers, .. } = &mut *state else { return };
-            let consumers = std::mem::take(consumers);
-            let keys = consumers.keys().copied().collect();
+            let consumers = consumers.take();
+            let keys = consumers.keys();
             (std::mem::replace(&mut *state, State::Done(kept, consumers)), keys)
         };
         // A signal that was kept back is users'.
@@ -307,54 +289,37 @@ impl<T: Clone + Send + 'static> Source<T> {
     /// Gives a consumer its clone.
     fn tell(&self, key: usize) {
         let consumer = match &mut *self.0.lock() {
-            State::Done(kept, consumers) => consumers.remove(&key).zip(Some(Arc::clone(kept))),
+            State::Done(kept, consumers) => consumers.remove(key).zip(Some(Arc::clone(kept))),
             State::Waiting { .. } | State::Never => None,
         };
-        if let Some((consumer, kept)) = consumer {
-            consumer.promise.promise().complete(kept.copy());
+        if let Some(((promise, _), kept)) = consumer {
+            promise.promise().complete(kept.copy());
         }
     }
 }
 
-impl<T: Clone + Send + 'static> Inputs for Place<T> {
-    fn visit(&self, visitor: &mut Visitor) {
+impl<T: Clone + Send + 'static> Inputs for Source<T> {
+    /// Somebody comes upstream by this consumer.
+    fn visit(&self, key: usize, visitor: &mut Visitor) {
         // Upstream of this one all is shared: V4.
         if matches!(visitor.purpose, Purpose::Share) {
             return;
         }
-        let Some(source) = self.source.upgrade() else { return };
-        source.visit(self.key, visitor);
-        // All others may have left meanwhile.
-        walk::let_go_of_source(source);
-    }
-
-    fn abandoned(&self) {
-        let Some(source) = self.source.upgrade() else { return };
-        source.leave(self.key);
-        // As above.
-        walk::let_go_of_source(source);
-    }
-}
-
-impl<T> Source<T> {
-    /// Somebody comes upstream by this consumer.
-    fn visit(&self, key: usize, visitor: &mut Visitor) {
         let mut state = self.0.lock();
         let State::Waiting { source: Some(future), consumers, wanting, signal, .. } = &mut *state
         else {
             return;
         };
-        if let Some(new) = visitor.signal().cloned() {
-            if let Some(consumer) = consumers.get_mut(&key).filter(|consumer| consumer.wants) {
-                consumer.wants = false;
-                *wanting -= 1;
-            }
-            if *wanting > 0 {
-                visitor.let_go(signal.replace(new));
+        if let Some(new) = visitor.signal() {
+            let Some(wanted) = consumers.give_up(key) else { return };
+            *wanting -= usize::from(wanted);
+            // What is kept back for the sake of others goes on in the place of what was.
+            let kept_back = (*wanting > 0).then(|| new.clone());
+            let goes_on = kept_back.is_none();
+            visitor.let_go(std::mem::replace(signal, kept_back));
+            if !goes_on {
                 return;
             }
-            // This one takes its place.
-            visitor.let_go(signal.take());
         }
         // All consumers lead there.
         if visitor.is_new(self) {
@@ -362,13 +327,19 @@ impl<T> Source<T> {
         }
     }
 
+    fn abandoned(&self, key: usize) {
+        self.leave(key);
+    }
+}
+
+impl<T> Source<T> {
     /// The future of this consumer has been dropped.
     fn leave(&self, key: usize) {
         let (mut visited, mut kept_back) = (None, None);
         let consumer = match &mut *self.0.lock() {
             State::Waiting { source, consumers, wanting, signal, .. } => {
-                let consumer = consumers.remove(&key);
-                *wanting -= usize::from(consumer.as_ref().is_some_and(|consumer| consumer.wants));
+                let consumer = consumers.remove(key);
+                *wanting -= usize::from(consumer.as_ref().is_some_and(|&(_, wanted)| wanted));
                 // Those that are left have been interrupted, or killed.
                 if *wanting == 0 {
                     kept_back = signal.take();
@@ -380,7 +351,7 @@ impl<T> Source<T> {
                 }
                 consumer
             }
-            State::Done(_, consumers) => consumers.remove(&key),
+            State::Done(_, consumers) => consumers.remove(key),
             State::Never => None,
         };
         drop(consumer);

@@ -22,13 +22,11 @@ mod locked;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Weak};
-
-use raddle_sync::sync::Arc as SeamArc;
+use std::sync::Arc;
 
 pub(crate) use self::locked::{Locked, Upstream};
 use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::{InterruptNode, Interrupts};
+use crate::future::interrupt_node::{Heard, InterruptNode, Interrupts};
 use crate::future::link::LinkNode;
 use crate::future::node::{Ends, NodeRef};
 use crate::future::pinned::Pinned;
@@ -39,19 +37,23 @@ use crate::panics::discard;
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
     /// Shows the visitor the inputs that are not done: futures that are watched, so that who comes from upstream does not
-    /// take them for somebody's who waits for nothing (see `follow` in `linked`).
-    fn visit(&self, visitor: &mut Visitor);
+    /// take them for somebody's who waits for nothing (see `follow` in `linked`). The key says by which future it comes, if
+    /// several are made of them.
+    fn visit(&self, key: usize, visitor: &mut Visitor);
 
-    /// The future that is made of them has been dropped.
-    fn abandoned(&self) {}
+    /// The future of this key that is made of them has been dropped.
+    fn abandoned(&self, _: usize) {}
 }
+
+/// A combination, and the key by which it knows the future that has led there.
+pub(crate) type Combination = (Arc<dyn Inputs>, usize);
 
 /// Somebody who goes upstream.
 pub(crate) struct Visitor {
     pub(crate) purpose: Purpose,
     pub(crate) found: Found,
     /// Where to go on when the locks are released.
-    todo: Vec<Arc<dyn Inputs>>,
+    todo: Vec<Combination>,
     /// Places where several ways lead to, and one has led this visitor before.
     visited: HashSet<usize, BuildHasherDefault<ByAddress>>,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
@@ -94,7 +96,7 @@ pub(crate) enum Purpose {
 #[derive(Default)]
 pub(crate) struct Found {
     /// Those whose handlers are to be run.
-    hearings: Vec<SeamArc<Interrupts>>,
+    hearings: Vec<Interrupts>,
     /// Tasks that are not done.
     pub(crate) tasks: Vec<Pinned>,
     /// The node that was looked for.
@@ -140,7 +142,7 @@ impl Found {
     }
 }
 
-fn run_handlers(hearings: Vec<SeamArc<Interrupts>>) -> bool {
+fn run_handlers(hearings: Vec<Interrupts>) -> bool {
     let running = hearings.iter().filter(|interrupts| interrupts.run()).count() > 0;
     // The promise of one may be completed by now, and what its handler holds is the user's.
     hearings.into_iter().for_each(discard);
@@ -174,7 +176,7 @@ impl Visitor {
     /// # Safety
     ///
     /// By the consumer.
-    pub(crate) unsafe fn combination(ends: Ends) -> Option<Arc<dyn Inputs>> {
+    pub(crate) unsafe fn combination(ends: Ends) -> Option<Combination> {
         let node = ends.node();
         // SAFETY: the consumer keeps it alive.
         let state = unsafe { node.state() };
@@ -187,21 +189,18 @@ impl Visitor {
                 root.and_then(|root| unsafe { root.state() }.interrupt_node())
             }
         };
-        // SAFETY: F3, F4: they stay meanwhile.
-        let interrupts = interrupt_node
-            .map(|interrupt_node| unsafe { InterruptNode::interrupts(interrupt_node) });
+        let combination = interrupt_node.and_then(|interrupt_node| {
+            // SAFETY: F3, F4: it stays meanwhile.
+            unsafe { InterruptNode::look(interrupt_node, |heard| heard.combination()) }
+        });
         state.leave(visit);
-        let interrupts = interrupts?;
-        let inputs = interrupts.look(|heard| heard.inputs.clone());
-        // It may be done since, and what the handler holds is the user's.
-        walk::let_go(interrupts);
-        inputs.and_then(|inputs| inputs.upgrade())
+        combination
     }
 
     /// Goes on with combinations, holding nothing, and returns.
     pub(crate) fn finish(mut self) -> Found {
-        while let Some(inputs) = self.todo.pop() {
-            inputs.visit(&mut self);
+        while let Some((inputs, key)) = self.todo.pop() {
+            inputs.visit(key, &mut self);
             // It may be over since, and the values that it holds are the user's.
             discard(inputs);
         }
@@ -230,7 +229,10 @@ impl Visitor {
 
     /// Drops a signal when nothing is locked (V3).
     pub(crate) fn let_go(&mut self, signal: Option<Interrupt>) {
-        self.replaced.extend(signal);
+        // Another of this visitor's is not the last.
+        let own = |signal: &Interrupt| self.signal().is_some_and(|own| own.is(signal));
+        let replaced = signal.filter(|signal| !own(signal));
+        self.replaced.extend(replaced);
     }
 
     /// Whether this ends at a mask: interrupts do, kills and all others do not.
@@ -318,7 +320,7 @@ impl Visitor {
         let interrupt_node = match held {
             Some(visit) => match visit.interrupt_node() {
                 None if hears => {
-                    let interrupt_node = InterruptNode::allocate(SeamArc::default());
+                    let interrupt_node = InterruptNode::empty();
                     // SAFETY: E1.
                     visit.put_interrupt_node(interrupt_node, |next| unsafe {
                         InterruptNode::set_next(interrupt_node, next)
@@ -332,22 +334,22 @@ impl Visitor {
             // SAFETY: V1.
             None => unsafe { root.state() }.interrupt_node()?,
         };
-        // SAFETY: alive with the root.
-        let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
         // At once, so that who links the promise meanwhile either finds the signal, or is found.
-        let (replaced, forward, is_heard) = interrupts.look(|heard| {
+        let hear = |heard: &mut Heard| {
             let replaced = match &self.purpose {
                 Purpose::Interrupt(signal) => heard.hear(signal),
                 Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
             };
-            let inputs = heard.inputs.as_ref().and_then(Weak::upgrade);
-            self.todo.extend(inputs);
+            self.todo.extend(heard.combination());
             // Locked before the interrupt node is let go, so that whoever takes it out of that finds out.
             (replaced, heard.forward.map(LinkNode::lock), heard.is_handled())
-        });
+        };
+        // SAFETY: alive with the root, which V1, or the lock of the one before (V2), keeps until this returns.
+        let (replaced, forward, is_heard) = unsafe { InterruptNode::look(interrupt_node, hear) };
         self.replaced.extend(replaced);
         if hears && is_heard {
-            self.found.hearings.push(interrupts);
+            // SAFETY: as above.
+            self.found.hearings.push(unsafe { InterruptNode::interrupts(interrupt_node) });
         }
         forward
     }

@@ -21,8 +21,6 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use raddle_sync::sync::Arc as SeamArc;
-
 use crate::depth::{self, fresh, leave, nested};
 use crate::future::failure::Failure;
 use crate::future::garbage::{Garbage, Rubbish};
@@ -30,7 +28,7 @@ use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{InterruptNode, Interrupts, is_interrupt_node};
 use crate::future::node::{self, Head, NodeRef, Root};
 use crate::future::state::Ended;
-use crate::future::upstream::{Found, Inputs};
+use crate::future::upstream::{Combination, Found};
 use crate::future::wait::host;
 use crate::future::watch::{self, Watch};
 use crate::local;
@@ -182,10 +180,10 @@ enum Deferred {
     Walk(Next),
     Tell(NodeRef, unsafe fn(NodeRef)),
     Drop(NodeRef, unsafe fn(NodeRef)),
-    Abandon(Arc<dyn Inputs>),
+    Abandon(Combination),
     Told(Arc<dyn Watch>, usize),
     Interrupt(Box<(Found, Interrupt)>),
-    LetGo(SeamArc<Interrupts>),
+    LetGo(Interrupts),
     LetGoOfSource(Arc<dyn Watch>),
     LetGoOfSignal(Interrupt),
 }
@@ -201,7 +199,7 @@ impl Deferred {
             Deferred::Walk(Next { node, from, outcome }) => walk(node, from, outcome),
             // SAFETY: by who deferred it.
             Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
-            Deferred::Abandon(inputs) => abandon_now(inputs),
+            Deferred::Abandon(combination) => abandon_now(combination),
             Deferred::Told(watch, index) => watch::tell(watch, index),
             Deferred::Interrupt(both) => {
                 let (found, signal) = *both;
@@ -395,12 +393,12 @@ pub(crate) unsafe fn drop_node(node: NodeRef, drop: unsafe fn(NodeRef)) {
 }
 
 /// Tells a combination that its future has been dropped: now, or soon if this is deep.
-pub(crate) fn abandon(inputs: Arc<dyn Inputs>) {
-    nested(inputs, abandon_now, |inputs| defer(Deferred::Abandon(inputs)));
+pub(crate) fn abandon(combination: Combination) {
+    nested(combination, abandon_now, |combination| defer(Deferred::Abandon(combination)));
 }
 
-fn abandon_now(inputs: Arc<dyn Inputs>) {
-    contain(|| inputs.abandoned());
+fn abandon_now((inputs, key): Combination) {
+    contain(|| inputs.abandoned(key));
     discard(inputs);
 }
 
@@ -420,7 +418,7 @@ pub(crate) fn interrupt(found: Found, signal: &Interrupt) -> bool {
 }
 
 /// Drops what belonged to a promise: now, or soon if this is deep, because its handler may own the next one.
-pub(crate) fn let_go(interrupts: SeamArc<Interrupts>) {
+pub(crate) fn let_go(interrupts: Interrupts) {
     nested(interrupts, discard, |interrupts| defer(Deferred::LetGo(interrupts)));
 }
 

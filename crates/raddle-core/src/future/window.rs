@@ -258,13 +258,13 @@ impl<T: Send + 'static> Watch for Window<T> {
 }
 
 impl<T: Send + 'static> Inputs for Window<T> {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         for watched in self.state.lock().inputs.values() {
             watched.pending().visit(visitor);
         }
     }
 
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let mut state = self.state.lock();
         state.note_heard();
         let (promise, next) = (state.promise.take(), state.next.take());

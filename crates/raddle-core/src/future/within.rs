@@ -87,7 +87,7 @@ impl<T: Send + 'static> Watch for Within<T> {
 }
 
 impl<T: Send + 'static> Inputs for Within<T> {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, _: usize, visitor: &mut Visitor) {
         let ways = self.0.lock();
         let Some(Ways { source: Some(source), timeout, .. }) = &*ways else { return };
         // The time may be over sooner.
@@ -97,7 +97,7 @@ impl<T: Send + 'static> Inputs for Within<T> {
         source.pending().visit(visitor);
     }
 
-    fn abandoned(&self) {
+    fn abandoned(&self, _: usize) {
         let ways = self.0.lock().take();
         drop(ways);
     }
@@ -187,13 +187,13 @@ impl<T: Send + 'static> Future<T> {
 struct Masked<T>(Arc<Within<T>>);
 
 impl<T: Send + 'static> Inputs for Masked<T> {
-    fn visit(&self, visitor: &mut Visitor) {
+    fn visit(&self, key: usize, visitor: &mut Visitor) {
         if !visitor.is_masked_out() {
-            self.0.visit(visitor);
+            self.0.visit(key, visitor);
         }
     }
 
-    fn abandoned(&self) {
-        self.0.abandoned();
+    fn abandoned(&self, key: usize) {
+        self.0.abandoned(key);
     }
 }

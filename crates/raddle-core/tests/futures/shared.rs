@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use raddle_core::{FailureKind, Future, Killed, Pool, Promise, Shared, collect, spawn};
 
@@ -340,67 +340,6 @@ fn layers_of_shared_futures_are_interrupted_from_above() {
         drop(middle);
         assert!(promise.interrupted().is_some(), "{how}");
     }
-}
-
-/// Ten thousand nodes, each the sum of the two before.
-#[test]
-fn large_graphs_of_shared_futures_in_no_time() {
-    const NODES: usize = 10_000;
-    let graph = |source: Future<u32>| {
-        let first = source.shared();
-        let (mut before, mut last) = (first.clone(), first);
-        for _ in 0..NODES {
-            let next = before.future().zip_with(last.future(), u32::wrapping_add).shared();
-            before = std::mem::replace(&mut last, next);
-        }
-        last
-    };
-    // The best of several, each with a graph of its own: the machine has other tests to run. (One that visits every path
-    // takes longer than there is time.) Some 10 ms, optimised and alone.
-    let quickly = |what: &str, f: &dyn Fn() -> Duration| {
-        let most = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 30 });
-        let least = (0..50).map(|_| f()).find(|took| *took < most);
-        assert!(least.is_some(), "{what}: more than {most:?} each time");
-    };
-    in_time("large graphs", move || {
-        quickly("wait", &|| {
-            let (_promise, source) = Promise::new();
-            let top = graph(source);
-            took(|| assert!(top.future().wait_timeout(Duration::ZERO).is_err()))
-        });
-        quickly("interrupt", &|| {
-            let (promise, source) = Promise::new();
-            let top = graph(source);
-            let took = took(|| top.future().interrupt("stop"));
-            assert!(promise.interrupted().is_some());
-            took
-        });
-        quickly("kill", &|| {
-            let (promise, source) = Promise::new();
-            let top = graph(source);
-            let took = took(|| assert_eq!(top.future().kill(), Killed::BeforeStart));
-            assert!(promise.interrupted().is_some());
-            took
-        });
-        quickly("drop", &|| {
-            let (_promise, source) = Promise::new();
-            let top = graph(source);
-            took(|| drop(top))
-        });
-        let pool = Pool::new(1).unwrap();
-        quickly("run and wait", &|| {
-            pool.run(|_| {
-                let top = graph(spawn(|| 1));
-                took(|| assert_ne!(top.future().wait().unwrap(), 0))
-            })
-        });
-    });
-}
-
-fn took(f: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    f();
-    start.elapsed()
 }
 
 /// More paths to one task than any count of them could hold, and it ends while its visitor has it.
