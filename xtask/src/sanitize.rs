@@ -33,7 +33,9 @@ pub(crate) fn asan_test() -> Result<Command, Outcome> {
     let mut command = nightly();
     command.args(["test", "--target", ASAN_TARGET]);
     command.arg("--target-dir").arg(target_dir("asan"));
-    command.env("RADDLE_STRESS", stress("0.05"));
+    command.env("RADDLE_STRESS", asked("RADDLE_STRESS", "0.05"));
+    // They are quick: as many as without the tool.
+    command.env("RADDLE_CROWD", asked("RADDLE_CROWD", "20000"));
     let suppressions = root().join("xtask/lsan.supp");
     // How deep a thread is, is measured by where its locals are: not on a stack of ASan's own.
     command.env("ASAN_OPTIONS", "detect_stack_use_after_return=0");
@@ -57,7 +59,10 @@ pub(crate) fn valgrind() -> Outcome {
         // Fair scheduling, because valgrind runs one thread at a time and tests spin for each other.
         command.args(["--quiet", "--error-exitcode=9", "--fair-sched=yes"]);
         // One test at a time, or each would wait for the turns of the others' threads too.
-        command.arg(program).arg("--test-threads=1").env("RADDLE_STRESS", stress("0.001"));
+        command.arg(program).arg("--test-threads=1");
+        command.env("RADDLE_STRESS", asked("RADDLE_STRESS", "0.001"));
+        // A minute, also on a busy machine.
+        command.env("RADDLE_CROWD", asked("RADDLE_CROWD", "5000"));
         if outcome(&mut command) != Outcome::Passed {
             all = Outcome::Failed;
         }
@@ -65,9 +70,10 @@ pub(crate) fn valgrind() -> Outcome {
     all
 }
 
-/// How long the long tests of futures are, of what is usual: that of the environment, or what this tool allows.
-fn stress(usual: &str) -> OsString {
-    std::env::var_os("RADDLE_STRESS").unwrap_or_else(|| usual.into())
+/// How long the long tests of futures are, of what is usual, or how many graphs a crowd plays: what the environment says, or
+/// what this tool allows.
+fn asked(variable: &str, usual: &str) -> OsString {
+    std::env::var_os(variable).unwrap_or_else(|| usual.into())
 }
 
 /// Builds the test programs; `None` if that fails.

@@ -76,6 +76,10 @@ mod scope;
 #[cfg(not(raddle_loom))]
 pub mod trace;
 
+/// For tests.
+#[cfg(not(raddle_model))]
+#[doc(hidden)]
+pub use self::memory::live as live_nodes;
 /// The rules of waking and searching, for the simulation in `bench`.
 #[cfg(not(raddle_loom))]
 #[doc(hidden)]

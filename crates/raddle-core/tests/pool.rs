@@ -169,6 +169,7 @@ fn an_idle_pool_uses_no_processor_time() {
         // Another thread has worked.
         let both = Barrier::new(2);
         pool.run(|w| _ = w.join(|_| both.wait(), |_| both.wait()));
+        // So that mostly the first window will do.
         thread::sleep(Duration::from_millis(300));
         // A thread that comes to sleep late, for want of a processor, does so in one of the first; and this very thread's two
         // looks are in each, which may take long.

@@ -112,6 +112,7 @@ fn what_lies_beneath_the_tasks_of_who_works_is_come_by() {
         drop(pool.spawn(move || {
             let sets = spawn(move || promise.set(()));
             while !sets.is_done() {
+                // Work, for so long that the others would be hosts if they ever are.
                 raddle_core::scope(|s| s.spawn(|_| thread::sleep(Duration::from_millis(30))));
             }
             over.send(()).unwrap();

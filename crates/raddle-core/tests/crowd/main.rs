@@ -6,7 +6,7 @@
 //! every closure has been called at most once, and all that was made has gone, once.
 //!
 //! A case that fails prints its seed: `RADDLE_CROWD_SEED=n` plays that one again and again. `RADDLE_STRESS=n` makes the test
-//! n times as long.
+//! n times as long, and `RADDLE_CROWD=n` has it play n graphs.
 #![allow(missing_docs)]
 
 mod case;
@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use raddle_core::Pool;
+use raddle_core::{Pool, live_nodes};
 
 use self::case::Case;
 use self::judge::{Judge, Said};
@@ -39,8 +39,7 @@ const THREADS: usize = 4;
 /// Nothing here takes as long.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// What threads may keep for later: free blocks, places in lists. (A node that is left over now and then is for models and
-/// AddressSanitizer to find.)
+/// What threads may keep for later: free blocks, places in lists. Nodes are counted one by one, but for release builds.
 const SLACK: isize = (2 << 20) + (256 << 10);
 
 type Batch = Arc<Vec<(Plan, &'static Case)>>;
@@ -108,6 +107,7 @@ impl Crowd {
     }
 
     fn play(&mut self, seeds: impl Iterator<Item = u64>) {
+        let before = live_nodes();
         let plan = |(seed, case): (u64, &'static Case)| {
             case.clear();
             (plan::plan(seed), case)
@@ -125,6 +125,13 @@ impl Crowd {
             }
         }
         batch.iter().for_each(|(plan, case)| self.judge(plan, case));
+        // Who ends a task may not have freed it yet.
+        let begun = Instant::now();
+        while live_nodes() != before && begun.elapsed() < HANGS / 10 {
+            thread::yield_now();
+        }
+        let seeds: Vec<u64> = batch.iter().map(|(plan, _)| plan.seed).collect();
+        assert_eq!(live_nodes(), before, "nodes after and before the graphs of {seeds:?}");
     }
 
     fn judge(&mut self, plan: &Plan, case: &'static Case) {
@@ -170,15 +177,22 @@ fn report(plan: &Plan, case: &Case, what: &str) -> ! {
     );
 }
 
+/// What a variable of the environment asks for.
+fn asked(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+}
+
 #[test]
 fn random_graphs_on_several_threads() {
     quiet();
     let account = Account::open();
-    let seed = std::env::var("RADDLE_CROWD_SEED").ok();
-    let seed: Option<u64> = seed.map(|text| text.parse().expect("RADDLE_CROWD_SEED is a number"));
+    let seed = asked("RADDLE_CROWD_SEED");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let first = now.as_nanos() as u64;
-    let batches = scaled(if cfg!(debug_assertions) { 20_000 } else { 200_000 }).div_ceil(BATCH);
+    let usual = || scaled(if cfg!(debug_assertions) { 20_000 } else { 200_000 });
+    let batches =
+        asked("RADDLE_CROWD").map_or_else(usual, |graphs| graphs as usize).div_ceil(BATCH);
     let mut crowd = Crowd::new(account);
     let mut steady = None;
     for batch in 0..batches as u64 {

@@ -23,6 +23,7 @@ fn callers_that_find_no_place_have_it_in_turn() {
                     // One call after the other without a pause.
                     callers.spawn(move || {
                         while all.fetch_add(1, Ordering::SeqCst) < 500 {
+                            // Work that leaves the processor to the other callers, who come for the place.
                             pool.run(|_| thread::sleep(Duration::from_millis(1)));
                             served.fetch_add(1, Ordering::SeqCst);
                         }

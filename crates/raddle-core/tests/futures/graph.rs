@@ -4,6 +4,7 @@
 //! futures that are done and what promises say of interrupts are those of the model; in the end the results are, and
 //! nothing is left over.
 
+mod gated;
 mod model;
 mod steps;
 mod terms;
@@ -17,6 +18,7 @@ use raddle_core::{
     select, window,
 };
 
+use self::gated::Gate;
 use self::model::Model;
 use self::steps::{Closure, Name, Step, Value, Verb, outcome, steps};
 use self::terms::{BROKEN, CYCLE, Does, Event, Handle, How, Op, fold, mix};
@@ -38,6 +40,7 @@ struct World {
     shared: Vec<(Shared<Value>, usize)>,
     /// Promises whose handlers do not count any more: they were linked.
     linked: Arc<Mutex<Vec<usize>>>,
+    gates: Vec<Gate>,
     nested: usize,
 }
 
@@ -76,6 +79,16 @@ impl World {
                 self.model.log.push(Event::Called(id, Ok(0)));
                 self.add(future, handle);
             }
+            Verb::Close(how) => {
+                let f = self.closure(id, how);
+                let (gate, future) = Gate::close(&mut self.model, f);
+                self.add(future, gate.handle());
+                self.gates.push(gate);
+            }
+            Verb::Open if !self.gates.is_empty() => {
+                self.gates.remove(a % self.gates.len()).open(self);
+            }
+            Verb::Open => {}
             Verb::Op(name @ (Name::FlatMap | Name::Rescue | Name::Transform | Name::Or), how) => {
                 let (source, inner) = (self.pick(a)?, self.pick(b));
                 let Some(inner) = inner else {
@@ -89,7 +102,7 @@ impl World {
                 self.operation(id, name, how, source);
             }
             Verb::Sets => self.setting(id, a, b)?,
-            Verb::Zip | Verb::Collect | Verb::Window | Verb::First | Verb::Select => {
+            Verb::Zip | Verb::Collect | Verb::Window(_) | Verb::First | Verb::Select => {
                 if self.futures.len() < 3 || self.nested >= MOST_NESTED {
                     return None;
                 }
@@ -117,16 +130,23 @@ impl World {
                 let future = (shared.future(), self.model.consumer(*hub));
                 self.futures.push(future);
             }
-            Verb::Close if !self.shared.is_empty() => {
+            Verb::Leave if !self.shared.is_empty() => {
                 let (shared, hub) = self.shared.remove(a % self.shared.len());
                 drop(shared);
                 self.model.close(hub);
             }
-            Verb::Consume | Verb::Close => {}
+            Verb::Consume | Verb::Leave => {}
             Verb::Mask => {
                 let (future, handle) = self.pick(a)?;
                 self.add(future.masked(), Handle { masked: true, ..handle });
             }
+            Verb::Interruptible if self.nested < MOST_NESTED => {
+                self.nested += 1;
+                let (future, handle) = self.pick(a)?;
+                let handle = self.model.interruptible(handle);
+                self.add(future.interruptible(), handle);
+            }
+            Verb::Interruptible => {}
             Verb::Set(how) => {
                 let (promise, node) = self.pick_promise(a)?;
                 match how {
@@ -343,10 +363,10 @@ impl World {
                 let values = move |v: Vec<Value>| f.map(fold(v.iter().map(|v| v.0)));
                 (collect([x, y, z]).map(values), self.model.then(all, map))
             }
-            Verb::Window => {
-                let all = self.model.all(vec![hx, hy, hz]);
+            Verb::Window(width) => {
+                let all = self.model.window(vec![hx, hy, hz], width);
                 let values = move |v: Vec<Value>| f.map(fold(v.iter().map(|v| v.0)));
-                let future = window(vec![x, y, z], 3, |future| future);
+                let future = window(vec![x, y, z], width, |future| future);
                 (future.map(values), self.model.then(all, map))
             }
             Verb::First => (first([x, y, z]), self.model.race(vec![hx, hy, hz], false)),
@@ -390,11 +410,14 @@ impl World {
     fn check(&mut self) {
         let (mut real, mut model) =
             (std::mem::take(&mut *self.log.lock().unwrap()), std::mem::take(&mut self.model.log));
-        // Which of several promises hears first is not said.
+        // Which of several promises hears first is not said; nor whether before others end by that.
+        let ended = std::mem::take(&mut self.model.ended_by_signal);
         for log in [&mut real, &mut model] {
-            let heard =
-                |a: &Event, b: &Event| matches!((a, b), (Event::Heard(..), Event::Heard(..)));
-            log.chunk_by_mut(heard).for_each(<[Event]>::sort);
+            let is_heard = |event: &Event| matches!(event, Event::Heard(..));
+            if ended {
+                log.sort_by_key(|event| !is_heard(event));
+            }
+            log.chunk_by_mut(|a, b| is_heard(a) && is_heard(b)).for_each(<[Event]>::sort);
         }
         assert_eq!(real, model);
         for (future, handle) in &self.futures {
@@ -421,6 +444,10 @@ fn run(steps: Vec<Step>) {
             break;
         }
         world.step(id, (Verb::Set(How::Panic), 0, 0, 0));
+        world.check();
+    }
+    while let Some(gate) = world.gates.pop() {
+        gate.open(&mut world);
         world.check();
     }
     for (shared, hub) in std::mem::take(&mut world.shared) {

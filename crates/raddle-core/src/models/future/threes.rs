@@ -103,21 +103,38 @@ fn two_links_a_completion_and_interrupts() {
 }
 
 /// What a producer does; how its future ends.
-pub(super) fn produce(stage: &Stage, promise: Promise<Token>) -> (Move, End) {
+fn produce(stage: &Stage, promise: Promise<Token>) -> (Move, End) {
+    produce_after(stage, promise, |_| ())
+}
+
+/// As `produce`; just before it completes the promise, or one that this is linked to, it looks at that.
+pub(super) fn produce_after(
+    stage: &Stage,
+    promise: Promise<Token>,
+    look: impl Fn(&Promise<Token>) + Send + 'static,
+) -> (Move, End) {
     let (value, signal) = (stage.value(7), stage.signal(7));
-    match thread_rng().gen_range(0..4) {
-        0 => (Box::new(move || promise.set(value)), End::Value(7)),
-        1 => (Box::new(move || promise.fail(signal)), End::Failed(FailureKind::Error)),
-        2 => (Box::new(move || drop(promise)), End::Failed(FailureKind::Broken)),
-        _ => {
-            let (inner, future) = stage.promise(false);
-            let moves = move || {
+    let way = thread_rng().gen_range(0..4);
+    let end = match way {
+        1 => End::Failed(FailureKind::Error),
+        2 => End::Failed(FailureKind::Broken),
+        _ => End::Value(7),
+    };
+    let (inner, future) = stage.promise(false);
+    let moves = move || {
+        look(&promise);
+        match way {
+            0 => promise.set(value),
+            1 => promise.fail(signal),
+            2 => drop(promise),
+            _ => {
                 promise.link(future);
+                look(&inner);
                 inner.set(value);
-            };
-            (Box::new(moves), End::Value(7))
+            }
         }
-    }
+    };
+    (Box::new(moves), end)
 }
 
 /// What a consumer does until it has the result, or does not want it any more. False: it has killed it.

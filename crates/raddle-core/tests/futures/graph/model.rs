@@ -1,10 +1,10 @@
 //! What futures mean, without threads, memory or laziness: nodes in a list, and plain recursion.
 
-use std::collections::BTreeSet;
+mod signals;
 
-use super::terms::{
-    BROKEN, Does, EMPTY, Event, Handle, How, KILLED, Op, Outcome, fold, mix, number,
-};
+use std::collections::{BTreeMap, VecDeque};
+
+use super::terms::{Does, EMPTY, Event, Handle, How, Op, Outcome, fold, mix, number};
 
 #[derive(Debug)]
 enum Kind {
@@ -29,6 +29,13 @@ enum Kind {
         winner: usize,
         keeps: bool,
     },
+    Window(Window),
+    /// Ends as its source does, or by a signal.
+    Interruptible {
+        source: Option<Handle>,
+    },
+    /// Ends when it is told to, or by a signal.
+    Async,
     /// A shared future; its consumers by their order, and whether there may be more.
     Hub {
         source: Handle,
@@ -38,6 +45,28 @@ enum Kind {
     Share {
         hub: usize,
     },
+}
+
+/// Several futures, a few at a time.
+#[derive(Debug)]
+struct Window {
+    /// By their places.
+    on_way: BTreeMap<usize, Handle>,
+    /// Those that are not called for yet.
+    rest: VecDeque<Handle>,
+    /// How many more may be on their way.
+    free: usize,
+    /// One for each that has been called for.
+    values: Vec<u64>,
+    missing: usize,
+}
+
+impl Window {
+    /// All that it holds, in the order in which it lets them go.
+    fn take(&mut self) -> Vec<Handle> {
+        let on_way = std::mem::take(&mut self.on_way).into_values();
+        self.rest.drain(..).chain(on_way).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +93,8 @@ struct Node {
 pub(crate) struct Model {
     nodes: Vec<Node>,
     pub(crate) log: Vec<Event>,
+    /// Since it was last looked at.
+    pub(crate) ended_by_signal: bool,
 }
 
 impl Model {
@@ -139,6 +170,52 @@ impl Model {
         Self::handle(node)
     }
 
+    /// At most `free` of them are on their way at once.
+    pub(crate) fn window(&mut self, inputs: Vec<Handle>, free: usize) -> Handle {
+        let (on_way, values, missing) = (BTreeMap::new(), Vec::new(), inputs.len());
+        let window = Window { on_way, rest: inputs.into(), free, values, missing };
+        let node = self.add(Kind::Window(window));
+        self.pump(node);
+        Self::handle(node)
+    }
+
+    /// Calls for the next ones.
+    fn pump(&mut self, node: usize) {
+        while let Kind::Window(window) = &mut self.nodes[node].kind {
+            if window.free == 0 {
+                return;
+            }
+            let Some(next) = window.rest.pop_front() else { return };
+            let index = window.values.len();
+            window.values.push(0);
+            window.free -= 1;
+            let pends = self.nodes[next.node].done.is_none();
+            if let (Kind::Window(window), true) = (&mut self.nodes[node].kind, pends) {
+                window.on_way.insert(index, next);
+            }
+            self.attach(next, node, index);
+            // Those that came before have been told.
+            if let (Some(signal), true) = (self.nodes[node].signal.clone(), pends) {
+                self.interrupt(next, &signal);
+            }
+        }
+    }
+
+    pub(crate) fn interruptible(&mut self, source: Handle) -> Handle {
+        if let Some(outcome) = self.outcome(source).cloned() {
+            self.nodes[source.node].taker = Taker::Gone;
+            return self.done(outcome);
+        }
+        let node = self.add(Kind::Interruptible { source: Some(source) });
+        self.attach(source, node, 0);
+        Self::handle(node)
+    }
+
+    /// An async future that waits for something else.
+    pub(crate) fn asynchronous(&mut self) -> usize {
+        self.add(Kind::Async)
+    }
+
     /// A shared future, which may have consumers until it is closed.
     pub(crate) fn share(&mut self, source: Handle) -> usize {
         let hub = self.add(Kind::Hub { source, consumers: Vec::new(), open: true });
@@ -202,7 +279,31 @@ impl Model {
     fn told(&mut self, node: usize, index: usize, outcome: Outcome) {
         let over = self.nodes[node].done.is_some();
         match &mut self.nodes[node].kind {
-            Kind::Root { .. } | Kind::Share { .. } => self.complete(node, outcome),
+            Kind::Root { .. } | Kind::Share { .. } | Kind::Async => self.complete(node, outcome),
+            Kind::Interruptible { source } => {
+                *source = None;
+                self.complete(node, outcome);
+            }
+            Kind::Window(window) => match outcome {
+                Ok(n) => {
+                    window.on_way.remove(&index);
+                    window.values[index] = n;
+                    window.missing -= 1;
+                    window.free += 1;
+                    if window.missing == 0 {
+                        let value = fold(window.values.iter().copied());
+                        self.complete(node, Ok(value));
+                    } else {
+                        self.pump(node);
+                    }
+                }
+                Err(text) => {
+                    window.on_way.remove(&index);
+                    let inputs = window.take();
+                    self.drop_all(inputs);
+                    self.complete(node, Err(text));
+                }
+            },
             Kind::Step { op, source } => match (op.take(), *source) {
                 (None, _) => self.complete(node, outcome),
                 (Some(op), source) if over => {
@@ -227,14 +328,14 @@ impl Model {
                 }
                 Err(text) => {
                     let inputs = std::mem::take(inputs);
-                    inputs.into_iter().for_each(|input| self.drop_handle(input));
+                    self.drop_all(inputs);
                     self.complete(node, Err(text));
                 }
             },
             Kind::Race { inputs, winner, keeps } => {
                 *winner = index;
                 let losers = if *keeps { Vec::new() } else { std::mem::take(inputs) };
-                losers.into_iter().for_each(|input| self.drop_handle(input));
+                self.drop_all(losers);
                 self.complete(node, outcome);
             }
             Kind::Hub { consumers, .. } => {
@@ -286,7 +387,7 @@ impl Model {
                 let mut rest = std::mem::take(inputs);
                 rest.remove(*winner);
                 let next = rest.remove(0);
-                rest.into_iter().for_each(|loser| self.drop_handle(loser));
+                self.drop_all(rest);
                 next
             }
         };
@@ -318,131 +419,6 @@ impl Model {
         }
     }
 
-    // --- giving up ---
-
-    /// A closure goes without having been called.
-    fn discard(&mut self, op: &Op) {
-        match op.does {
-            Does::Keep(Some(promise)) => self.complete(promise, Err(BROKEN.into())),
-            Does::Become(inner, _) | Does::Fallback(inner) => self.drop_handle(inner),
-            Does::Keep(None)
-            | Does::Ensure
-            | Does::Give(_)
-            | Does::Filter(_)
-            | Does::Refail(_)
-            | Does::Rest
-            | Does::Adapt => {}
-        }
-    }
-
-    /// What was made of it goes on without; a combination lets its inputs go.
-    pub(crate) fn drop_handle(&mut self, handle: Handle) {
-        self.nodes[handle.node].taker = Taker::Gone;
-        self.abandon(handle.node);
-    }
-
-    fn abandon(&mut self, node: usize) {
-        if let Kind::Step { op: Some(Op { does: Does::Adapt, .. }), source } = self.nodes[node].kind
-        {
-            return self.abandon(source.node);
-        }
-        if let Kind::Share { hub } = self.nodes[node].kind {
-            self.leave_hub(hub, node);
-        }
-        let inputs = match &mut self.nodes[node].kind {
-            Kind::All { inputs, .. } | Kind::Race { inputs, .. } => std::mem::take(inputs),
-            &mut Kind::Share { hub } => match &mut self.nodes[hub].kind {
-                Kind::Hub { consumers, source, open } => {
-                    let before = consumers.len();
-                    consumers.retain(|&consumer| consumer != node);
-                    let unwanted = before == 1 && consumers.is_empty() && !*open;
-                    if unwanted { vec![*source] } else { Vec::new() }
-                }
-                other => unreachable!("{other:?} is no hub"),
-            },
-            _ => Vec::new(),
-        };
-        inputs.into_iter().for_each(|input| self.drop_handle(input));
-    }
-
-    /// If those that are left want nothing, a signal that was kept back goes on.
-    fn leave_hub(&mut self, hub: usize, node: usize) {
-        let Kind::Hub { source, consumers, .. } = &self.nodes[hub].kind else { return };
-        let source = *source;
-        let was_one = consumers.contains(&node);
-        let mut others = consumers.iter().filter(|&&consumer| consumer != node);
-        let wanted = others.any(|&consumer| self.nodes[consumer].signal.is_none());
-        if was_one && !wanted && self.nodes[hub].done.is_none() {
-            if let Some(signal) = self.nodes[hub].signal.take() {
-                self.interrupt(source, &signal);
-            }
-        }
-    }
-
-    /// Whether it was not done.
-    pub(crate) fn kill(&mut self, handle: Handle) -> bool {
-        if self.nodes[handle.node].done.is_some() {
-            return false;
-        }
-        self.interrupt(handle, KILLED);
-        self.nodes[handle.node].done = Some(Err(KILLED.into()));
-        self.abandon(handle.node);
-        true
-    }
-
-    // --- interrupts ---
-
-    pub(crate) fn interrupt(&mut self, handle: Handle, signal: &str) {
-        let mut hearers = BTreeSet::new();
-        self.visit(handle, signal, &mut hearers);
-        self.log.extend(hearers.into_iter().map(|id| Event::Heard(id, signal.into())));
-    }
-
-    fn visit(&mut self, handle: Handle, signal: &str, hearers: &mut BTreeSet<usize>) {
-        let node = &mut self.nodes[handle.node];
-        if handle.masked && signal != KILLED || node.done.is_some() && !node.passing {
-            return;
-        }
-        // No other takes the place of a kill; one that comes again is not heard again.
-        if ![KILLED, signal].map(Some).contains(&node.signal.as_deref()) {
-            node.signal = Some(signal.into());
-            hearers.extend(node.handler);
-        }
-        if let Kind::Share { hub } = node.kind {
-            // Not as long as another consumer wants it.
-            let Kind::Hub { consumers, .. } = &self.nodes[hub].kind else { return };
-            if consumers.iter().any(|&consumer| self.nodes[consumer].signal.is_none()) {
-                self.nodes[hub].signal = Some(signal.into());
-                return;
-            }
-            self.nodes[hub].signal = None;
-        }
-        for upstream in self.upstream(handle.node) {
-            self.visit(upstream, signal, hearers);
-        }
-    }
-
-    fn upstream(&self, node: usize) -> Vec<Handle> {
-        match &self.nodes[node].kind {
-            Kind::Root { linked, .. } => linked.iter().copied().collect(),
-            Kind::Step { source, .. } | Kind::Hub { source, .. } => vec![*source],
-            Kind::All { inputs, .. } | Kind::Race { inputs, .. } => inputs.clone(),
-            &Kind::Share { hub } => self.upstream(hub),
-        }
-    }
-
-    /// The promise's handler, which does not count from now on.
-    pub(crate) fn deafen(&mut self, promise: usize) -> Option<usize> {
-        self.nodes[promise].handler.take()
-    }
-
-    /// What the promise says of interrupts; nothing is said of one whose masked future was killed.
-    pub(crate) fn interrupted(&self, promise: usize) -> Option<Option<&str>> {
-        let node = &self.nodes[promise];
-        let killed_masked = node.done.is_some() && node.signal.as_deref() != Some(KILLED);
-        (!killed_masked).then_some(node.signal.as_deref())
-    }
-
     // --- questions ---
 
     pub(crate) fn outcome(&self, handle: Handle) -> Option<&Outcome> {
@@ -460,6 +436,9 @@ impl Model {
         let mut next: Vec<usize> = self.upstream(from).iter().map(|handle| handle.node).collect();
         match &node.kind {
             Kind::Root { setter, .. } if later => next.extend(setter),
+            Kind::Window(window) if later => {
+                next.extend(window.rest.iter().map(|handle| handle.node));
+            }
             Kind::Step { op: Some(Op { does: Does::Become(inner, _), .. }), .. }
             | Kind::Step { op: Some(Op { does: Does::Fallback(inner), .. }), .. }
                 if later =>

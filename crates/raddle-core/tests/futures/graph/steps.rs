@@ -104,13 +104,17 @@ pub(super) enum Verb {
     Task(How),
     /// An async future that has been.
     Async(How),
+    /// An async future that waits at a gate.
+    Close(How),
+    /// Opens a gate.
+    Open,
     Op(Name, How),
     /// An operation whose closure sets a promise.
     Sets,
     Zip,
     Collect,
-    /// As wide as it is long.
-    Window,
+    /// So wide.
+    Window(usize),
     First,
     Select,
     Share,
@@ -118,8 +122,10 @@ pub(super) enum Verb {
     Keep,
     /// One more consumer of one that stays.
     Consume,
-    Close,
+    /// No more consumers.
+    Leave,
     Mask,
+    Interruptible,
     Set(How),
     /// By one of several.
     Try(How),
@@ -153,10 +159,14 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
             1 => how().prop_map(Verb::Task),
             1 => how().prop_map(Verb::Async),
         ],
+        1 => prop_oneof![2 => how().prop_map(Verb::Close), 1 => Just(Verb::Open)],
         12 => (name(), how()).prop_map(|(name, how)| Verb::Op(name, how)),
-        2 => prop::sample::select(&[Verb::Zip, Verb::Collect, Verb::Window, Verb::First, Verb::Select][..]),
-        2 => prop::sample::select(&[Verb::Sets, Verb::Share, Verb::Mask, Verb::Keep][..]),
-        2 => prop::sample::select(&[Verb::Consume, Verb::Consume, Verb::Close][..]),
+        2 => prop_oneof![
+            4 => prop::sample::select(&[Verb::Zip, Verb::Collect, Verb::First, Verb::Select][..]),
+            1 => (1..4_usize).prop_map(Verb::Window),
+        ],
+        2 => prop::sample::select(&[Verb::Sets, Verb::Share, Verb::Mask, Verb::Interruptible, Verb::Keep][..]),
+        2 => prop::sample::select(&[Verb::Consume, Verb::Consume, Verb::Leave][..]),
         3 => prop_oneof![3 => how().prop_map(Verb::Set), 1 => how().prop_map(Verb::Try)],
         2 => Just(Verb::Link),
         3 => Just(Verb::Interrupt),
