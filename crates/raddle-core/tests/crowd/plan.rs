@@ -377,6 +377,7 @@ impl Maker {
             Ending::Drop,
             Ending::InTask,
             Ending::Link(0),
+            Ending::Link(0),
         ]);
         if by_several && self.plan.endings(promise).next().is_some() {
             // Who waits already knows of what it may become.
@@ -384,7 +385,12 @@ impl Maker {
         }
         if let Ending::Link(_) = ending {
             let links = |&(id, _): &(Id, usize)| !self.reaches(id, promise);
-            ending = match self.open.iter().position(links) {
+            // Mostly to a promise, so that there are chains of links, which are made shorter as they come to be.
+            let is_promise = |&(id, _): &(Id, usize)| {
+                matches!(self.plan.nodes[id], Node::Promise(_)) && self.is_pending(id)
+            };
+            let first = self.open.iter().position(|it| links(it) && is_promise(it));
+            ending = match first.or_else(|| self.open.iter().position(links)) {
                 Some(place) => Ending::Link(self.open.swap_remove(place).0),
                 None => Ending::Set,
             };
