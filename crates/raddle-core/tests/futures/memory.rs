@@ -15,8 +15,8 @@ use raddle_core::{
 use crate::support::{Account, Counted, on_small_stack, scaled};
 
 const TEN_MILLION: usize = 10_000_000;
-/// What threads may keep for later: free blocks, queues that have grown.
-const SLACK: isize = (2 << 20) + (256 << 10);
+/// What threads may keep for later: free blocks, 8 MiB of them for all, and queues that have grown.
+const SLACK: isize = (8 << 20) + (256 << 10);
 
 fn constant(account: &'static Account, f: impl FnOnce() + Send + 'static) {
     let growth = account.growth(|| on_small_stack(f));
