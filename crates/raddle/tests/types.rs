@@ -31,8 +31,8 @@ use raddle::trace::{
 use raddle::{
     AsCompleted, Binding, BindingRef, Bindings, BroadcastContext, CancelOnDrop, CurrentPool,
     Failure, FailureKind, Future, Interrupt, Killed, Outcome, Pool, PoolBuildError, PoolBuilder,
-    PoolStats, Promise, Retry, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, StaticFailure, TaskId, Waits,
-    Worker,
+    PoolStats, Promise, Retry, Scope, ScopeLocal, Shared, SharedPromise, Snapshot, StaticFailure,
+    TaskId, Waits, Worker,
 };
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::cell::UnsafeCell;

@@ -1,5 +1,6 @@
 //! [`Failure`]: why a future has no value, in one word.
 
+mod fixed;
 mod known;
 
 use std::any::{Any, TypeId};
@@ -11,6 +12,8 @@ use std::panic;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use self::fixed::Message;
+pub use self::fixed::StaticFailure;
 use crate::future::interrupt::Interrupt;
 
 type Boxed = Box<dyn Error + Send + Sync>;
@@ -266,7 +269,7 @@ impl Failure {
     /// assert_eq!(failure.to_string(), "the loom is broken");
     /// ```
     pub fn message(text: impl Into<Cow<'static, str>>) -> Failure {
-        Failure::new(Message(text.into()))
+        Failure::new(Message::new(text.into()))
     }
 
     /// What kind of failure this is.
@@ -391,58 +394,6 @@ impl Drop for Failure {
         }
     }
 }
-
-/// A failure in a static, for what fails often: a [`Failure`] made from it costs nothing, nor do its clones.
-///
-/// ```
-/// use raddle::{Failure, Future, StaticFailure};
-///
-/// static BUSY: StaticFailure = StaticFailure::message("too busy");
-///
-/// fn admit(waiting: usize) -> Result<(), Failure> {
-///     if waiting < 100 { Ok(()) } else { Err(BUSY.failure()) }
-/// }
-/// assert_eq!(Future::from(admit(200)).wait().unwrap_err().to_string(), "too busy");
-/// ```
-#[derive(Debug)]
-pub struct StaticFailure(Inner);
-
-impl StaticFailure {
-    /// Made from an error.
-    ///
-    /// ```
-    /// use raddle::StaticFailure;
-    ///
-    /// static TORN: StaticFailure = StaticFailure::new(&std::fmt::Error);
-    /// assert!(TORN.failure().downcast_ref::<std::fmt::Error>().is_some());
-    /// ```
-    pub const fn new<E: Error + Send + Sync + 'static>(error: &'static E) -> StaticFailure {
-        StaticFailure(Inner::Static(error, TypeId::of::<E>))
-    }
-
-    /// One that says just this.
-    pub const fn message(text: &'static str) -> StaticFailure {
-        StaticFailure(Inner::StaticText(Message(Cow::Borrowed(text))))
-    }
-
-    /// The failure, of the kind [`Error`](FailureKind::Error). It counts as one that others share.
-    #[inline]
-    pub fn failure(&'static self) -> Failure {
-        Failure(NonNull::from(&self.0))
-    }
-}
-
-/// A text as an error.
-#[derive(Debug)]
-struct Message(Cow<'static, str>);
-
-impl fmt::Display for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Message {}
 
 fn unbox<T: Any>(value: Box<dyn Any + Send>) -> T {
     match value.downcast() {
