@@ -11,6 +11,7 @@ mod order;
 mod outside;
 mod panics;
 mod pools;
+mod processes;
 mod threads;
 mod yields;
 

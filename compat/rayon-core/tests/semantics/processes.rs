@@ -1,0 +1,182 @@
+//! What a process decides once: the environment, the global pool, and how it ends. Each program runs in a process of its own.
+
+use std::env;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use rayon_core::{ThreadPoolBuilder, current_num_threads, current_thread_index};
+
+const PROGRAM: &str = "RADDLE_TEST_PROGRAM";
+
+/// What to run instead of the tests, by its name.
+const PROGRAMS: &[(&str, fn())] = &[
+    ("threads", || println!("threads: {}", current_num_threads())),
+    ("each build", each_build),
+    ("spawn panics", || spawn_and_wait(ThreadPoolBuilder::new())),
+    ("handler panics", || {
+        spawn_and_wait(ThreadPoolBuilder::new().panic_handler(|_| panic!("so does the handler")));
+    }),
+    ("start handler panics", || {
+        let pool =
+            ThreadPoolBuilder::new().num_threads(1).start_handler(|_| panic!("at the start"));
+        pool.build().unwrap().install(|| ());
+        thread::sleep(std::time::Duration::from_secs(60));
+    }),
+    ("panics are handled", panics_are_handled),
+    ("global twice", global_twice),
+    ("global here", global_here),
+    ("does not wait", does_not_wait),
+];
+
+fn each_build() {
+    let built = || ThreadPoolBuilder::new().build().unwrap().current_num_threads();
+    let first = built();
+    // SAFETY: no other thread reads the environment: those of the pool do not.
+    unsafe { env::set_var("RAYON_NUM_THREADS", "5") };
+    println!("threads: {first}, {}", built());
+}
+
+/// The task panics, so the process does not get beyond this.
+fn spawn_and_wait(builder: ThreadPoolBuilder) {
+    let pool = builder.num_threads(1).build().unwrap();
+    pool.spawn(|| panic!("in a task"));
+    thread::sleep(std::time::Duration::from_secs(60));
+}
+
+fn panics_are_handled() {
+    let (send, receive) = channel();
+    let (from_start, from_exit) = (send.clone(), send.clone());
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(1)
+        .start_handler(|_| panic!("start"))
+        .exit_handler(|_| panic!("exit"))
+        .panic_handler(move |panic| {
+            let text = *panic.downcast::<&str>().unwrap();
+            if text == "exit" { &from_exit } else { &from_start }.send(text).unwrap();
+        })
+        .build()
+        .unwrap();
+    drop(send);
+    assert_eq!(pool.install(|| 7), 7);
+    drop(pool);
+    println!("handled: {:?}", receive.iter().collect::<Vec<_>>());
+}
+
+fn global_twice() {
+    let built = |threads| ThreadPoolBuilder::new().num_threads(threads).build_global();
+    built(3).unwrap();
+    println!("{}; {}", current_num_threads(), built(2).unwrap_err());
+}
+
+/// The thread that builds it is the first, also of the global pool, which waits for the others to run, but not for what they do
+/// first.
+fn global_here() {
+    static MAY_START: AtomicBool = AtomicBool::new(false);
+    ThreadPoolBuilder::new()
+        .num_threads(2)
+        .use_current_thread()
+        .start_handler(|_| {
+            while !MAY_START.load(SeqCst) {
+                thread::yield_now();
+            }
+        })
+        .build_global()
+        .unwrap();
+    let me = thread::current().id();
+    MAY_START.store(true, SeqCst);
+    let here = rayon_core::join(|| thread::current().id() == me, current_thread_index).0;
+    println!("{:?} {here}", current_thread_index());
+}
+
+fn does_not_wait() {
+    let (send, receive) = channel();
+    rayon_core::spawn(move || {
+        send.send(()).unwrap();
+        loop {
+            thread::park();
+        }
+    });
+    receive.recv().unwrap();
+    println!("over");
+}
+
+/// In a child: runs the program, and ends as `main` would.
+#[test]
+fn child() {
+    let Ok(wanted) = env::var(PROGRAM) else { return };
+    let (_, program) = PROGRAMS.iter().find(|(name, _)| *name == wanted).unwrap();
+    program();
+    std::process::exit(0);
+}
+
+fn run(program: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "processes::child", "--nocapture"]).env(PROGRAM, program);
+    command.env_remove("RAYON_NUM_THREADS").env_remove("RAYON_RS_NUM_CPUS");
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+/// What it prints; it ends well.
+fn prints(program: &str, variables: &[(&str, &str)]) -> String {
+    let output = run(program, variables);
+    assert!(output.status.success(), "{program}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_environment_says_how_many_threads() {
+    let most = thread::available_parallelism().unwrap().get();
+    let (new, old) = ("RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS");
+    let cases: &[(&[(&str, &str)], usize)] = &[
+        (&[], most),
+        (&[(new, "3")], 3),
+        (&[(old, "5")], 5),
+        (&[(new, "3"), (old, "5")], 3),
+        // That is not a number.
+        (&[(new, " 3"), (old, "5")], 5),
+        (&[(new, "three")], most),
+        (&[(new, "0"), (old, "5")], most),
+        (&[(old, "0")], most),
+    ];
+    for (variables, threads) in cases {
+        let printed = prints("threads", variables);
+        assert!(printed.contains(&format!("threads: {threads}\n")), "{variables:?}: {printed}");
+    }
+    assert!(prints("each build", &[(new, "3")]).contains("threads: 3, 5\n"));
+}
+
+#[test]
+fn panics_that_nobody_handles_abort() {
+    let text = "in a task";
+    for (program, text) in [
+        ("spawn panics", text),
+        ("handler panics", "so does the handler"),
+        ("start handler panics", "at the start"),
+    ] {
+        let output = run(program, &[]);
+        assert!(!output.status.success(), "{program}: {output:?}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(output.status.signal(), Some(6), "{program}: {output:?}");
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(text) && said.contains("abort"), "{program}: {said}");
+    }
+    let handled = prints("panics are handled", &[]);
+    assert!(handled.contains("handled: [\"start\", \"exit\"]"), "{handled}");
+}
+
+#[test]
+fn the_global_pool_is_built_once() {
+    let said = "3; The global thread pool has already been initialized.";
+    assert!(prints("global twice", &[]).contains(said));
+    assert!(prints("global here", &[]).contains("Some(0) true"));
+}
+
+#[test]
+fn a_process_does_not_wait_for_the_global_pool() {
+    assert!(prints("does not wait", &[]).contains("over"));
+}
