@@ -7,11 +7,23 @@ use std::time::Duration;
 use raddle_trace::{Trace, TraceLevel};
 
 use crate::pool::Registry;
-use crate::pool::recorder::Settings;
+use crate::pool::recorder::{Settings, room_for};
+
+/// What the environment asks for.
+struct Wanted {
+    file: PathBuf,
+    level: TraceLevel,
+    /// Events per thread.
+    room: usize,
+}
+
+/// How many events each thread has room for at level `tasks`, where each fork is two or more: 16 MiB, and as much again is read at
+/// the end.
+const ROOM: usize = 1 << 20;
 
 /// The file, if one is named; with `RADDLE_TRACE_LEVEL=tasks` every fork is recorded.
-fn wanted() -> Option<&'static (PathBuf, TraceLevel)> {
-    static WANTED: OnceLock<Option<(PathBuf, TraceLevel)>> = OnceLock::new();
+fn wanted() -> Option<&'static Wanted> {
+    static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
     let read = || {
         let file = std::env::var_os("RADDLE_TRACE").filter(|file| !file.is_empty())?;
         let level = match std::env::var("RADDLE_TRACE_LEVEL") {
@@ -24,14 +36,27 @@ fn wanted() -> Option<&'static (PathBuf, TraceLevel)> {
             }
             _ => TraceLevel::Phase,
         };
-        Some((PathBuf::from(file), level))
+        let usual = if level == TraceLevel::Tasks { ROOM } else { Settings::default().capacity };
+        let room = match std::env::var("RADDLE_TRACE_ROOM") {
+            Ok(text) => text.parse().unwrap_or_else(|_| {
+                raddle_sync::say(format_args!(
+                    "RADDLE_TRACE_ROOM is {text:?}, no number of events"
+                ));
+                usual
+            }),
+            Err(_) => usual,
+        };
+        Some(Wanted { file: PathBuf::from(file), level, room: room_for(room) })
     };
     WANTED.get_or_init(read).as_ref()
 }
 
 pub(super) fn settings() -> Settings {
-    let level = wanted().map_or(TraceLevel::Off, |wanted| wanted.1);
-    Settings { level, ..Settings::default() }
+    wanted().map_or_else(Settings::default, |wanted| Settings {
+        level: wanted.level,
+        capacity: wanted.room,
+        ..Settings::default()
+    })
 }
 
 /// A team that is recorded. It is not kept: what it holds goes when it ends.
@@ -100,7 +125,7 @@ fn at_exit() {
 }
 
 fn save_all() {
-    let Some((file, _)) = wanted() else { return };
+    let Some(Wanted { file, .. }) = wanted() else { return };
     // Those that are still there stay from now on: their threads may still run, and it is not for this one to be the last.
     let mut held: Vec<Option<Arc<Registry>>> = Vec::new();
     let any_going = |all: &mut Vec<Recorded>| {

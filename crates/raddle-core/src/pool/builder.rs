@@ -11,7 +11,7 @@ use crate::fork_stack::Thief;
 use crate::pool::Pool;
 use crate::pool::build_error::PoolBuildError;
 use crate::pool::policy::Policy;
-use crate::pool::recorder::Settings;
+use crate::pool::recorder::{Settings, room_for};
 use crate::pool::registry::{Config, Registry};
 use crate::pool::relief::MOST_RESERVE;
 use crate::spawn::hooks::{Hooks, Outcome, TaskId};
@@ -284,7 +284,7 @@ impl PoolBuilder {
     /// which is one MiB per worker, and as much for each guest. Allocated when recording is first switched
     /// on.
     pub fn trace_capacity(mut self, events: usize) -> Self {
-        self.trace.capacity = events.clamp(2, 1 << 30).next_power_of_two();
+        self.trace.capacity = room_for(events);
         self
     }
 

@@ -62,6 +62,11 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
 }
 
+/// How much room a ring gets if so much is asked for.
+pub(crate) fn room_for(events: usize) -> usize {
+    events.clamp(2, 1 << 30).next_power_of_two()
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings { level: TraceLevel::Off, capacity: 1 << 16, newest: true, file: None }

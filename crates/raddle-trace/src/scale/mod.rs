@@ -148,12 +148,13 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Level => f.write_str(
                 "recorded at level phase, without the forks that nobody stole: record with --trace-level tasks \
-                 (TraceLevel::Tasks)",
+                 (TraceLevel::Tasks; a program of rayon's with RADDLE_TRACE_LEVEL=tasks)",
             ),
             Refusal::Lost(count) => write!(
                 f,
                 "{count} events were lost, and work and span need all: record into a file while the pool runs (--trace, \
-                 PoolBuilder::trace_to), or with more room (--trace-room, PoolBuilder::trace_capacity)"
+                 PoolBuilder::trace_to), or with more room (--trace-room, PoolBuilder::trace_capacity; a program of rayon's: RADDLE_TRACE_ROOM=N \
+                 events per thread)"
             ),
             Refusal::Empty => f.write_str("no task ran while this was recorded"),
             Refusal::Orphans(count, of) => write!(
