@@ -6,6 +6,7 @@
 //!
 //! rayon-demo is not published: `RAYON_REPOSITORY` may name a clone of rayon's repository, for its tests.
 
+pub(crate) mod demo;
 mod docs;
 mod lock;
 mod packages;

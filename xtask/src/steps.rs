@@ -68,6 +68,7 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "soak", what: "programs at random for an hour, or so many minutes", run: soak },
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
     Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },
+    Step { name: "demo", what: "benchmarks of rayon-demo beside rayon", run: rayon::demo::demo },
     Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
     Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },

@@ -1,0 +1,210 @@
+//! `cargo xtask demo`: the benchmarks of rayon-demo, on rayon's own scheduler and on raddle's, in turn.
+//!
+//! rayon-demo is not published, so `RAYON_REPOSITORY` names a clone of rayon's repository. Benchmarks that compute on one thread
+//! to compare with are left out. What was found goes to `bench/rayon-demo.json`, from which COMPARE's table is made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::packages::copy_package;
+use super::{demo_suite, missing};
+use crate::steps::{Outcome, cargo, root, target_dir};
+
+/// Where the figures are.
+pub(crate) const FIGURES: &str = "bench/rayon-demo.json";
+const THREADS: &str = "2";
+/// Parts of the names of benchmarks that never call rayon.
+const SERIAL: &[&str] = &[
+    "serial",
+    "seq",
+    "factorial_iterator",
+    "factorial_recursion",
+    "fibonacci_iterative",
+    "fibonacci_recursive",
+];
+/// It does call rayon.
+const NOT_SERIAL: &str = "increment_all_serialized";
+
+/// The step.
+pub(crate) fn demo() -> Outcome {
+    let Some(clone) = std::env::var_os("RAYON_REPOSITORY") else {
+        return Outcome::ToolMissing("RAYON_REPOSITORY is to name a clone of rayon's repository");
+    };
+    let rounds = std::env::var("RADDLE_DEMO_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    match measure(Path::new(&clone), rounds) {
+        Ok(()) => Outcome::Passed,
+        Err(error) => {
+            eprintln!("xtask: rayon-demo: {error}");
+            Outcome::Failed
+        }
+    }
+}
+
+fn measure(clone: &Path, rounds: usize) -> io::Result<()> {
+    let folder = target_dir("rayon");
+    let theirs = folder.join("demo");
+    copy_package(clone, &theirs)?;
+    fs::remove_file(theirs.join("Cargo.lock")).or_else(missing)?;
+    let ours = demo_suite(&folder.join("repository"), clone)?;
+    let theirs = build(&theirs, &folder.join("target-of-rayon"))?;
+    let ours = build(&ours, &folder.join("target"))?;
+    let names = benchmarks(&theirs)?;
+    let only = std::env::var("RADDLE_DEMO_ONLY").unwrap_or_default();
+    let mut rows = Vec::new();
+    for name in names.iter().filter(|name| name.contains(&only)) {
+        let mut found: [Vec<Took>; 2] = Default::default();
+        for _ in 0..rounds {
+            for (program, found) in [&theirs, &ours].into_iter().zip(&mut found) {
+                found.push(run(program, name)?);
+            }
+        }
+        let [theirs, ours] = found.map(|all| Took::median(all));
+        println!(
+            "{name}: {:.0} ns, rayon {:.0}: {:.3}, processor time {:.3}",
+            ours.wall,
+            theirs.wall,
+            ours.wall / theirs.wall,
+            ours.busy / theirs.busy
+        );
+        rows.push(json!({
+            "name": name, "ours": [ours.wall, ours.busy], "theirs": [theirs.wall, theirs.busy],
+        }));
+    }
+    let machine: Value = serde_json::from_slice(&fs::read(root().join("bench/figures.json"))?)?;
+    let figures = json!({ "machine": machine["machine"], "rounds": rounds, "rows": rows });
+    fs::write(root().join(FIGURES), serde_json::to_string_pretty(&figures)? + "\n")
+}
+
+/// The program with the benchmarks.
+fn build(folder: &Path, target: &Path) -> io::Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["bench", "-p", "rayon-demo", "--bin", "rayon-demo", "--no-run"]);
+    command.args(["--message-format", "json", "--target-dir"]).arg(target).current_dir(folder);
+    let output = command.env("RUSTC_BOOTSTRAP", "1").stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let found = programs.last().filter(|_| output.status.success());
+    found.ok_or_else(|| io::Error::other(format!("{} cannot be built", folder.display())))
+}
+
+fn benchmarks(program: &Path) -> io::Result<Vec<String>> {
+    let output = Command::new(program).args(["--bench", "--list"]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.lines().filter_map(|line| line.strip_suffix(": benchmark"));
+    Ok(names.filter(|name| is_parallel(name)).map(str::to_owned).collect())
+}
+
+fn is_parallel(name: &str) -> bool {
+    name.ends_with(NOT_SERIAL) || !SERIAL.iter().any(|part| name.contains(part))
+}
+
+/// Nanoseconds of an iteration.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Took {
+    wall: f64,
+    /// Of all processors together.
+    busy: f64,
+}
+
+impl Took {
+    fn median(mut all: Vec<Took>) -> Took {
+        let mut middle = |of: fn(&Took) -> f64| {
+            all.sort_by(|a, b| of(a).total_cmp(&of(b)));
+            all.get(all.len() / 2).map_or(0.0, of)
+        };
+        Took { wall: middle(|took| took.wall), busy: middle(|took| took.busy) }
+    }
+}
+
+fn run(program: &Path, name: &str) -> io::Result<Took> {
+    let (before, start) = (processor_time()?, Instant::now());
+    let mut command = Command::new(program);
+    command.args(["--bench", name, "--exact"]).env("RAYON_NUM_THREADS", THREADS);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    let processors = (processor_time()? - before) / start.elapsed().as_secs_f64();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let wall = nanos(&text).filter(|_| output.status.success());
+    let wall = wall.ok_or_else(|| io::Error::other(format!("{name} ends with {text}")))?;
+    Ok(Took { wall, busy: wall * processors })
+}
+
+/// The figure in a line as `test life::generations ... bench:  1,234.50 ns/iter (+/- 9)`.
+fn nanos(text: &str) -> Option<f64> {
+    let (_, rest) = text.split_once(" bench: ")?;
+    rest.split_once(" ns/iter")?.0.trim().replace(',', "").parse().ok()
+}
+
+/// Of all children that have ended, in seconds; in hundredths, while a benchmark takes seconds.
+fn processor_time() -> io::Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // What comes after the name, which may have spaces: the state is the third field.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
+    let ticks = |at: usize| fields.get(at - 3).and_then(|field| field.parse::<f64>().ok());
+    let both = ticks(16).zip(ticks(17));
+    both.map(|(user, system)| (user + system) / 100.0)
+        .ok_or_else(|| io::Error::other("/proc/self/stat is not as it is on Linux"))
+}
+
+/// COMPARE's part about them.
+pub(crate) fn table(figures: &str) -> Result<String, String> {
+    let value: Value = serde_json::from_str(figures).map_err(|error| error.to_string())?;
+    let rows = value["rows"].as_array().ok_or("the figures of rayon-demo have no rows")?;
+    let mut lines: BTreeMap<&str, String> = BTreeMap::new();
+    let (mut sums, mut above) = ([0.0, 0.0], 0);
+    for row in rows {
+        let name = row["name"].as_str().ok_or("a row has no name")?;
+        let of = |whose: &str, at: usize| row[whose][at].as_f64().ok_or(format!("{name}: {whose}"));
+        let ratios = [of("ours", 0)? / of("theirs", 0)?, of("ours", 1)? / of("theirs", 1)?];
+        for (sum, ratio) in sums.iter_mut().zip(ratios) {
+            *sum += ratio.ln();
+        }
+        above += usize::from(ratios[0] > 1.05);
+        let bold = |ratio: f64| match ratio > 1.05 {
+            true => format!("**{ratio:.2}**"),
+            false => format!("{ratio:.2}"),
+        };
+        let (ours, theirs) = (of("ours", 0)? / 1e3, of("theirs", 0)? / 1e3);
+        let [wall, busy] = ratios.map(bold);
+        lines.insert(name, format!("| {name} | {ours:.1} | {theirs:.1} | {wall} | {busy} |\n"));
+    }
+    let [wall, busy] = sums.map(|sum| (sum / rows.len() as f64).exp());
+    let mut text = format!(
+        "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, medians of {} rounds in turn: \
+         geometric mean of the ratios {wall:.2}, of processor time {busy:.2} (at most 0.75 was asked of the first). {above} of \
+         {} take more than 1.05 times rayon's time.\n\n<details>\n<summary>All of them</summary>\n\n\
+         | benchmark | raddle, us | rayon, us | time | processor time |\n|---|---|---|---|---|\n",
+        value["rounds"],
+        rows.len()
+    );
+    lines.values().for_each(|line| text += line);
+    Ok(text + "\n</details>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_and_compared() {
+        let line = "test life::generations ... bench:   1,234.50 ns/iter (+/- 9.1)";
+        assert_eq!(nanos(line), Some(1234.5));
+        assert!(is_parallel("join_microbench::increment_all_serialized"));
+        assert!(!is_parallel("nbody::bench::nbody_seq") && !is_parallel("sieve::sieve_serial"));
+        let took = |wall, busy| Took { wall, busy };
+        let all = vec![took(1.0, 9.0), took(3.0, 8.0), took(2.0, 7.0)];
+        assert_eq!(Took::median(all), took(2.0, 8.0));
+        let row = |name, ours| json!({ "name": name, "ours": [ours, 2.0], "theirs": [2.0, 4.0] });
+        let figures = json!({ "rounds": 3, "rows": [row("b", 4.0), row("a", 1.0)] });
+        let text = table(&figures.to_string()).unwrap();
+        assert!(text.contains("ratios 1.00, of processor time 0.50"), "{text}");
+        assert!(text.contains("1 of 2 take more"), "{text}");
+        assert!(text.contains("| b | 0.0 | 0.0 | **2.00** | 0.50 |"), "{text}");
+    }
+}
