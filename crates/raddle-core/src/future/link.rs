@@ -132,7 +132,7 @@ fn attach_linker<T: Send + 'static>(
     }
     // SAFETY: by the producer.
     let interrupt_node = unsafe { InterruptNode::of(NodeRef::root(root)) };
-    // SAFETY: they stay until the root is completed.
+    // SAFETY: it stays until the root is completed.
     let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
     interrupts.look(|heard| {
         heard.forward = Some(linking);
@@ -148,5 +148,7 @@ fn attach_linker<T: Send + 'static>(
         // SAFETY: visitors that found it in the interrupt node have its lock, which the free passes.
         unsafe { Linked::free::<LinkNode<T>>(linking) };
     }
+    // It may be over since, and the handler is the user's.
+    walk::let_go(interrupts);
     linked
 }

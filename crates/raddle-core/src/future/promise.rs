@@ -243,7 +243,7 @@ impl<T: Send + 'static> Promise<T> {
 
     /// Makes the promise's future become another one: it ends as that ends, and interrupts go there.
     ///
-    /// A chain of links is compressed as it forms. One to three allocations.
+    /// A chain of links is compressed as it forms. Two allocations at most.
     ///
     /// If the other future waits for this very promise, both fail with [`Cycle`](FailureKind::Cycle).
     ///

@@ -204,7 +204,8 @@ impl Visitor {
             // It may be over since, and the values that it holds are the user's.
             discard(inputs);
         }
-        discard(self.replaced);
+        // They may own futures, whose drops interrupt in their turn.
+        std::mem::take(&mut self.replaced).into_iter().for_each(walk::let_go_of_signal);
         self.found
     }
 

@@ -465,19 +465,18 @@ fn walk_outside(node: NonNull<Head>, from: NodeRef, outcome: Ended) {
 /// # Safety
 ///
 /// It was attached, and found by completing (F2).
-pub(crate) unsafe fn wake(mut waiter: NonNull<Head>) {
-    if is_interrupt_node(waiter) {
-        // SAFETY: alive until it is told.
-        let next = unsafe { InterruptNode::next(waiter) };
-        // SAFETY: F4: the state does not lead to it any more.
-        unsafe { InterruptNode::free(waiter) };
-        match next {
-            Some(next) => waiter = next,
-            None => return,
-        }
-    }
+pub(crate) unsafe fn wake(waiter: NonNull<Head>) {
+    let between = is_interrupt_node(waiter).then_some(waiter);
+    // SAFETY: alive until it is told.
+    let behind = between.and_then(|interrupt_node| unsafe { InterruptNode::next(interrupt_node) });
+    let waiter = behind.unwrap_or(waiter);
     // SAFETY: alive until it is told.
     let head = unsafe { waiter.as_ref() };
     // SAFETY: told once.
     unsafe { (head.table().wake)(waiter) };
+    if let Some(interrupt_node) = between {
+        // Last, as its handler is the user's, and may wait for just that waiter as it goes.
+        // SAFETY: F4: the state does not lead to it any more.
+        unsafe { InterruptNode::free(interrupt_node) };
+    }
 }

@@ -200,10 +200,10 @@ impl<T> Drop for State<T> {
 }
 
 impl<T: Send + 'static> State<T> {
-    /// Before the promise goes.
+    /// Before the promise goes, if it has not.
     fn note_heard(&mut self) {
-        if self.next.is_none() {
-            self.heard = self.promise.as_ref().and_then(Pledge::interrupted);
+        if let (None, Some(promise)) = (&self.next, &self.promise) {
+            self.heard = promise.interrupted();
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use raddle_core::{Failure, FailureKind, Future, Killed, Promise};
+use raddle_core::{CancelOnDrop, Failure, FailureKind, Future, Killed, Promise};
 
 use crate::support::{Counted, in_time, kind, on_small_stack, scaled};
 
@@ -566,5 +566,30 @@ fn signals_that_own_what_they_were_raised_on() {
             next = Some(linked);
         }
         drop(next);
+    });
+}
+
+/// The same where each was raised before: it is replaced by that of the drop, and goes, and with it the next.
+#[test]
+fn signals_that_are_replaced_by_drops() {
+    #[derive(Debug)]
+    struct Owns(Option<CancelOnDrop<()>>);
+    impl std::fmt::Display for Owns {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "owns one: {}", self.0.is_some())
+        }
+    }
+    impl std::error::Error for Owns {}
+
+    on_small_stack(|| {
+        let (mut next, mut promises) = (None, Vec::new());
+        for _ in 0..scaled(100_000) {
+            let (promise, future) = Promise::<()>::new();
+            future.interrupt(Failure::new(Owns(next.take())));
+            promises.push(promise);
+            next = Some(future.cancel_on_drop());
+        }
+        drop(next);
+        assert!(promises.iter().all(|promise| promise.interrupted().is_some()));
     });
 }
