@@ -17,6 +17,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::rayon::demo;
 use crate::steps::{Outcome, cargo, root, target_dir};
 use figures::Figures;
 
@@ -80,7 +81,12 @@ fn documents() -> Result<Vec<(PathBuf, String)>, String> {
     pairs::all_known(&figures)?;
     let mut documents: Vec<(PathBuf, String)> = Vec::new();
     for (path, make) in text::DOCUMENTS {
-        documents.push((path.into(), text::filled(path, &read(path)?, &make(&figures)?)?));
+        let mut parts = make(&figures)?;
+        // Taken where there is a clone of rayon's repository.
+        if *path == "COMPARE.md" && root().join(demo::FIGURES).exists() {
+            parts.push(("rayon-demo", demo::table(&read(demo::FIGURES)?)?));
+        }
+        documents.push((path.into(), text::filled(path, &read(path)?, &parts)?));
     }
     for (name, make) in plot::PLOTS {
         documents.push((format!("docs/plots/{name}.svg").into(), make(&figures)?));

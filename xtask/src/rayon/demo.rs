@@ -64,7 +64,7 @@ fn measure(clone: &Path, rounds: usize) -> io::Result<()> {
                 found.push(run(program, name)?);
             }
         }
-        let [theirs, ours] = found.map(|all| Took::median(all));
+        let [theirs, ours] = found.map(Took::median);
         println!(
             "{name}: {:.0} ns, rayon {:.0}: {:.3}, processor time {:.3}",
             ours.wall,
@@ -89,8 +89,9 @@ fn build(folder: &Path, target: &Path) -> io::Result<PathBuf> {
     let output = command.env("RUSTC_BOOTSTRAP", "1").stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let programs = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    let found = programs.last().filter(|_| output.status.success());
+    let mut programs =
+        messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let found = programs.next_back().filter(|_| output.status.success());
     found.ok_or_else(|| io::Error::other(format!("{} cannot be built", folder.display())))
 }
 
