@@ -193,7 +193,7 @@ impl Linked {
             None => {
                 // SAFETY: contract.
                 let interrupt_node = unsafe { node.state() }.interrupt_node()?;
-                // SAFETY: they stay until the root is completed or freed.
+                // SAFETY: it stays until the root is completed or freed.
                 unsafe { InterruptNode::look(interrupt_node, |heard| heard.signal.clone()) }
             }
         }

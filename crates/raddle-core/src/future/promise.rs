@@ -181,7 +181,7 @@ impl<T: Send + 'static> Promise<T> {
         }
         // SAFETY: by the producer.
         let interrupt_node = unsafe { InterruptNode::of(root) };
-        // SAFETY: they are the producer's (F4).
+        // SAFETY: it is the producer's (F4).
         let interrupts = unsafe { InterruptNode::interrupts(interrupt_node) };
         discard(interrupts.set(interrupt_node::hear(handler)));
         interrupts.run();

@@ -55,7 +55,8 @@
 //!   only if it has not been and will not be told.
 //! - **F3** While the word is `BUSY` the producer waits with completing. So whatever is upstream of an
 //!   uncompleted node (see `upstream`) stays, and so does its interrupt node.
-//! - **F4** An interrupt node is freed by the producer, or with the node that it belongs to.
+//! - **F4** The state's hold on an interrupt node is let go of by the producer, or with the node that it belongs to. (Others may
+//!   hold it: E3 in `interrupt_node`.)
 //! - **F5** Who attaches to a node that is `NEVER`, or finds its waiter to be, has nobody upstream.
 
 mod found;
@@ -229,7 +230,7 @@ impl<C> State<C> {
             }
         }
         match word & TAG {
-            // An interrupt node is told in the place of the waiter, hands on and frees itself: see `walk::wake`.
+            // An interrupt node is told in the place of the waiter, hands on, and goes: see `walk::wake`.
             WAIT | WAIT_INTERRUPTS => payload(word).map_or(Completed::Alone, Completed::Tell),
             _ => {
                 if let Some(interrupt_node) = interrupt_node_of(word) {

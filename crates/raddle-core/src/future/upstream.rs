@@ -190,7 +190,7 @@ impl Visitor {
             }
         };
         let combination = interrupt_node.and_then(|interrupt_node| {
-            // SAFETY: F3, F4: it stays meanwhile.
+            // SAFETY: V1: the visit holds up its producer, so it stays meanwhile (F4).
             unsafe { InterruptNode::look(interrupt_node, |heard| heard.combination()) }
         });
         state.leave(visit);
@@ -230,7 +230,7 @@ impl Visitor {
 
     /// Drops a signal when nothing is locked (V3).
     pub(crate) fn let_go(&mut self, signal: Option<Interrupt>) {
-        // Another of this visitor's is not the last.
+        // Another of this visitor's own is not the last, and may go at once.
         let own = |signal: &Interrupt| self.signal().is_some_and(|own| own.is(signal));
         let replaced = signal.filter(|signal| !own(signal));
         self.replaced.extend(replaced);

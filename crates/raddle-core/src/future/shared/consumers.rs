@@ -4,7 +4,7 @@ use crate::future::promise::Pledge;
 
 /// A list by keys, for one or two consumers mostly: an interrupt of a graph looks at one for each of its nodes, so it is to be
 /// short. Whoever leaves is looked up, and leaves a gap; when there are more of these than consumers, the list is made anew. So
-/// leaving takes constant time, but for the look-up.
+/// leaving takes constant time on the average, but for the look-up.
 pub(super) struct Consumers<T> {
     /// The keys ascend.
     list: Vec<Consumer<T>>,
@@ -86,5 +86,47 @@ impl<T> Consumers<T> {
 
     pub(super) fn into_promises(self) -> impl Iterator<Item = Pledge<T>> {
         self.list.into_iter().filter_map(|consumer| consumer.promise)
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::future::Promise;
+
+    /// Consumers come, change their minds and leave in any order, also twice: as in a map by keys.
+    #[test]
+    fn consumers_are_known_by_their_keys() {
+        let mut random = 7_u64;
+        let mut below = move |n: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % n
+        };
+        let mut consumers = Consumers::<u32>::new(3);
+        let mut model = BTreeMap::new();
+        for round in 0..20_000 {
+            // Many for a while, then few.
+            let comes = below(10) < if round / 500 % 2 == 0 { 7 } else { 3 };
+            let key = 3 + below(consumers.next_key() - 1);
+            if comes {
+                model.insert(consumers.next_key(), true);
+                consumers.push(Pledge::of(Promise::new().0));
+            } else if below(3) == 0 {
+                let wanted = model.get_mut(&key).map(|wants| std::mem::replace(wants, false));
+                assert_eq!(consumers.give_up(key), wanted);
+            } else {
+                assert_eq!(consumers.remove(key).map(|(_, wants)| wants), model.remove(&key));
+            }
+            assert_eq!(consumers.is_empty(), model.is_empty());
+            assert!(consumers.list.len() <= 2 * model.len().max(1));
+            if below(100) == 0 {
+                assert_eq!(consumers.keys(), model.keys().copied().collect::<Vec<_>>());
+            }
+        }
+        let next = consumers.next_key();
+        assert_eq!(consumers.take().into_promises().count(), model.len());
+        assert!(consumers.is_empty() && consumers.next_key() == next);
     }
 }
