@@ -76,8 +76,7 @@ fn measure(clone: &Path, rounds: usize) -> io::Result<()> {
             "name": name, "ours": [ours.wall, ours.busy], "theirs": [theirs.wall, theirs.busy],
         }));
     }
-    let machine: Value = serde_json::from_slice(&fs::read(root().join("bench/figures.json"))?)?;
-    let figures = json!({ "machine": machine["machine"], "rounds": rounds, "rows": rows });
+    let figures = json!({ "rounds": rounds, "rows": rows });
     fs::write(root().join(FIGURES), serde_json::to_string_pretty(&figures)? + "\n")
 }
 

@@ -149,9 +149,8 @@ fn the_environment_says_how_many_threads() {
 
 #[test]
 fn panics_that_nobody_handles_abort() {
-    let text = "in a task";
     for (program, text) in [
-        ("spawn panics", text),
+        ("spawn panics", "in a task"),
         ("handler panics", "so does the handler"),
         ("start handler panics", "at the start"),
     ] {

@@ -148,15 +148,9 @@ impl Failure {
         Failure(unsafe { NonNull::new_unchecked(inner) })
     }
 
-    /// Whether there is nothing to drop.
+    /// Whether it points to the inside of an `Arc`. Otherwise there is nothing to drop.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        !self.is_counted()
-    }
-
-    /// Whether it points to the inside of an `Arc`.
-    #[inline]
-    fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         !matches!(self.inner(), Inner::Plain(_) | Inner::Static(..) | Inner::StaticText(_))
     }
 

@@ -337,7 +337,7 @@ pub(crate) unsafe fn discard_early<T>(node: NodeRef, outcome: Ended) {
             let slot = unsafe { node.slot::<T>() };
             // SAFETY: as above, and full.
             let failure: &Failure = unsafe { &*slot.cast::<Failure>() };
-            failure.is_plain()
+            !failure.is_counted()
         }
         Ended::Killed => true,
     };
