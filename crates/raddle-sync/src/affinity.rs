@@ -4,11 +4,13 @@
 //! finish, though another processor is idle. Linux does so in virtual machines: a halted processor looks
 //! like one that the host has taken away, so it is not counted as idle. Two threads that were meant to
 //! work at the same time work one after the other until the system's balancing notices, milliseconds
-//! later. For a moment's affinity the sleeper is told to wake elsewhere.
+//! later. For a moment's affinity the sleeper is told to wake elsewhere. Or, where the waker is about to wait for it, on the
+//! waker's processor: an idle one may have to be woken by an interrupt first, which takes many times as long.
 //!
 //! ```text
 //!   sleeper: lie_down, sleep
 //!   waker:   confine: read the sleeper's affinity, take this processor out of it
+//!            (attract: all but this processor)
 //!            wake it
 //!   sleeper: release: affinity as it was
 //! ```
@@ -113,6 +115,16 @@ impl WakeAffinity {
     ///
     /// The thread must be alive.
     pub fn confine(&self) {
+        self.confine_to(sys::without_this_processor);
+    }
+
+    /// As [`confine`](WakeAffinity::confine), but to this very processor, which the waker is about to give away: there the
+    /// thread goes on at once, where an idle processor would have to be woken first.
+    pub fn attract(&self) {
+        self.confine_to(sys::this_processor);
+    }
+
+    fn confine_to(&self, choose: impl FnOnce(sys::Thread) -> Option<(sys::Set, sys::Set)>) {
         let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
         if thread == 0 || self.is_foreign() {
             return;
@@ -124,7 +136,7 @@ impl WakeAffinity {
         if claimed.is_err() {
             return;
         }
-        let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
+        let confined = choose(thread).is_some_and(|(allowed, rest)| {
             self.saved.with_mut(|saved| {
                 // SAFETY: P1.
                 unsafe { *saved = Saved { allowed, rest } };
@@ -284,6 +296,17 @@ mod sys {
         (rest.len() > 0).then_some((allowed, rest))
     }
 
+    /// The same, and the calling thread's processor, if it is one of several.
+    pub(super) fn this_processor(thread: Thread) -> Option<(Set, Set)> {
+        let cpu = processor()?;
+        let allowed = affinity(thread).filter(|all| cpu < 8 * SIZE && all.len() > 1)?;
+        let mut here = Set::empty();
+        // SAFETY: in bounds, as just tested.
+        unsafe { libc::CPU_SET(cpu, &mut here.0) };
+        // SAFETY: as above.
+        unsafe { libc::CPU_ISSET(cpu, &allowed.0) }.then_some((allowed, here))
+    }
+
     /// Whether it worked. Refused, the thread wakes wherever the system likes: as without us.
     pub(super) fn set_affinity(thread: Thread, set: &Set) -> bool {
         // SAFETY: reads `SIZE` bytes of a set of that size.
@@ -324,6 +347,10 @@ mod sys {
         None
     }
 
+    pub(super) fn this_processor(_thread: i32) -> Option<(Set, Set)> {
+        None
+    }
+
     pub(super) fn set_affinity(_thread: i32, _set: &Set) -> bool {
         false
     }
@@ -346,6 +373,14 @@ mod tests {
         before: impl FnOnce(&WakeAffinity) + Send + 'static,
         after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
     ) -> T {
+        woken_by(WakeAffinity::confine, before, after)
+    }
+
+    fn woken_by<T: Send + 'static>(
+        wake: impl FnOnce(&WakeAffinity),
+        before: impl FnOnce(&WakeAffinity) + Send + 'static,
+        after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
+    ) -> T {
         let elsewhere = Arc::new(WakeAffinity::new());
         let (ready, wait) = mpsc::channel();
         let (go, told) = mpsc::channel::<()>();
@@ -360,7 +395,7 @@ mod tests {
             }
         });
         wait.recv().unwrap();
-        elsewhere.confine();
+        wake(&elsewhere);
         go.send(()).unwrap();
         sleeper.join().unwrap()
     }
@@ -376,6 +411,29 @@ mod tests {
         });
         // On a single processor there is nothing to take away.
         assert_eq!((confined, processors_then), (all > 1, (all - 1).max(1)));
+        assert_eq!(after, all);
+    }
+
+    #[test]
+    fn an_attracted_thread_wakes_where_its_waker_is_and_gets_its_affinity_back() {
+        let all = processors();
+        // This thread stays where it is meanwhile, so that there is one answer.
+        let own = sys::affinity(0).unwrap();
+        let (_, here) = sys::this_processor(0).unwrap_or((own, own));
+        assert!(sys::set_affinity(0, &here));
+        let there = move |elsewhere: &WakeAffinity| {
+            elsewhere.lie_down();
+            // It has inherited where its parent is.
+            assert!(sys::set_affinity(0, &own));
+        };
+        let (confined, is_here, after) = woken_by(WakeAffinity::attract, there, move |elsewhere| {
+            let confined = elsewhere.is_confined();
+            let is_here = sys::affinity(0).unwrap().equals(&here);
+            elsewhere.release();
+            (confined, is_here, processors())
+        });
+        assert!(sys::set_affinity(0, &own));
+        assert_eq!((confined, is_here), (all > 1, true));
         assert_eq!(after, all);
     }
 

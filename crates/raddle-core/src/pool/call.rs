@@ -2,15 +2,18 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
-use std::thread;
 
 use raddle_sync::atomic::Ordering;
+use raddle_sync::thread;
+use raddle_sync::time::Instant;
 use raddle_trace::EventKind;
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Captured, Entered};
+use crate::pool::policy::WATCH;
 use crate::pool::recorder::task_key;
+use crate::pool::registry::Waker;
 use crate::pool::wait::Goal;
 use crate::pool::{Registry, Worker, current_parker, wait_for};
 use crate::queue::{NOBODY, Task};
@@ -33,13 +36,17 @@ impl Registry {
         };
         let task = NonNull::from(&mut call).cast::<TaskHeader>();
         self.note_here(EventKind::Submit, 0, task_key(task));
+        let soon = self.places.counts().free() > 0;
         // ORD: a hint for later guests: before the call is queued.
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.inject(task, NOBODY);
+        self.inject_by(Waker::Waits, task, NOBODY);
         // By a thread that has left, and kept the pool that it was of.
         let _late = self.is_ending().then(|| self.keep_open());
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
+        if soon {
+            watch(latch);
+        }
         wait_for(latch, Goal::Future(latch, None));
         self.note_here(EventKind::Waited, 0, task_key(task));
         match call.result.take() {
@@ -47,6 +54,15 @@ impl Registry {
             Some(Err(payload)) => panic::resume_unwind(payload),
             None => unreachable!("the latch is set after the call"),
         }
+    }
+}
+
+/// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for
+/// others, the worker that it has woken first of all.
+fn watch(latch: &Latch) {
+    let since = Instant::now();
+    while !latch.is_set() && since.elapsed() < WATCH {
+        thread::yield_now();
     }
 }
 
@@ -58,7 +74,7 @@ struct Call<F, R> {
     context: usize,
     captured: Option<Captured>,
     closure: Option<F>,
-    result: Option<thread::Result<R>>,
+    result: Option<std::thread::Result<R>>,
 }
 
 impl<F, R> Call<F, R>
