@@ -135,20 +135,16 @@ pub(crate) fn a_killed_driver_of_slots_leaves_nothing() {
     killed_driver("loopback:2", Duration::from_secs(1));
 }
 
-/// Where `cargo xtask ray` has started a head; elsewhere there is nothing to see.
-fn ray() -> Option<String> {
-    std::env::var("RADDLE_TEST_RAY").ok()
+fn on_ray() -> String {
+    format!("ray:{}", crate::ray().expect("RADDLE_TEST_RAY has the address of a cluster"))
 }
 
 pub(crate) fn a_killed_driver_on_ray_leaves_nothing() {
-    if let Some(address) = ray() {
-        killed_driver(&format!("ray:{address}"), Duration::from_secs(5));
-    }
+    killed_driver(&on_ray(), Duration::from_secs(5));
 }
 
 pub(crate) fn a_wrong_token_is_refused_by_ray() {
-    let Some(address) = ray() else { return };
-    let output = another("driver", &[&format!("ray:{address}"), "/nowhere"])
+    let output = another("driver", &[&on_ray(), "/nowhere"])
         .env("RAY_AUTH_TOKEN", "0".repeat(32))
         .output()
         .unwrap();
