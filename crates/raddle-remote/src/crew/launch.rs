@@ -89,6 +89,7 @@ impl Crew {
             memory_limit: settings.memory_limit,
             max_frame: settings.max_frame,
             on_start: self.plan.on_worker_start.map(entry::hook_offset).transpose()?,
+            mourner: self.build.copied || !process::signals_groups(),
         })?;
         let mut header = Header::new(Kind::Hello, 0, hello.len());
         header.fds = 1;

@@ -6,6 +6,7 @@
 mod counts;
 mod drivers;
 mod signals;
+mod sockets;
 mod strangers;
 mod support;
 
@@ -17,6 +18,7 @@ const LIMIT: Duration = Duration::from_secs(1200);
 
 const SCENARIOS: &[(&str, fn())] = &[
     ("ignored_children_still_resolve", signals::ignored_children_still_resolve),
+    ("grandchildren_of_ignored_children_go_too", signals::grandchildren_of_ignored_children_go_too),
     ("a_stolen_status_is_unknown", signals::a_stolen_status_is_unknown),
     ("children_of_the_host_are_left_alone", signals::children_of_the_host_are_left_alone),
     ("without_init_nothing_starts", drivers::without_init_nothing_starts),
@@ -32,6 +34,8 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("the_environment_names_the_plan", drivers::the_environment_names_the_plan),
     ("an_engine_that_is_not_there", drivers::an_engine_that_is_not_there),
     ("output_is_relayed", drivers::output_is_relayed),
+    ("nobody_listens", sockets::nobody_listens),
+    ("a_lost_slot_is_replaced", strangers::a_lost_slot_is_replaced),
     ("other_builds_are_refused", strangers::other_builds_are_refused),
     ("other_versions_are_refused", strangers::other_versions_are_refused),
     ("damage_on_the_way_to_a_worker", strangers::damage_on_the_way_to_a_worker),
@@ -106,7 +110,7 @@ fn ray() -> Option<String> {
 }
 
 fn needs_ray(name: &str) -> bool {
-    name.contains("ray")
+    name.contains("_ray")
 }
 
 fn scenario(name: &str) -> bool {
