@@ -61,6 +61,12 @@ impl On {
         !matches!(self.which, Where::Sequential | Where::Threads)
     }
 
+    /// How often something is done: fewer times where each takes long, unless all is asked for.
+    pub fn count(&self, slow: &[Where], few: u32, all: u32) -> u32 {
+        let full = std::env::var_os("RADDLE_TEST_FULL").is_some();
+        if full || !slow.contains(&self.which) { all } else { few }
+    }
+
     /// Whether a task runs while its spawner goes on.
     pub fn is_concurrent(&self) -> bool {
         self.which != Where::Sequential
