@@ -34,7 +34,7 @@ pub(crate) fn ray() -> Outcome {
     };
     // One at a time: each takes two actors.
     let suite = run(&["--test", "conformance", "--", "ray::", "--ignored", "--test-threads=1"]);
-    let hosts = run(&["--test", "hosts", "--", "ray"]);
+    let hosts = run(&["--test", "hosts", "--", "_ray"]);
     drop(head);
     if (suite, hosts) == (Outcome::Passed, Outcome::Passed) {
         Outcome::Passed

@@ -3,6 +3,7 @@
 //!
 //! Each scenario is a process of its own, started by this program with the scenario's name.
 
+mod clusters;
 mod counts;
 mod drivers;
 mod signals;
@@ -46,8 +47,10 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("damage_at_random_from_a_worker", strangers::damage_at_random_from_a_worker),
     ("damage_at_random_from_the_bridge", strangers::damage_at_random_from_the_bridge),
     ("without_descriptors_tasks_wait", strangers::without_descriptors_tasks_wait),
-    ("a_killed_driver_on_ray_leaves_nothing", drivers::a_killed_driver_on_ray_leaves_nothing),
-    ("a_wrong_token_is_refused_by_ray", drivers::a_wrong_token_is_refused_by_ray),
+    ("a_killed_driver_on_ray_leaves_nothing", clusters::a_killed_driver_on_ray_leaves_nothing),
+    ("a_wrong_token_is_refused_by_ray", clusters::a_wrong_token_is_refused_by_ray),
+    ("auto_finds_the_head_of_ray", clusters::auto_finds_the_head_of_ray),
+    ("a_lost_node_of_ray_is_told", clusters::a_lost_node_of_ray_is_told),
     ("a_thousand_resets_leave_nothing", counts::a_thousand_resets_leave_nothing),
     ("a_hundred_rounds_leave_nothing", counts::a_hundred_rounds_leave_nothing),
     ("continuations_that_end_it_leave_nothing", counts::continuations_that_end_it_leave_nothing),
