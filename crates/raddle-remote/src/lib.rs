@@ -48,8 +48,8 @@
 //! | garbage on the socket | [`Protocol`](RemoteError::Protocol) | ends |
 //! | a machine or the bridge to the cluster is lost; the cluster cannot be reached | `Died`, [`Lost`](Status::Lost); [`Engine`](RemoteError::Engine) | |
 //!
-//! After each of them the environment can be used, but for a bridge that is lost. When the driver ends, however it does, its
-//! workers and what they have started end too.
+//! After each of them the environment can be used: where the bridge was lost another one is started for what is queued, and for
+//! what comes. When the driver ends, however it does, its workers and what they have started end too.
 
 #![cfg_attr(
     not(target_os = "linux"),

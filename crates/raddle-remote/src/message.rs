@@ -24,6 +24,8 @@ pub(crate) struct Hello {
     pub(crate) memory_limit: Option<u64>,
     pub(crate) max_frame: u64,
     pub(crate) on_start: Option<i64>,
+    /// Whoever ends it may not know what it has started: it sees to that itself.
+    pub(crate) mourner: bool,
 }
 
 /// Which build of which program it is.

@@ -101,3 +101,54 @@ fn a_killed_worker_is_survived() {
     };
     assert_eq!((&json["plan"], &json["inertia"]), (&expected["plan"], &expected["inertia"]));
 }
+
+/// What a program writes to a terminal of its own, until it has ended.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(mut command: std::process::Command) -> String {
+    use std::io::Read;
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let none = std::ptr::null_mut();
+    // SAFETY: room for two descriptors; the size is read.
+    let opened = unsafe {
+        libc::openpty(&raw mut ours, &raw mut theirs, none, std::ptr::null(), &raw const size)
+    };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: new, and nobody else's.
+    let (ours, theirs) = unsafe { (fs::File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
+    let mut child = child.spawn().unwrap();
+    // Its copy of the other end: without it the terminal ends with the program.
+    drop(command);
+    let (mut shown, mut some, mut ours) = (Vec::new(), [0; 4096], ours);
+    while let Ok(read @ 1..) = ours.read(&mut some) {
+        shown.extend_from_slice(&some[..read]);
+    }
+    assert!(child.wait().unwrap().success());
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+/// What workers say of their progress is seen as it comes, and never goes back.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_bar_shows_how_far_workers_are() {
+    let room = Room::new("bars");
+    room.file("digits.csv", digits());
+    let kmeans = "run kmeans --input digits.csv --label last --k 10 --max-iter 60";
+    for (line, total) in [("run knn --input digits.csv", 1797), (kmeans, 1797 * 60)] {
+        for plan in ["threads:2", "processes:2"] {
+            let shown = on_a_terminal(room.start(&format!("{line} --plan {plan}")));
+            let mut seen = Vec::new();
+            for drawn in shown.split(plan).skip(1) {
+                let (_, figures) = drawn.split_once("] ").expect("a bar");
+                let figures: Vec<&str> = figures.split(|c| !char::is_numeric(c)).collect();
+                assert_eq!(figures[1], total.to_string(), "{drawn}");
+                seen.push(figures[0].parse::<u64>().unwrap());
+            }
+            assert!(seen.is_sorted() && seen.first() == Some(&0), "{plan}: {seen:?}");
+            assert!(seen.last().is_some_and(|&last| last > 0 && last <= total), "{plan}: {seen:?}");
+        }
+    }
+}

@@ -478,8 +478,13 @@ def connect(config):
     version = tuple(int(part) for part in ray.__version__.split(".")[:2])
     if version < (2, 52):
         raise RuntimeError("Ray %s is too old: 2.52 is needed" % ray.__version__)
-    ray.init(address=config["address"], log_to_driver=bool(config["inherit"]),
-             logging_level="ERROR", configure_logging=False)
+    try:
+        ray.init(address=config["address"], log_to_driver=bool(config["inherit"]),
+                 logging_level="ERROR", configure_logging=False)
+    except ConnectionError as error:
+        # Ray says the same of whom nobody knows as of whom nobody hears.
+        raise RuntimeError("%s If it is there, RAY_AUTH_TOKEN is not its token."
+                           % first_line(error).decode())
     with open(config["program"], "rb") as program:
         Far.program = ray.put(Blob(bytearray(program.read())))
     per_slot = config["resources"].get("num_cpus", 1) or 1

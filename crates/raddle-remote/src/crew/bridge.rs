@@ -9,15 +9,13 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::conduit::{Conduit, ENDED, Io, SOCKET, STDERR, Tail};
-use super::dispatch::Move;
 use super::hear::MOST_READS;
 use super::outbox::Part;
 use super::task::Completion;
-use super::worker::{Link, Stage};
 use super::{Crew, launch};
 use crate::error::{RemoteError, Status};
 use crate::frame::{Frames, Header, Kind, Payload, ROOM, whole};
@@ -28,8 +26,7 @@ use crate::plan::{Engine, Output, Plan, Settings, Stream};
 const PROGRAM: &str = include_str!("bridge.py");
 
 pub(crate) struct Bridge {
-    pub(super) conduit: Conduit,
-    pub(super) width: usize,
+    pub(super) conduit: Arc<Conduit>,
     /// What has come of each worker: looked at by whoever has the conduit's turn.
     workers: Mutex<HashMap<u64, Heard>>,
 }
@@ -40,19 +37,25 @@ struct Heard {
     tail: Tail,
 }
 
-/// A worker that is reached through the bridge.
-#[derive(Clone, Copy, Debug)]
+/// A worker that is reached through a bridge; through no other once that is lost.
+#[derive(Clone)]
 pub(crate) struct Remote {
     worker: u64,
+    bridge: Arc<Bridge>,
 }
 
-fn engine(what: impl std::fmt::Display) -> RemoteError {
+pub(super) fn engine(what: impl std::fmt::Display) -> RemoteError {
     RemoteError::Engine(what.to_string())
 }
 
 impl Bridge {
-    /// Starts the bridge and waits until it has reached the engine.
-    pub(super) fn start(plan: &Plan, number: u64) -> Result<Bridge, RemoteError> {
+    /// Starts a bridge and waits until it has reached the engine; says how many slots there are, too. `begun` is shown what leads
+    /// to the process: whoever shuts its socket ends the wait.
+    pub(super) fn start(
+        plan: &Plan,
+        number: u64,
+        begun: impl FnOnce(&Arc<Conduit>),
+    ) -> Result<(Bridge, usize), RemoteError> {
         let settings = &plan.settings;
         let arguments = init::arguments().ok_or(RemoteError::NotInitialised)?;
         let deadline = Instant::now().checked_add(settings.start_timeout);
@@ -74,10 +77,12 @@ impl Bridge {
             socket::send_all(&ours, &[&whole(Kind::Start, 0, &told)])?;
             Conduit::new(number, pid, process, ours, None, None, stderr, limit)
         });
-        let conduit = conduit.inspect_err(|_| launch::end(child))?;
+        let conduit = Arc::new(conduit.inspect_err(|_| launch::end(child))?);
+        begun(&conduit);
         match up(&conduit, deadline, settings.start_timeout) {
-            Ok(width) => Ok(Bridge { conduit, width, workers: Mutex::default() }),
+            Ok(width) => Ok((Bridge { conduit, workers: Mutex::default() }, width)),
             Err(error) => {
+                // Nobody else knows the number of the process.
                 conduit.kill();
                 let ended = poll::poll([(conduit.process.as_raw_fd(), libc::POLLIN)], None);
                 drop(ended.map(|_| process::reap(&conduit.process)));
@@ -92,12 +97,20 @@ impl Bridge {
         socket::shut(&self.conduit.socket);
         let ended = [(self.conduit.process.as_raw_fd(), libc::POLLIN)];
         if !poll::poll(ended, Some(Duration::from_secs(5))).is_ok_and(|[events]| events != 0) {
-            // M2
-            let state = crew.state();
-            self.conduit.kill();
-            drop(state);
-            let _ = poll::poll(ended, None);
+            return self.end(crew);
         }
+        let state = crew.state();
+        process::reap(&self.conduit.process);
+        drop(state);
+    }
+
+    /// Kills it, if it is there, and what is in its group, and waits for its end.
+    pub(super) fn end(&self, crew: &Crew) {
+        // M2
+        let state = crew.state();
+        self.conduit.kill();
+        drop(state);
+        let _ = poll::poll([(self.conduit.process.as_raw_fd(), libc::POLLIN)], None);
         let state = crew.state();
         process::reap(&self.conduit.process);
         drop(state);
@@ -221,37 +234,31 @@ fn read_tail(conduit: &Conduit, io: &mut Io) {
 }
 
 impl Remote {
-    pub(super) fn start(crew: &Crew, worker: u64, hello: &[u8]) -> Remote {
-        let remote = Remote { worker };
-        if let Some(bridge) = &crew.bridge {
-            let frames = Frames::new(crew.plan.settings.max_frame + ROOM);
-            let heard = Heard { frames, tail: Tail::default() };
-            bridge.workers().insert(worker, heard);
-        }
+    pub(super) fn start(crew: &Crew, bridge: &Arc<Bridge>, worker: u64, hello: &[u8]) -> Remote {
+        let frames = Frames::new(crew.plan.settings.max_frame + ROOM);
+        bridge.workers().insert(worker, Heard { frames, tail: Tail::default() });
+        let remote = Remote { worker, bridge: Arc::clone(bridge) };
         remote.tell(crew, Kind::Start, hello);
         remote
     }
 
-    fn tell(self, crew: &Crew, kind: Kind, payload: &[u8]) {
-        if let Some(bridge) = &crew.bridge {
-            let frame = Part::of(whole(kind, self.worker, payload));
-            bridge.conduit.send(&crew.reactor.epoll, [frame]);
-        }
+    fn tell(&self, crew: &Crew, kind: Kind, payload: &[u8]) {
+        let frame = Part::of(whole(kind, self.worker, payload));
+        self.bridge.conduit.send(&crew.reactor.epoll, [frame]);
     }
 
-    pub(super) fn send(self, crew: &Crew, parts: impl IntoIterator<Item = Part>) {
-        let Some(bridge) = &crew.bridge else { return };
+    pub(super) fn send(&self, crew: &Crew, parts: impl IntoIterator<Item = Part>) {
         let parts: Vec<Part> = parts.into_iter().collect();
         let len = parts.iter().map(Part::len).sum();
         let head = Part::of(Header::new(Kind::Data, self.worker, len).bytes().to_vec());
-        bridge.conduit.send(&crew.reactor.epoll, std::iter::once(head).chain(parts));
+        self.bridge.conduit.send(&crew.reactor.epoll, std::iter::once(head).chain(parts));
     }
 
-    pub(super) fn kill(self, crew: &Crew) {
+    pub(super) fn kill(&self, crew: &Crew) {
         self.tell(crew, Kind::Kill, &[]);
     }
 
-    pub(super) fn interrupt(self, crew: &Crew, attempt: u64) {
+    pub(super) fn interrupt(&self, crew: &Crew, attempt: u64) {
         self.tell(crew, Kind::Control, &whole(Kind::Interrupt, attempt, &[]));
     }
 }
@@ -311,8 +318,7 @@ impl Crew {
         }
         if io.closed || bits & ENDED != 0 {
             let said = said(conduit, io);
-            self.lose(engine(format!("the bridge is gone{said}")), after);
-            self.state().lost.is_some().then(|| conduit.kill());
+            self.lose(bridge, engine(format!("the bridge is gone{said}")), after);
         }
         left
     }
@@ -387,32 +393,6 @@ impl Crew {
             }
             _ => {}
         }
-    }
-
-    /// The bridge is gone, and all workers with it.
-    fn lose(&self, why: RemoteError, after: &mut Vec<Completion>) {
-        let mut state = self.state();
-        if state.lost.is_some() {
-            return;
-        }
-        state.lost = Some(why.clone());
-        // What is to be tried again must not go to a slot whose turn has not come yet.
-        state.idle.clear();
-        let workers: Vec<u64> = state.workers.keys().copied().collect();
-        for worker in workers {
-            if let Some(one) = state.workers.get_mut(&worker) {
-                if matches!(one.stage, Stage::Starting) {
-                    one.why = Some(why.clone());
-                }
-                one.link = None::<Link>;
-            }
-            let moves = self.gone(&mut state, worker, Status::Lost, String::new(), after);
-            debug_assert!(moves.iter().all(|next| matches!(next, Move::Start { .. })));
-        }
-        // What was to be tried again, too.
-        self.fail_queue(&mut state, &why, after);
-        state.workers.clear();
-        self.tell(&state);
     }
 }
 

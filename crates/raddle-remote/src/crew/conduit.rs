@@ -199,11 +199,9 @@ impl Conduit {
         }
     }
 
-    /// Ends the process, and what it has started. Not once it is reaped: by whoever has the lock under which that is done.
+    /// Ends the process, and what it has started. Not once we have reaped it: by whoever has the lock under which that is done.
     pub(crate) fn kill(&self) {
-        if process::is_there(&self.process) {
-            process::kill_group(self.pid);
-        }
+        process::end_group(&self.process, self.pid);
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) enum Move {
         index: usize,
     },
     Bye(Link),
+    /// Start a bridge.
+    Bridge,
 }
 
 /// Shared values that a worker has not seen.
@@ -62,6 +64,10 @@ impl Crew {
             let (Some(link), Some(task)) = (worker.link(), state.queue.pop_front()) else { break };
             state.queued -= 1;
             moves.push(self.assign(worker, link, task));
+        }
+        if !state.way.leads() {
+            self.want_bridge(state, &mut moves);
+            return moves;
         }
         let counting = || state.workers.values().filter(|worker| worker.counts());
         let starting = |worker: &&Worker| matches!(worker.stage, Stage::Starting);
@@ -107,6 +113,7 @@ impl Crew {
         while let Some(next) = (!moves.is_empty()).then(|| moves.remove(0)) {
             match next {
                 Move::Bye(link) => link.bye(self),
+                Move::Bridge => moves.extend(self.renew(after)),
                 Move::Start { worker, index } => moves.extend(self.start(worker, index, after)),
                 Move::Call { link, worker, task, attempt, first, news } => {
                     // First, and in any case: the worker counts as having them.

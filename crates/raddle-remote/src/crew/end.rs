@@ -94,6 +94,7 @@ impl Crew {
             self.dismiss(worker, &mut moves);
         }
         state.idle.clear();
+        // Without a bridge there are none.
         for _ in 0..warm {
             moves.push(self.hire(&mut state));
         }
@@ -180,9 +181,7 @@ impl Crew {
             }
             self.wait_for(Some(LAST), is_over);
         }
-        if let Some(bridge) = &self.bridge {
-            bridge.stop(self);
-        }
+        self.close_way();
         self.reactor.stop();
         finished
     }

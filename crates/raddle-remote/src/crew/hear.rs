@@ -35,9 +35,11 @@ impl Crew {
             return self.tick(after);
         }
         let (number, bit) = conduit::of_key(key);
-        let link = self.state().workers.get(&number).and_then(|worker| worker.link());
-        let bridge = self.bridge.as_ref().filter(|bridge| bridge.conduit.number == number);
-        let conduit = match (&link, bridge) {
+        let state = self.state();
+        let link = state.workers.get(&number).and_then(|worker| worker.link());
+        let bridge = state.way.bridge().filter(|bridge| bridge.conduit.number == number).cloned();
+        drop(state);
+        let conduit = match (&link, &bridge) {
             (Some(Link::Process(conduit)), _) => conduit,
             (_, Some(bridge)) => &bridge.conduit,
             // It has gone.
@@ -50,7 +52,7 @@ impl Crew {
         for _ in 0..MOST_TURNS {
             let Some(bits) = conduit.next() else { return };
             let mut io = conduit.io();
-            left = match bridge {
+            left = match &bridge {
                 Some(bridge) => self.hear_bridge(bridge, &mut io, bits, after),
                 None => self.hear_process(conduit, &mut io, bits, after),
             };
@@ -378,7 +380,7 @@ impl Crew {
             Stage::Idle | Stage::Dying | Stage::Retiring => {}
         }
         let live = state.workers.values().filter(|worker| worker.counts()).count();
-        if warm && !state.closing && state.lost.is_none() && live < self.width {
+        if warm && !state.closing && state.way.leads() && live < self.width {
             moves.push(self.hire(state));
         }
         moves.extend(self.dispatch(state));

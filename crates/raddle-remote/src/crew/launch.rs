@@ -23,7 +23,7 @@ use crate::frame::{HEADER, Header, Kind, ROOM};
 use crate::init;
 use crate::message::{Hello, MAGIC, VERSION};
 use crate::os::{process, socket};
-use crate::plan::Output;
+use crate::plan::{Engine, Output};
 use crate::worker::TOKEN;
 
 impl Crew {
@@ -34,23 +34,29 @@ impl Crew {
         index: usize,
         after: &mut Vec<Completion>,
     ) -> Vec<Move> {
-        let begun = self.hello(index).and_then(|hello| match &self.bridge {
-            None => Ok((Some(Arc::new(self.launch(worker, &hello)?)), hello)),
-            Some(_) => Ok((None, hello)),
+        let begun = self.hello(index).and_then(|hello| match &self.plan.settings.engine {
+            Engine::Processes(_) => Ok((Some(Arc::new(self.launch(worker, &hello)?)), hello)),
+            _ => Ok((None, hello)),
         });
         let mut state = self.state();
+        let bridge = state.way.bridge().cloned();
+        // Lost meanwhile, with the bridge.
         let Some(one) = state.workers.get_mut(&worker) else { return Vec::new() };
         match begun {
             // From here on what it says finds it, and its link: both under the lock.
             Ok((conduit, hello)) => {
-                match conduit {
-                    Some(conduit) => {
+                match (conduit, bridge) {
+                    (Some(conduit), _) => {
                         one.pid = conduit.pid;
                         // What it does if that fails shows by the time-out.
                         let _ = conduit.register(&self.reactor.epoll);
                         one.link = Some(Link::Process(conduit));
                     }
-                    None => one.link = Some(Link::Remote(Remote::start(self, worker, &hello))),
+                    (None, Some(bridge)) => {
+                        let remote = Remote::start(self, &bridge, worker, &hello);
+                        one.link = Some(Link::Remote(remote));
+                    }
+                    (None, None) => unreachable!("its workers are lost with the bridge"),
                 }
                 // Given up meanwhile.
                 if matches!(one.stage, Stage::Dying) || one.outgoing || one.why.is_some() {
@@ -83,6 +89,7 @@ impl Crew {
             memory_limit: settings.memory_limit,
             max_frame: settings.max_frame,
             on_start: self.plan.on_worker_start.map(entry::hook_offset).transpose()?,
+            mourner: self.build.copied || !process::signals_groups(),
         })?;
         let mut header = Header::new(Kind::Hello, 0, hello.len());
         header.fds = 1;

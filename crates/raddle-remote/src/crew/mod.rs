@@ -15,6 +15,7 @@
 //! | `hear` | what a worker says, and what its end means |
 //! | `conduit`, `outbox` | what leads to a process |
 //! | `launch` | how a process is started |
+//! | `bridge`, `renew` | how workers elsewhere are reached, and what if that is lost |
 //! | `reactor` | the threads that wait for all of that |
 //! | `end` | kills, resets, shutdown |
 //!
@@ -32,6 +33,7 @@ mod hear;
 mod launch;
 mod outbox;
 mod reactor;
+mod renew;
 pub(crate) mod task;
 mod worker;
 
@@ -45,6 +47,7 @@ use raddle_core::{Failure, Future, Promise, Snapshot};
 
 use self::bridge::Bridge;
 use self::reactor::Reactor;
+use self::renew::Way;
 use self::task::{Completion, Handle, Phase, Request, Task};
 use self::worker::Worker;
 use crate::arg::{Arg, decode};
@@ -66,8 +69,6 @@ pub(crate) struct Crew {
     reactor: Reactor,
     /// Shared values that are gone, and that workers are to forget.
     forgotten: Mutex<Vec<u64>>,
-    /// Where workers are, if not here.
-    bridge: Option<Bridge>,
     this: Weak<Crew>,
 }
 
@@ -87,15 +88,15 @@ struct State {
     waiting: usize,
     /// No task is taken any more.
     closing: bool,
-    /// The bridge is gone: this is why.
-    lost: Option<RemoteError>,
+    /// Where workers are.
+    way: Way,
 }
 
 impl Crew {
     /// A crew of so many processes on this machine.
     pub(crate) fn local(plan: Plan, width: usize) -> Result<Arc<Crew>, RemoteError> {
         let build = build(false)?;
-        Crew::new(plan, build, width, None, Reactor::new()?)
+        Crew::new(plan, build, width, Way::Here, Reactor::new()?)
     }
 
     /// A crew behind a bridge.
@@ -103,30 +104,28 @@ impl Crew {
         let build = build(true)?;
         // First: who fails to wait for a bridge leaves a zombie.
         let reactor = Reactor::new()?;
-        let bridge = Bridge::start(&plan, number())?;
-        let width = bridge.width;
-        Crew::new(plan, build, width, Some(bridge), reactor)
+        let (bridge, width) = Bridge::start(&plan, number(), |_| ())?;
+        Crew::new(plan, build, width, Way::Open(Arc::new(bridge)), reactor)
     }
 
     fn new(
         plan: Plan,
         build: Build,
         width: usize,
-        bridge: Option<Bridge>,
+        way: Way,
         reactor: Reactor,
     ) -> Result<Arc<Crew>, RemoteError> {
-        if let Some(bridge) = &bridge {
+        if let Some(bridge) = way.bridge() {
             bridge.conduit.register(&reactor.epoll)?;
         }
         let crew = Arc::new_cyclic(|this| Crew {
             plan,
             width,
             build,
-            state: Mutex::default(),
+            state: Mutex::new(State { way, ..State::default() }),
             changed: Condvar::new(),
             reactor,
             forgotten: Mutex::default(),
-            bridge,
             this: this.clone(),
         });
         crew.reactor.start(&crew)?;
@@ -226,12 +225,9 @@ impl State {
         if len > limit {
             return Err(RemoteError::TooLarge { len, limit });
         }
-        match &self.lost {
-            Some(error) => Err(error.clone()),
-            None if self.closing => {
-                Err(RemoteError::Engine("the environment was shut down".to_owned()))
-            }
-            None => Ok(()),
+        match self.closing {
+            true => Err(RemoteError::Engine("the environment was shut down".to_owned())),
+            false => Ok(()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use super::{again, check, own};
 use crate::error::Status;
@@ -14,7 +15,7 @@ pub(crate) fn open(pid: u32) -> io::Result<OwnedFd> {
 }
 
 /// Whether the process is there: it runs, or waits to be reaped, so that its number is not another's.
-pub(crate) fn is_there(process: &OwnedFd) -> bool {
+fn is_there(process: &OwnedFd) -> bool {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     // SAFETY: signal 0 asks only.
     let result =
@@ -22,8 +23,36 @@ pub(crate) fn is_there(process: &OwnedFd) -> bool {
     result == 0
 }
 
+/// For [`signal_group`]: since Linux 6.9. (libc has no name for it yet.)
+const GROUP: libc::c_uint = 1 << 2;
+
+/// Signals the group that a process leads or led, also when it was reaped by somebody else: a descriptor stands for the number as
+/// long as it is this group's, and for none that is given to another later. False where the system cannot.
+fn signal_group(process: &OwnedFd, signal: libc::c_int) -> bool {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    let fd = process.as_raw_fd();
+    // SAFETY: takes numbers, and reads nothing.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, GROUP) };
+    check(result as libc::c_int)
+        .map_or_else(|why| why.raw_os_error() == Some(libc::ESRCH), |_| true)
+}
+
+/// Whether a group can be ended when the process that led it is gone.
+pub(crate) fn signals_groups() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| open(std::process::id()).is_ok_and(|own| signal_group(&own, 0)))
+}
+
+/// Ends a process that was made the leader of a group, and the group. As long as nobody else reaps it the caller must not either:
+/// on systems without groups by descriptor its number is used.
+pub(crate) fn end_group(process: &OwnedFd, pid: u32) {
+    if !signal_group(process, libc::SIGKILL) && is_there(process) {
+        kill_group(pid);
+    }
+}
+
 /// Ends the group of a process that leads one and [is there](is_there).
-pub(crate) fn kill_group(pid: u32) {
+fn kill_group(pid: u32) {
     // SAFETY: takes and returns numbers; the group is that of a child which we have not reaped.
     unsafe { libc::killpg(pid as libc::pid_t, libc::SIGKILL) };
 }
@@ -43,7 +72,8 @@ pub(crate) fn leads_group() -> bool {
 }
 
 /// Leaves a process behind that ends this one's group when this one has ended, by whatever: who kills it may not know of the
-/// others. It is in the group itself, whose number so stays theirs. (Ray kills the children of an actor that ends, one by one.)
+/// others. It is in the group itself, whose number so stays theirs. (Ray kills the children of an actor that ends, one by one; and
+/// where the driver has workers reaped by the system, or by others, an old one cannot tell whose group it was.)
 pub(crate) fn leave_mourner() -> io::Result<()> {
     let own = open(std::process::id())?;
     let fd = own.as_raw_fd();

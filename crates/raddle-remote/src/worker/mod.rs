@@ -129,7 +129,7 @@ fn start() -> Result<(Link, Hello), String> {
     };
     link.frames = Frames::new(hello.max_frame + ROOM);
     // W3, where it is not the driver who ends it.
-    if hello.build.copied && process::leads_group() {
+    if hello.mourner && process::leads_group() {
         process::leave_mourner().map_err(|error| wrong(&error))?;
     }
     guard::start(&link.socket, control, parent).map_err(|error| wrong(&error))?;

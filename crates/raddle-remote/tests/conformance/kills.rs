@@ -5,7 +5,9 @@ use std::process::Command;
 use raddle::remote::Env;
 use raddle::{FailureKind, Killed, interrupted};
 
-use crate::support::{Gates, On, failure, is_alive, note, open, pass, result, spin, until, value};
+use crate::support::{
+    Gates, On, Where, failure, is_alive, note, open, pass, result, spin, until, value,
+};
 
 pub fn queued_tasks_never_start(on: &On) {
     if !on.is_concurrent() {
@@ -88,7 +90,7 @@ pub fn twice_is_too_late(on: &On) {
 /// Whichever comes first: the task's value or the kill. No task after it suffers.
 pub fn kills_race_with_completion(on: &On) {
     let env = on.env();
-    let rounds = if on.which == crate::support::Where::Ray { 15 } else { 150 };
+    let rounds = on.count(&[Where::Ray], 15, 150);
     for round in 0..rounds {
         let spun = |turns: u32| {
             (0..turns).for_each(|turn| {
@@ -115,7 +117,7 @@ pub fn kills_race_with_completion(on: &On) {
 
 /// In whatever state a worker is: it starts, is warm, was recycled, is replaced.
 pub fn kills_at_any_time(on: &On) {
-    let rounds = if on.which == crate::support::Where::Ray { 10 } else { 60 };
+    let rounds = u64::from(on.count(&[Where::Ray], 10, 60));
     let env = Env::new(on.plan().recycle_after(3)).unwrap();
     for round in 0..rounds {
         if round % 5 == 0 {

@@ -13,7 +13,7 @@ fn id(_: u32) -> u32 {
 
 pub fn recycling_strands_nothing(on: &On) {
     let env = Env::new(on.plan().recycle_after(3)).unwrap();
-    let count = if on.which == Where::Ray { 12 } else { 60 };
+    let count = on.count(&[Where::Ray], 12, 60);
     let futures: Vec<_> = (0..count).map(|n| env.spawn(id, n)).collect();
     let workers: HashSet<u32> = futures.into_iter().map(value).collect();
     if on.is_apart() {
@@ -50,12 +50,7 @@ pub fn resets_leave_old_futures(on: &On) {
 
 pub fn many_resets(on: &On) {
     let env = on.env();
-    let rounds = match on.which {
-        Where::Ray => 5,
-        Where::Loopback => 30,
-        _ => 200,
-    };
-    for round in 0..rounds {
+    for round in 0..on.count(&[Where::Loopback, Where::Ray], 30, 1000) {
         let future = env.spawn(|n| n + 1, round);
         env.reset();
         assert_eq!(value(future), round + 1);

@@ -95,7 +95,7 @@ pub fn each_task_has_its_own(on: &On) {
         return;
     }
     let (env, written) = recorded(on.plan());
-    let count = if on.which == crate::support::Where::Ray { 60 } else { 1000 };
+    let count = on.count(&[crate::support::Where::Ray], 60, 1000);
     let futures: Vec<_> =
         (0..count).map(|n| env.task().name(n.to_string()).spawn(say, n)).collect();
     for (n, future) in (0..).zip(futures) {

@@ -27,12 +27,6 @@ pub struct On {
 pub const LONG: Duration = Duration::from_secs(120);
 
 impl On {
-    /// None if that is not to be tested here.
-    pub fn new(which: Where) -> Option<On> {
-        let asked = which != Where::Ray || std::env::var_os("RADDLE_TEST_RAY").is_some();
-        asked.then_some(On { which })
-    }
-
     /// The plan, of two workers.
     pub fn plan(&self) -> Plan {
         let plan = match self.which {
@@ -41,7 +35,9 @@ impl On {
             Where::Processes => Plan::processes(2),
             Where::Loopback => Plan::loopback(2),
             Where::Ray => {
-                let plan = Plan::ray(std::env::var("RADDLE_TEST_RAY").unwrap()).workers(2);
+                let address = std::env::var("RADDLE_TEST_RAY");
+                let address = address.expect("RADDLE_TEST_RAY has the address of a cluster");
+                let plan = Plan::ray(address).workers(2);
                 match std::env::var_os("RADDLE_TEST_PYTHON") {
                     Some(python) => plan.python(python),
                     None => plan,
@@ -63,6 +59,12 @@ impl On {
     /// Whether tasks run in other processes.
     pub fn is_apart(&self) -> bool {
         !matches!(self.which, Where::Sequential | Where::Threads)
+    }
+
+    /// How often something is done: fewer times where each takes long, unless all is asked for.
+    pub fn count(&self, slow: &[Where], few: u32, all: u32) -> u32 {
+        let full = std::env::var_os("RADDLE_TEST_FULL").is_some();
+        if full || !slow.contains(&self.which) { all } else { few }
     }
 
     /// Whether a task runs while its spawner goes on.

@@ -5,7 +5,7 @@ use std::thread;
 use raddle::remote::Env;
 use raddle::{collect, wait_any};
 
-use crate::support::{Gates, On, pass, result, value};
+use crate::support::{Gates, On, Where, pass, result, value};
 
 struct Loom;
 
@@ -58,8 +58,7 @@ pub fn many_at_once(on: &On) {
 /// As the stress test of the Lisp libraries: 100 rounds of 100 futures.
 pub fn rounds_of_futures(on: &On) {
     let env = on.env();
-    let rounds = if on.which == crate::support::Where::Ray { 10 } else { 100 };
-    for round in 0..rounds {
+    for round in 0..u64::from(on.count(&[Where::Ray], 10, 100)) {
         let futures: Vec<_> = (0..100_u64).map(|n| env.spawn(|(a, b)| a * b, (round, n))).collect();
         let sum: u64 = futures.into_iter().map(value).sum();
         assert_eq!(sum, round * 4950);

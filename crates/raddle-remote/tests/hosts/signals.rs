@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use raddle::remote::{Env, Plan, RemoteError, Status};
 
-use crate::support::{LONG, processes, until};
+use crate::support::{LONG, directory, is_alive, processes, said, say, until};
 
 fn dies(_: ()) {
     std::process::abort();
@@ -45,6 +45,28 @@ pub(crate) fn ignored_children_still_resolve() {
     let env = Env::new(Plan::loopback(1).start_timeout(LONG)).unwrap();
     let failure = env.spawn(dies, ()).wait().unwrap_err();
     assert_eq!(status_of(&failure), Status::Signalled(libc::SIGABRT));
+}
+
+/// Starts a child that would outlive it, and ends.
+fn dies_with_a_child(path: String) {
+    let child = Command::new("sleep").arg("1000").spawn().unwrap();
+    say(&path, &child.id().to_string());
+    std::process::abort();
+}
+
+/// What a worker has started goes with it, though nobody can say any more which worker that was.
+pub(crate) fn grandchildren_of_ignored_children_go_too() {
+    // SAFETY: no handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let env = processes(1);
+    let path = directory("ignored");
+    for round in 0..5 {
+        let gate = format!("{path}/{round}");
+        let failure = env.spawn(dies_with_a_child, gate.clone()).wait().unwrap_err();
+        assert_eq!(status_of(&failure), Status::Unknown);
+        until(|| !is_alive(&said(&gate)));
+    }
+    std::fs::remove_dir_all(path).unwrap();
 }
 
 /// Another part of the program waits for any child.

@@ -264,6 +264,42 @@ pub(crate) fn damage_at_random_from_the_bridge() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// A machine is lost with all that runs there: the task fails, or is tried again elsewhere.
+pub(crate) fn a_lost_slot_is_replaced() {
+    let path = directory("slots");
+    // Once there is a file the slot is lost, of which the next that is said tells.
+    let before = format!(
+        "import os\nlost = {:?}\ndef of(events):\n    try:\n        os.unlink(lost)\n    \
+         except OSError:\n        return events\n    return [(GONE, b\"l\")]\n",
+        format!("{path}/lost")
+    );
+    let env = bridged(&path, &before, "self.slot.next()", "of(self.slot.next())", LONG).unwrap();
+    let speaks = |(here, lost): (String, String)| {
+        say(&here, &std::process::id().to_string());
+        said(&lost);
+        println!("not heard");
+        if raddle::remote::task().unwrap().attempt == 1 {
+            said("/nowhere/at/all");
+        }
+    };
+    let gates = |round: u32| (format!("{path}/here-{round}"), format!("{path}/lost"));
+    let running = env.spawn(speaks, gates(0));
+    let pid = said(&format!("{path}/here-0"));
+    say(&format!("{path}/lost"), "");
+    let failed = running.wait_timeout(LONG).expect("an end").unwrap_err();
+    match failed.downcast_ref() {
+        Some(RemoteError::Died(death)) => {
+            assert_eq!((death.status, death.attempts), (raddle::remote::Status::Lost, 1));
+            assert_eq!(death.pid.to_string(), pid);
+        }
+        other => panic!("{other:?}"),
+    }
+    let other = env.spawn(|()| std::process::id(), ()).wait().unwrap();
+    assert_ne!(other.to_string(), pid);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// Where no worker can be started tasks wait for those that there are.
 pub(crate) fn without_descriptors_tasks_wait() {
     let path = directory("descriptors");
