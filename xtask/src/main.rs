@@ -45,7 +45,10 @@ fn main() -> ExitCode {
             Ok(_) => ended(compare::measure(seconds)),
             Err(_) => refuse(&format!("'{seconds}' is no number of seconds")),
         },
-        ["rayon", "--quick"] => run(&[&steps::RAYON_QUICK]),
+        ["rayon", options @ ..] => match rayon::Options::parse(options) {
+            Ok(options) => ended(rayon::run(options)),
+            Err(why) => refuse(&why),
+        },
         [name] => match named(name) {
             Some(step) => run(&[step]),
             None => refuse(&format!("unknown command '{name}'")),
@@ -65,6 +68,7 @@ fn usage() -> String {
         "usage: cargo xtask ci [--no-test]   every step marked *, in this order\n       \
                 cargo xtask soak --minutes N\n       \
                 cargo xtask compare --measure [--max-seconds S] | --check\n       \
+                cargo xtask rayon [--quick] [--no-doc] [--repeat N]\n       \
                 cargo xtask STEP             one of:\n\n",
     );
     for (mark, steps) in [("*", CI), (" ", EXTRA)] {
@@ -73,6 +77,7 @@ fn usage() -> String {
         }
     }
     text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
+    text += "rayon --repeat: all of it N times in a row; --no-doc: without documentation\n";
     text += "compare --measure: takes the figures first, S seconds for each table at most (120)\n";
     text
 }

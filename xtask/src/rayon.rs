@@ -5,66 +5,76 @@
 //! two that look at its registry are replaced by two that look at threads that end. With 1, 2 and 8 threads.
 //!
 //! rayon-demo is not published: `RAYON_REPOSITORY` may name a clone of rayon's repository, for its tests.
+//!
+//! And what our own tests say of rayon holds of rayon: those of `tests/semantics` pass on its own rayon-core, and the programs
+//! of `compat/programs` that end on raddle do not end there.
 
+mod controls;
 pub(crate) mod demo;
 mod docs;
 mod lock;
 mod packages;
+mod runs;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use self::packages::{Packages, copy_package, patched};
-use crate::steps::{Outcome, cargo, root, target_dir};
+use self::runs::{Suite, run_all};
+use crate::steps::{Outcome, root, target_dir};
 
 /// The versions whose suites are run.
 const RAYON: &str = "1.12.0";
 const RAYON_CORE: &str = "1.13.0";
 /// How many threads the global pool has.
 const THREADS: &[usize] = &[1, 2, 8];
-/// Longer than any suite takes once it is built, in seconds: one that takes so long hangs.
-const LIMIT: &str = "1800";
-/// The same for documentation, whose examples are built as they are run.
-const LIMIT_OF_EXAMPLES: &str = "7200";
 
-/// Something that cargo tests.
-struct Suite {
-    name: &'static str,
-    folder: PathBuf,
-    args: &'static [&'static str],
-    /// Needs features of the compiler that are not stable.
-    unstable: bool,
+/// What is to be run, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// With two threads only, rayon-core's and our own.
+    quick: bool,
+    documentation: bool,
+    repeat: usize,
 }
 
-impl Suite {
-    fn new(name: &'static str, folder: &Path, args: &'static [&'static str]) -> Suite {
-        Suite { name, folder: folder.to_path_buf(), args, unstable: false }
+impl Options {
+    const ALL: Options = Options { quick: false, documentation: true, repeat: 1 };
+    const QUICK: Options = Options { quick: true, documentation: false, repeat: 1 };
+
+    /// Reads `--quick`, `--no-doc` and `--repeat N`.
+    pub(crate) fn parse(words: &[&str]) -> Result<Options, String> {
+        let mut options = Options::ALL;
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--quick" => options = Options { repeat: options.repeat, ..Options::QUICK },
+                "--no-doc" => options.documentation = false,
+                "--repeat" => {
+                    let number = words.next().and_then(|word| word.parse().ok());
+                    let number = number.filter(|number| *number > 0);
+                    options.repeat = number.ok_or("--repeat is followed by a number from 1 on")?;
+                }
+                other => return Err(format!("unexpected '{other}'")),
+            }
+        }
+        Ok(options)
     }
-}
-
-/// Tests passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-    ignored: usize,
 }
 
 /// The step.
 pub(crate) fn rayon() -> Outcome {
-    finish(run_all(THREADS, false))
+    run(Options::ALL)
 }
 
 /// The part of it that runs in CI: rayon-core's tests and our own, with two threads.
 pub(crate) fn quick() -> Outcome {
-    finish(run_all(&[2], true))
+    run(Options::QUICK)
 }
 
-fn finish(result: io::Result<bool>) -> Outcome {
-    match result {
+pub(crate) fn run(options: Options) -> Outcome {
+    match try_run(options) {
         Ok(true) => Outcome::Passed,
         Ok(false) => Outcome::Failed,
         Err(error) => {
@@ -79,123 +89,65 @@ fn ours() -> PathBuf {
     root().join("compat/rayon-core")
 }
 
-fn run_all(threads: &[usize], quick: bool) -> io::Result<bool> {
+/// `compat/programs`.
+fn programs() -> PathBuf {
+    root().join("compat/programs")
+}
+
+fn try_run(options: Options) -> io::Result<bool> {
     let folder = target_dir("rayon");
     fs::create_dir_all(&folder)?;
     let packages = Packages::fetch(&folder.join("fetch"), RAYON, RAYON_CORE)?;
-    let core = core_suite(&folder.join("core-suite"), &packages.rayon_core)?;
-    let ours = ours();
-    // rayon-core's integration tests as they are, beside the unit tests.
-    let mut suites = vec![
-        Suite::new("raddle's own, unit and integration", &ours, &["--lib", "--tests"]),
-        Suite::new("rayon-core, unit", &core, &["--lib"]),
-        Suite::new("rayon-core, integration", &core, &["--test", "*"]),
-        Suite::new("rayon-core, documentation", &core, &["--doc"]),
-    ];
-    if quick {
-        suites.pop();
-    } else {
-        let rayon = rayon_suite(&folder.join("rayon"), &packages.rayon)?;
-        suites.push(Suite::new("raddle's own, documentation", &ours, &["--doc"]));
-        suites.push(Suite::new("rayon, unit", &rayon, &["--lib"]));
-        suites.push(Suite::new("rayon, integration", &rayon, &["--test", "*"]));
-        suites.push(Suite::new("rayon, documentation", &rayon, &["--doc"]));
-        if let Some(clone) = std::env::var_os("RAYON_REPOSITORY") {
-            let demo = demo_suite(&folder.join("repository"), Path::new(&clone))?;
-            let args = &["-p", "rayon-demo"];
-            suites.push(Suite { unstable: true, ..Suite::new("rayon-demo", &demo, args) });
-        }
-    }
-    let foreign = lock::foreign(&folder.join("lock"), RAYON, &ours)?;
-    let mut all_well = foreign.is_empty();
-    if !all_well {
+    let foreign = lock::foreign(&folder.join("lock"), RAYON, &ours())?;
+    if !foreign.is_empty() {
         eprintln!("xtask: the drop-in brings into a program's lock: {}", foreign.join(", "));
     }
-    let mut lines = Vec::new();
-    // Examples are built anew each time, which takes minutes: last.
-    let (examples, tests): (Vec<&Suite>, Vec<&Suite>) =
-        suites.iter().partition(|suite| suite.args == ["--doc"]);
-    let mut each = |suites: &[&Suite]| -> io::Result<()> {
-        for &threads in threads {
-            for suite in suites {
-                let start = Instant::now();
-                let (counts, well) = run(suite, threads, &folder)?;
-                all_well &= well;
-                let verdict = if well { "ok" } else { "FAILED" };
-                let Counts { passed, failed, ignored } = counts;
-                let line = format!(
-                    "{:<36} {threads} threads: {passed:>4} passed {failed:>3} failed {ignored:>2} ignored \
-                     {:>6.1} s  {verdict}",
-                    suite.name,
-                    start.elapsed().as_secs_f64()
-                );
-                println!("{line}");
-                lines.push(line);
-            }
-        }
-        Ok(())
-    };
-    [tests, examples].iter().try_for_each(|suites| each(suites))?;
+    // First: they say whether what follows shows anything.
+    let controlled = options.quick || controls::run(&folder)?;
+    let threads = if options.quick { &[2] } else { THREADS };
+    let suites = suites(&folder, &packages, options)?;
+    let runs = run_all(&suites, threads, options.repeat, &folder.join("target"))?;
     println!("\nrayon {RAYON}, rayon-core {RAYON_CORE}, RADDLE_WAITS={}", waits());
-    lines.iter().for_each(|line| println!("{line}"));
-    Ok(all_well)
+    runs.iter().for_each(|runs| println!("{runs}"));
+    Ok(foreign.is_empty() && controlled && runs.iter().all(|runs| runs.well()))
+}
+
+/// All that is to be run, and how many tests rayon's have.
+fn suites(folder: &Path, packages: &Packages, options: Options) -> io::Result<Vec<Suite>> {
+    let core = core_suite(&folder.join("core-suite"), &packages.rayon_core)?;
+    let ours = ours();
+    // rayon-core's integration tests as they are, beside the unit tests: two of the eleven are children of others.
+    let mut suites = vec![
+        Suite::new("raddle's own, unit and integration", &ours, &["--lib", "--tests"], 1),
+        Suite::new("raddle's own, programs", &programs(), &["--lib", "--tests"], 1),
+        Suite::new("rayon-core, unit", &core, &["--lib"], 101),
+        Suite::new("rayon-core, integration", &core, &["--test", "*"], 9),
+    ];
+    if options.documentation {
+        suites.push(Suite::new("rayon-core, documentation", &core, &["--doc"], 27));
+        suites.push(Suite::new("raddle's own, documentation", &ours, &["--doc"], 1));
+    }
+    if options.quick {
+        return Ok(suites);
+    }
+    let original = controls::semantics(&folder.join("semantics"), RAYON_CORE)?;
+    suites.push(Suite::new("raddle's own, on rayon's rayon-core", &original, &["--tests"], 76));
+    let rayon = rayon_suite(&folder.join("rayon"), &packages.rayon)?;
+    suites.push(Suite::new("rayon, unit", &rayon, &["--lib"], 217));
+    suites.push(Suite::new("rayon, integration", &rayon, &["--test", "*"], 115));
+    if options.documentation {
+        suites.push(Suite::new("rayon, documentation", &rayon, &["--doc"], 246));
+    }
+    if let Some(clone) = std::env::var_os("RAYON_REPOSITORY") {
+        let demo = demo_suite(&folder.join("repository"), Path::new(&clone))?;
+        let args = &["-p", "rayon-demo"];
+        suites.push(Suite::new("rayon-demo", &demo, args, 151).unstable());
+    }
+    Ok(suites)
 }
 
 fn waits() -> String {
     std::env::var("RADDLE_WAITS").unwrap_or_else(|_| "host".into())
-}
-
-/// Runs a suite, and counts what libtest says.
-fn run(suite: &Suite, threads: usize, folder: &Path) -> io::Result<(Counts, bool)> {
-    let test = |command: &mut Command| {
-        command.args(["test", "--quiet"]).args(suite.args);
-        command.current_dir(&suite.folder);
-        command.arg("--target-dir").arg(folder.join("target"));
-        if suite.unstable {
-            command.env("RUSTC_BOOTSTRAP", "1");
-        }
-    };
-    let mut build = cargo();
-    let examples = suite.args == ["--doc"];
-    if !examples {
-        test(&mut build);
-        if !build.arg("--no-run").status()?.success() {
-            return Ok((Counts::default(), false));
-        }
-    }
-    let mut command = Command::new("timeout");
-    command.arg(if examples { LIMIT_OF_EXAMPLES } else { LIMIT }).arg(build.get_program());
-    test(&mut command);
-    command.env("RAYON_NUM_THREADS", threads.to_string());
-    let output = command.stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let counts = count(&text);
-    let well = output.status.success() && counts.failed == 0 && counts.passed > 0;
-    if !well {
-        println!("{text}");
-        println!("{}: {}", suite.name, output.status);
-    }
-    Ok((counts, well))
-}
-
-/// Adds up lines as `test result: ok. 3 passed; 0 failed; 1 ignored; ..`.
-fn count(text: &str) -> Counts {
-    let mut counts = Counts::default();
-    for line in text.lines() {
-        let Some(at) = line.find("test result: ") else { continue };
-        let words: Vec<&str> =
-            line[at..].split([' ', ';']).filter(|word| !word.is_empty()).collect();
-        for pair in words.windows(2) {
-            let Ok(number) = pair[0].parse::<usize>() else { continue };
-            match pair[1] {
-                "passed" => counts.passed += number,
-                "failed" => counts.failed += number,
-                "ignored" => counts.ignored += number,
-                _ => {}
-            }
-        }
-    }
-    counts
 }
 
 /// rayon's package as a workspace of its own, patched.
@@ -276,10 +228,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_added_up() {
-        let text = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\nx\n\
-                    test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured";
-        assert_eq!(count(text), Counts { passed: 5, failed: 1, ignored: 1 });
+    fn options_are_read() {
+        let options = |quick, documentation, repeat| Options { quick, documentation, repeat };
+        assert_eq!(Options::parse(&[]), Ok(Options::ALL));
+        assert_eq!(Options::parse(&["--repeat", "3", "--quick"]), Ok(options(true, false, 3)));
+        assert_eq!(Options::parse(&["--no-doc", "--repeat", "20"]), Ok(options(false, false, 20)));
+        for wrong in [&["--repeat"][..], &["--repeat", "0"], &["--repeat", "x"], &["--slow"]] {
+            assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

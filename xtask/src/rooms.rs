@@ -119,7 +119,8 @@ const LONG: &[Known] = &[];
 /// The crates that take their atomics from the seam.
 const ON_THE_SEAM: [&str; 3] = ["raddle-core", "raddle-lock", "raddle-sync"];
 /// Where sources lie whose length counts.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
+    "compat/programs/src",
     "compat/rayon-core/src",
     "crates/raddle/src",
     "crates/raddle-cli/src",

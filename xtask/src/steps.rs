@@ -168,12 +168,17 @@ fn docs() -> Outcome {
     })
 }
 
-/// In the workspace, and in that of the drop-in for rayon-core.
+/// In the workspace, and in those of the drop-in for rayon-core and of programs on it.
 fn everywhere(set: impl Fn(&mut Command) -> &mut Command) -> Outcome {
-    let (mut here, mut there) = (cargo(), cargo());
-    there.current_dir(root().join("compat/rayon-core"));
-    there.env("CARGO_TARGET_DIR", target_dir("rayon").join("target"));
-    worst([&mut here, &mut there].map(|command| outcome(set(command))).into())
+    let in_folder = |folder: Option<&str>| {
+        let mut command = cargo();
+        if let Some(folder) = folder {
+            command.current_dir(root().join(folder));
+            command.env("CARGO_TARGET_DIR", target_dir("rayon").join("target"));
+        }
+        outcome(set(&mut command))
+    };
+    worst([None, Some("compat/rayon-core"), Some("compat/programs")].map(in_folder).into())
 }
 
 fn loom() -> Outcome {

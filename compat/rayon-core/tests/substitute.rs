@@ -85,7 +85,7 @@ fn a_lock_is_held_across_a_call_into_another_pool_1105() {
 }
 
 #[test]
-fn a_cell_is_initialised_in_parallel_1174() {
+fn a_cell_is_initialised_in_parallel_1251() {
     ends(|pool| {
         for _ in 0..20 {
             let cell = OnceLock::new();
@@ -95,7 +95,7 @@ fn a_cell_is_initialised_in_parallel_1174() {
 }
 
 #[test]
-fn a_reader_waits_for_tasks_beside_a_writer_1251() {
+fn a_reader_waits_for_tasks_beside_a_writer_1205() {
     ends(|pool| {
         let lock = RwLock::new(0);
         pool.install(|| {

@@ -5,7 +5,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-use crate::{block_until, pool};
+use rayon_core::Yield;
+
+use crate::order::Log;
+use crate::{block_until, caught, pool};
 
 #[test]
 fn a_broadcast_runs_once_on_each_thread_by_index() {
@@ -55,7 +58,7 @@ fn and_those_that_wait_in_a_scope() {
 fn and_those_whose_first_half_has_panicked() {
     let pool = pool(2);
     let stolen = AtomicBool::new(false);
-    let result = std::panic::catch_unwind(|| {
+    let result = caught(|| {
         pool.install(|| {
             rayon_core::join(
                 || {
@@ -90,11 +93,51 @@ fn and_those_that_wait_for_another_pool() {
     });
 }
 
+/// Runs on one of two threads, while `busy` is called on the other with a flag that says when that is to go on. Both are
+/// queued for that one meanwhile: a broadcast for it, and a task of this thread's that it may steal. What it runs, in
+/// order.
+fn broadcast_or_steal(busy: fn(&AtomicBool)) -> Vec<i32> {
+    let [begun, free] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let log = Log::default();
+    let (is_busy, goes_on) = (Arc::clone(&begun), Arc::clone(&free));
+    rayon_core::spawn(move || {
+        is_busy.store(true, SeqCst);
+        busy(&goes_on);
+    });
+    block_until(&begun);
+    let (here, noted) = (rayon_core::current_thread_index(), log.clone());
+    rayon_core::spawn_broadcast(move |thread| {
+        if Some(thread.index()) != here {
+            noted.note(1);
+        }
+    });
+    log.spawn(2);
+    free.store(true, SeqCst);
+    while log.all().len() < 2 {
+        thread::yield_now();
+    }
+    log.all()
+}
+
+#[test]
+fn a_broadcast_is_taken_before_stealing() {
+    let pool = pool(2);
+    let yields_after: fn(&AtomicBool) = |free| {
+        block_until(free);
+        assert_eq!(rayon_core::yield_now(), Some(Yield::Executed));
+    };
+    for busy in [block_until, yields_after] {
+        for _ in 0..200 {
+            assert_eq!(pool.install(|| broadcast_or_steal(busy)), [1, 2]);
+        }
+    }
+}
+
 #[test]
 fn a_broadcast_panics_once_all_calls_are_over() {
     let pool = pool(4);
     let calls = AtomicUsize::new(0);
-    let result = std::panic::catch_unwind(|| {
+    let result = caught(|| {
         pool.broadcast(|_| {
             calls.fetch_add(1, SeqCst);
             panic!("each");

@@ -41,6 +41,11 @@ fn yield_until(flag: &AtomicBool) {
     }
 }
 
+/// What `f` returns or panics with. (rayon does not say of its pools that they are fit for that.)
+fn caught<R>(f: impl FnOnce() -> R) -> thread::Result<R> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f))
+}
+
 thread_local! {
     static MARK: Cell<usize> = const { Cell::new(0) };
 }

@@ -7,14 +7,14 @@ use std::thread;
 
 use rayon_core::ThreadPoolBuilder;
 
-use crate::pool;
+use crate::{caught, pool};
 
 #[test]
 fn both_halves_of_a_join_run_and_the_first_panic_goes_on() {
     for threads in [1, 2] {
         let pool = pool(threads);
         let ran = AtomicBool::new(false);
-        let result = std::panic::catch_unwind(|| {
+        let result = caught(|| {
             pool.join(
                 || panic!("a"),
                 || {
@@ -33,7 +33,7 @@ fn both_halves_of_a_join_run_and_the_first_panic_goes_on() {
 fn a_scope_panics_when_all_its_tasks_are_over() {
     let pool = pool(2);
     let over = AtomicUsize::new(0);
-    let result = std::panic::catch_unwind(|| {
+    let result = caught(|| {
         pool.scope(|s| {
             s.spawn(|_| panic!("task"));
             for _ in 0..50 {
@@ -94,13 +94,12 @@ fn a_closure_is_dropped_as_soon_as_it_has_run() {
 fn of_several_panics_the_first_goes_on() {
     // That of the thread with the lowest index.
     let pool = pool(4);
-    let result = std::panic::catch_unwind(|| {
-        pool.broadcast(|context| -> u32 { std::panic::panic_any(context.index()) })
-    });
+    let result =
+        caught(|| pool.broadcast(|context| -> u32 { std::panic::panic_any(context.index()) }));
     assert_eq!(result.unwrap_err().downcast_ref::<usize>(), Some(&0));
     // That which came first, whether a task's or the body's.
     let one = crate::pool(1);
-    let result = std::panic::catch_unwind(|| {
+    let result = caught(|| {
         one.scope(|s| {
             s.spawn(|_| panic!("task"));
             assert_eq!(rayon_core::yield_local(), Some(rayon_core::Yield::Executed));
@@ -108,7 +107,7 @@ fn of_several_panics_the_first_goes_on() {
         })
     });
     assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"task"));
-    let result = std::panic::catch_unwind(|| {
+    let result = caught(|| {
         one.scope(|s| {
             s.spawn(|_| panic!("task"));
             panic!("body")

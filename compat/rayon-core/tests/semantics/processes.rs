@@ -28,6 +28,7 @@ const PROGRAMS: &[(&str, fn())] = &[
     ("global twice", global_twice),
     ("global here", global_here),
     ("does not wait", does_not_wait),
+    ("stacks", stacks),
 ];
 
 fn each_build() {
@@ -102,6 +103,14 @@ fn does_not_wait() {
     println!("over");
 }
 
+/// How much room the threads of the global pool, of another and of the standard library have on their stacks.
+fn stacks() {
+    let room = || stacker::remaining_stack().map_or(0, |bytes| bytes >> 10);
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let of_std = thread::spawn(room).join().unwrap();
+    println!("stacks: {} {} {of_std}", rayon_core::scope(|_| room()), pool.install(room));
+}
+
 /// In a child: runs the program, and ends as `main` would.
 #[test]
 fn child() {
@@ -114,7 +123,9 @@ fn child() {
 fn run(program: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "processes::child", "--nocapture"]).env(PROGRAM, program);
-    command.env_remove("RAYON_NUM_THREADS").env_remove("RAYON_RS_NUM_CPUS");
+    for variable in ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS", "RUST_MIN_STACK"] {
+        command.env_remove(variable);
+    }
     command.envs(variables.iter().copied()).output().unwrap()
 }
 
@@ -178,4 +189,25 @@ fn the_global_pool_is_built_once() {
 #[test]
 fn a_process_does_not_wait_for_the_global_pool() {
     assert!(prints("does not wait", &[]).contains("over"));
+}
+
+/// In KiB: those of the global pool and of another are as those of threads that nobody has given a size.
+fn stack_sizes(variables: &[(&str, &str)]) -> usize {
+    let printed = prints("stacks", variables);
+    let line = printed.lines().find_map(|line| line.split_once("stacks: "));
+    let sizes: Vec<usize> = line.unwrap().1.split(' ').map(|size| size.parse().unwrap()).collect();
+    // Frames beneath take some of it.
+    let as_std = |size: &usize| size.abs_diff(sizes[2]) < 64;
+    assert!(sizes.len() == 3 && sizes.iter().all(as_std), "{variables:?}: {sizes:?}");
+    sizes[2]
+}
+
+#[test]
+fn stacks_are_as_the_standard_library_has_them() {
+    let usual = stack_sizes(&[]);
+    // Smaller and larger than that.
+    for kibibytes in [512, 64 << 10] {
+        let size = stack_sizes(&[("RUST_MIN_STACK", &(kibibytes << 10).to_string())]);
+        assert!(size.abs_diff(kibibytes) < 64 && size != usual, "{size} of {kibibytes}");
+    }
 }

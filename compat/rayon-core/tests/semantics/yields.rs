@@ -7,7 +7,7 @@ use std::thread;
 use rayon_core::Yield;
 
 use crate::order::Log;
-use crate::{pool, yield_until};
+use crate::{block_until, pool, yield_until};
 
 #[test]
 fn a_yield_runs_one_thing() {
@@ -39,6 +39,28 @@ fn a_local_yield_leaves_what_comes_from_outside() {
         assert!(flag.load(SeqCst));
     });
     drop(ran);
+}
+
+#[test]
+fn a_yield_takes_what_another_thread_has_queued() {
+    let pool = pool(2);
+    for _ in 0..100 {
+        let [queued, ran] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        pool.scope(|s| {
+            // On the other thread, which then blocks: so whoever runs what it has queued has taken it from there.
+            s.spawn(|_| {
+                let set = Arc::clone(&ran);
+                rayon_core::spawn(move || set.store(true, SeqCst));
+                queued.store(true, SeqCst);
+                block_until(&ran);
+            });
+            block_until(&queued);
+            assert_eq!(rayon_core::yield_local(), Some(Yield::Idle));
+            assert!(!ran.load(SeqCst));
+            assert_eq!(rayon_core::yield_now(), Some(Yield::Executed));
+            assert!(ran.load(SeqCst));
+        });
+    }
 }
 
 #[test]

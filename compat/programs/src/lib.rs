@@ -1,0 +1,33 @@
+//! Programs that know rayon alone, and what tests of others need of it.
+//!
+//! `rayon-programs NAME` runs one of [`PROGRAMS`]. On raddle all of them end, those of rayon's issues with
+//! `RADDLE_WAITS=substitute`; on rayon's own scheduler those hang, or overflow a stack.
+
+mod issues;
+mod meet;
+
+use std::hint::black_box;
+
+use rayon::prelude::*;
+
+pub use self::issues::OF_ISSUES;
+pub use self::meet::{alone, on_each_thread};
+
+/// A program, and its name.
+pub type Program = (&'static str, fn());
+
+/// All but those of [`OF_ISSUES`].
+pub const PROGRAMS: &[Program] = &[("leaves", leaves), ("meet", || on_each_thread(|| ()))];
+
+/// The program of a name.
+pub fn program(name: &str) -> Option<fn()> {
+    let mut all = PROGRAMS.iter().chain(OF_ISSUES);
+    all.find(|(its, _)| *its == name).map(|(_, program)| *program)
+}
+
+/// Leaves of a microsecond, so many that a trace with every fork says what bounds them.
+fn leaves() {
+    let leaf = |i: u64| (0..200).map(|n| black_box(n ^ i)).sum::<u64>();
+    let each: Vec<u64> = (0..50_000_u64).into_par_iter().map(leaf).collect();
+    assert_eq!(each.len(), 50_000);
+}

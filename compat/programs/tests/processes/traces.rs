@@ -1,0 +1,51 @@
+//! A program that knows rayon alone is recorded as it is.
+
+use std::path::{Path, PathBuf};
+
+use raddle::trace::{EventKind, Lane, Refusal, Trace};
+
+use crate::{ends_well, program};
+
+/// A folder of this test's, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn record(name: &str, file: &Path, threads: usize) -> Trace {
+    let mut command = program(name, threads);
+    ends_well(command.env("RADDLE_TRACE", file).env("RADDLE_TRACE_LEVEL", "tasks"));
+    Trace::load(file).unwrap()
+}
+
+#[test]
+fn every_thread_of_the_global_pool_is_in_the_trace() {
+    let folder = Folder::new("raddle-programs-lanes");
+    let trace = record("meet", &folder.0.join("trace"), 3);
+    let runs = |lane: &&Lane| lane.events.iter().any(|event| event.kind == EventKind::Exec);
+    let lanes: Vec<_> = trace.lanes.iter().filter(runs).map(|lane| &*lane.name).collect();
+    assert_eq!(lanes, ["rayon-0", "rayon-1", "rayon-2"]);
+}
+
+#[test]
+fn what_bounds_an_iterator_is_read_from_the_trace() {
+    let folder = Folder::new("raddle-programs-scale");
+    let scale = || record("leaves", &folder.0.join("trace"), 2).scale(&[]);
+    // On a machine that has other things to do it may be refused for that.
+    let usable = |scale: &Result<_, _>| !matches!(scale, Err(Refusal::Preempted(_)));
+    let scale = (0..100).map(|_| scale()).find(usable).expect("a processor").unwrap();
+    // 50,000 leaves that know nothing of each other.
+    assert!(scale.bound() > 4.0, "{scale:?}");
+    assert!(!scale.verdict().is_empty());
+}
