@@ -558,8 +558,8 @@ $("verdict-text").textContent = DATA.verdict;
 $("facts").textContent = DATA.facts;
 drawSpeedup();
 if (DATA.scale) {
-  make("h2", "What the span hangs on, and what would be possible without it", $("places"));
-  table($("places"), ["place", "on the span", "part", "work", "without", ""], DATA.scale.places.slice(0, 7).map(([name, on, part, work, without]) =>
+  make("h2", "What the span hangs on, and the bound if it were split", $("places"));
+  table($("places"), ["place", "on the span", "part", "work", "if split", ""], DATA.scale.places.slice(0, 7).map(([name, on, part, work, without]) =>
     ({ name, cells: [human(on), (part * 100).toFixed(0) + " %", human(work), times(without)], part })));
 }
 if (DATA.named.length) {

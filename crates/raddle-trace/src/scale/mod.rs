@@ -14,6 +14,7 @@
 //! | `simulate.rs` | the graph run by any number of workers |
 //! | `label.rs` | places in the source |
 //! | `costs.rs` | what recording costs, and hand-offs |
+//! | `verdict.rs` | what bounds the run |
 //! | `report.rs`, `plot.rs` | as text |
 
 mod build;
@@ -26,6 +27,7 @@ mod report;
 mod simulate;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,8 +39,11 @@ use self::label::Label;
 pub use self::label::WhatIf;
 pub(crate) use self::label::short;
 pub(crate) use self::processor::Processor;
+use self::report::times;
 pub use self::simulate::Costs;
 use self::simulate::Plan;
+pub use self::verdict::Bound;
+use self::verdict::Found;
 use crate::trace::{Trace, TraceLevel};
 
 /// Below this part of the time with a processor a recording tells more of the machine than of the program. (What is lost
@@ -65,6 +70,8 @@ pub struct Scale {
     pub costs: Costs,
     /// What is expected on 1, 2, 4 .. 1,024 processors.
     pub points: Vec<Point>,
+    /// And on as many as the recording had, or on two if it had one.
+    pub here: Point,
     /// What was measured: this recording itself.
     pub measured: Vec<Measured>,
     /// The places that the span hangs on, the weightiest first.
@@ -75,6 +82,7 @@ pub struct Scale {
     pub supposed: Vec<WhatIf>,
     /// What else is to be known of these figures.
     pub notes: Vec<String>,
+    found: Found,
 }
 
 /// What is expected on a number of processors. Speed-ups are over one processor.
@@ -108,7 +116,7 @@ pub struct Place {
     pub on_span: Duration,
     /// How much of the work.
     pub work: Duration,
-    /// The most that would be gained without it, over one processor that does without it as well.
+    /// The bound if none of it were on the span: if it were split, or done beside something else. The work stays.
     pub without: f64,
 }
 
@@ -180,6 +188,11 @@ impl Scale {
     /// The most that any number of processors can give: work over span.
     pub fn bound(&self) -> f64 {
         ratio(self.work.as_secs_f64(), self.span.as_secs_f64())
+    }
+
+    /// What bounds it: what else than the number of processors, if it scales so far.
+    pub fn bound_by(&self) -> Bound {
+        self.found.bound
     }
 
     /// The speed-up that is expected on so many processors, if it was asked for.
@@ -262,7 +275,8 @@ impl Trace {
             .map(|region| self.between(region.from, region.to))
             .sum();
         let speedup = ratio(built.graph.work(), elapsed as f64);
-        let measured = vec![Measured { processors: self.width(), speedup }];
+        let width = self.width();
+        let measured = vec![Measured { processors: width, speedup }];
         self.suppose(&mut built, supposed)?;
         let graph = &built.graph;
         let costs = costs::of_hand_offs(self);
@@ -272,16 +286,20 @@ impl Trace {
         let burdened = graph.coarse(2.0 * costs.steal, &ways).longest(costs.steal, |_| 1.0);
         let burdened = burdened.end.iter().copied().fold(span, f64::max);
         let grain = (work / MOST_NODES).max(2.0 * costs.steal);
-        let plan = Plan::new(&graph.coarse(grain, &ways), |_| 1.0);
-        let points = (0..=10).map(|power| {
-            let processors = 1_usize << power;
+        let coarse = graph.coarse(grain, &ways);
+        let plan = Plan::new(&coarse, |_| 1.0);
+        let point = |processors: usize| {
             let time = plan.run(processors, costs);
             let most = (processors as f64).min(ratio(work, span));
             let speedup = ratio(work, time).min(most);
             // Hand-offs and wakes are in the simulation, and not in Brent's bound.
             let least = ratio(work, work / processors as f64 + span).min(speedup);
             Point { processors, speedup, least, most }
-        });
+        };
+        let points = (0..=10).map(|power| point(1 << power)).collect();
+        let here = point(width.max(2));
+        let measured_here = if width > 1 { speedup } else { here.speedup };
+        let found = Found::of(&built, &coarse, &ways, burdened, &here, measured_here);
         let mut notes = Vec::new();
         if built.lost > built.wall * (1.0 - processor_noted()) {
             let part = 100.0 * ratio(built.lost, built.wall);
@@ -300,12 +318,14 @@ impl Trace {
             span: nanos(span),
             burdened: nanos(burdened),
             costs,
-            points: points.collect(),
+            points,
+            here,
             measured,
             places: self.places_of(graph, &ways, work),
             regions: self.regions_of(&built, &ways),
             supposed: supposed.to_vec(),
             notes,
+            found,
         })
     }
 
@@ -366,7 +386,7 @@ impl Trace {
                 graph.nodes.iter().filter(|node| is(node)).map(|node| f64::from(node.work)).sum();
             let rest = graph.longest(0.0, |node| if is(node) { 0.0 } else { 1.0 });
             let rest = rest.end.iter().copied().fold(0.0, f64::max);
-            let without = ratio(work - there, rest);
+            let without = ratio(work, rest.max(1.0));
             Place { name: label.text(self), on_span: nanos(on_span), work: nanos(there), without }
         };
         order.into_iter().map(place).collect()

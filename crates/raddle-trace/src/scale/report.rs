@@ -11,35 +11,6 @@ const LEAST_SHARE: f64 = 0.01;
 const REGIONS: usize = 6;
 
 impl Scale {
-    /// What bounds the run, in one sentence.
-    pub fn verdict(&self) -> String {
-        let bound = self.bound();
-        let mut text = format!(
-            "{} of work, of which {} must follow each other: at most {} on any number of processors",
-            time(self.work),
-            time(self.span),
-            times(bound)
-        );
-        let Some(place) = self.places.first() else { return text };
-        let share = self.share(place);
-        let _ = match share {
-            share if share >= 0.5 => write!(
-                text,
-                ". {} is {:.0} % of that; without it {} would be possible",
-                told(&place.name),
-                share * 100.0,
-                times(place.without)
-            ),
-            share => write!(
-                text,
-                ". No place bounds it alone: the longest stay on the way, {}, is {:.0} % of it",
-                place.name,
-                share * 100.0
-            ),
-        };
-        text
-    }
-
     fn share(&self, place: &Place) -> f64 {
         super::ratio(place.on_span.as_secs_f64(), self.span.as_secs_f64())
     }
@@ -51,6 +22,15 @@ impl Scale {
             wrap(&mut out, &format!("supposing {what}"));
         }
         wrap(&mut out, &(self.verdict() + "."));
+        wrap(
+            &mut out,
+            &format!(
+                "{} of work, of which {} must follow each other: at most {}.",
+                time(self.work),
+                time(self.span),
+                times(self.bound())
+            ),
+        );
         let burden = super::ratio(self.work.as_secs_f64(), self.burdened.as_secs_f64());
         wrap(
             &mut out,
@@ -100,7 +80,7 @@ impl Scale {
             let _ = writeln!(
                 out,
                 "\n{:<34} {:>10} {:>7} {:>10} {:>11}",
-                "what the span hangs on", "on span", "", "work", "without it"
+                "what the span hangs on", "on span", "", "work", "if split"
             );
         }
         for place in self.places.iter().filter(|place| self.share(place) >= LEAST_SHARE) {
@@ -147,21 +127,12 @@ impl Scale {
     }
 }
 
-/// A place within a sentence, at its beginning.
-fn told(name: &str) -> String {
-    match (name.strip_prefix("before "), name.strip_prefix("after ")) {
-        (Some(place), _) => format!("What runs before the fork at {place}"),
-        (_, Some(place)) => format!("What follows the fork at {place}"),
-        _ => format!("Work in {name}"),
-    }
-}
-
 fn figure(value: f64) -> String {
     if value < 99.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 /// A speed-up as a reader is to see it.
-fn times(value: f64) -> String {
+pub(super) fn times(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.1}x"),
         value if value < 99_999.0 => format!("{value:.0}x"),

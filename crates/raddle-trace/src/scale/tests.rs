@@ -104,7 +104,8 @@ fn a_serial_part_is_named_and_the_rest_told() {
     assert_eq!(micros(&scale), (6200, 3050));
     assert_eq!(scale.places[0].name, "before tree.rs:52");
     assert_eq!(scale.places[0].on_span.as_micros(), 3000);
-    assert!((60.0..65.0).contains(&scale.places[0].without));
+    assert_eq!(scale.places[0].without.round(), 124.0);
+    assert_eq!(scale.bound_by(), Bound::Serial);
     let text = scale.text();
     assert!(text.contains("at most 2.0x"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -293,4 +294,92 @@ fn small_forks_become_one_piece_and_the_span_stays() {
     let end = |ways: &Longest| ways.end.iter().copied().fold(0.0, f64::max);
     same(end(&coarse.longest(0.0, |_| 1.0)), end(&ways));
     assert_eq!(end(&ways), 100.0);
+}
+
+/// What bounds a run, and that the sentence says so and promises nothing that is not to be had.
+#[track_caller]
+fn told(bound: Bound, says: &[&str], trace: &Trace) {
+    let scale = trace.scale(&[]).unwrap();
+    let text = scale.verdict();
+    assert_eq!(scale.bound_by(), bound, "{text}");
+    assert!(says.iter().all(|part| text.contains(part)), "{text}");
+    assert!(!text.contains(". ") && text.len() < 230, "one sentence, and short: {text}");
+    for place in &scale.places {
+        assert!(place.without >= scale.bound() - 1e-6, "{place:?}");
+    }
+}
+
+fn one_region(threads: u32, body: impl FnOnce(&mut Script)) -> Trace {
+    let mut script = Script::new();
+    script.region(0, body);
+    Trace { threads, ..script.trace() }
+}
+
+#[test]
+fn a_verdict_says_what_bounds() {
+    // As many leaves as `run knn` has: more than enough for two processors, and for 64 of them.
+    let leaves = one_region(2, |s| s.tree(77, 600_000));
+    told(Bound::Waits, &["1.0x was measured on 2 processors where", "2.0x"], &leaves);
+    let leaves = one_region(1, |s| s.tree(77, 600_000));
+    let scales = ["Processors bound this run, which scales to about 32", "2.0x is expected on 2"];
+    told(Bound::Tasks, &scales, &leaves);
+    told(Bound::Tasks, &["in tree.rs:52", "at most 77x"], &leaves);
+    let many = one_region(1, |s| s.tree(4096, 900_000));
+    told(Bound::Tasks, &["scales to about 512"], &many);
+
+    let serial = one_region(1, |s| {
+        s.spend(3_000_000);
+        s.tree(64, 50_000);
+    });
+    told(
+        Bound::Serial,
+        &["A serial part of 3.0 ms (98 %", "before the fork at tree.rs:52", "at most 2.0x"],
+        &serial,
+    );
+    let nothing = one_region(1, |s| _ = s.spend(5_000));
+    told(Bound::Serial, &["nothing was forked", "at most 1.0x"], &nothing);
+    let one = one_region(1, |s| s.join(2, |s| s.tree(16, 50_000), |s| _ = s.spend(5_000_000)));
+    told(Bound::Tasks, &["One task of 5.0 ms in tree.rs:52 bounds this run", "at most 1.2x"], &one);
+    let tiny = one_region(1, |s| s.tree(4096, 20));
+    told(Bound::Forks, &["for each of 4095 there is 20 ns of work"], &tiny);
+    let short = one_region(1, |s| s.tree(256, 200));
+    told(Bound::HandOffs, &["Hand-offs of 1.0 us", "200 ns of work", "at most 6.2x"], &short);
+    let merges = one_region(1, |s| {
+        for _ in 0..50 {
+            s.join(2, |s| _ = s.spend(9_000), |s| _ = s.spend(9_000));
+            s.join(2, |s| _ = s.spend(9_000), |s| _ = s.spend(9_000));
+            s.spend(2_000);
+        }
+    });
+    told(Bound::Tasks, &["too few or too large tasks in tree.rs:52"], &merges);
+    let locked = one_region(1, |s| {
+        s.tree(8, 50_000);
+        s.note(LockWait, Subject::Any, 1, 0);
+        s.spend(300_000);
+        s.note(LockHad, Subject::Any, 1, 0);
+    });
+    told(Bound::Waits, &["Waits for locks bound this run: threads slept 300.0 us"], &locked);
+}
+
+#[test]
+fn a_pipeline_is_a_chain() {
+    let mut script = Script::new();
+    script.region(0, |s| {
+        for task in 0..4 {
+            s.note(Fork, Subject::Task, task, 3);
+        }
+        for task in 0..4 {
+            s.note(TouchBegin, Subject::Any, 70 + task, 0);
+            s.note(Exec, Subject::Task, task, 0);
+            if task > 0 {
+                s.note(TouchBegin, Subject::Any, 70 + task - 1, 0);
+                s.note(TouchEnd, Subject::Any, 70 + task - 1, 0);
+            }
+            s.spend(30_000);
+            s.note(Resolve, Subject::Any, 70 + task, 0);
+            s.note(Executed, Subject::Task, task, 0);
+            s.note(TouchEnd, Subject::Any, 70 + task, 0);
+        }
+    });
+    told(Bound::Chain, &["A chain of 120.0 us", "at most 1.0x"], &script.trace());
 }
