@@ -1,9 +1,11 @@
 //! Work, span, and what more processors would give.
 //!
 //! *Work* is the processor time of all tasks together: what one thread needs. *Span* is the longest way through what must
-//! follow each other: what is needed however many processors there are. No schedule is faster than the greater of the
-//! span and the work divided by the processors, and a greedy one takes at most their sum (Brent, 1974). Between the two
-//! lies what a simulation of the recorded graph says. The *burdened* span counts in each hand-off on the way, as Cilkscale
+//! follow each other: what is needed however many processors there are. No schedule of work `W` and span `S` on `P`
+//! processors is faster than the greater of `S` and `W / P`. A greedy one, which leaves no processor idle while there is
+//! something to begin, takes at most `S + (W - S) / P` (Graham, 1966; Brent, 1974), if that something is begun at once.
+//! Between the two lies what a simulation of the recorded graph says, but for hand-offs and wakes: those are in the
+//! simulation, which therefore may be slower than any greedy schedule. The *burdened* span counts in each hand-off on the way, as Cilkscale
 //! does (Leiserson and others, 2021).
 //!
 //! | file | |
@@ -92,7 +94,8 @@ pub struct Point {
     pub processors: usize,
     /// The speed-up that the simulation gives.
     pub speedup: f64,
-    /// What a greedy schedule reaches at least, or the simulation with its hand-offs if that is less.
+    /// What a greedy schedule reaches at least where hand-offs and wakes cost nothing: `W / (S + (W - S) / P)` with work `W`
+    /// and span `S` on `P` processors. As they do cost, what is expected may be less.
     pub least: f64,
     /// What none can exceed.
     pub most: f64,
@@ -292,8 +295,7 @@ impl Trace {
             let time = plan.run(processors, costs);
             let most = (processors as f64).min(ratio(work, span));
             let speedup = ratio(work, time).min(most);
-            // Hand-offs and wakes are in the simulation, and not in Brent's bound.
-            let least = ratio(work, work / processors as f64 + span).min(speedup);
+            let least = ratio(work, span + (work - span) / processors as f64);
             Point { processors, speedup, least, most }
         };
         let points = (0..=10).map(|power| point(1 << power)).collect();

@@ -90,7 +90,7 @@ fn a_tree_is_as_long_as_a_leaf() {
     assert!((6.5..=8.0).contains(&scale.predicted(8).unwrap()), "{scale:?}");
     assert!(scale.predicted(1024).unwrap() < 128.0);
     for pair in scale.points.windows(2) {
-        assert!(pair[0].least <= pair[0].speedup && pair[0].speedup <= pair[0].most);
+        assert!(pair[0].least <= pair[0].most && pair[0].speedup <= pair[0].most);
         assert!(pair[0].speedup <= pair[1].speedup * 1.01, "{pair:?}");
     }
 }
@@ -382,4 +382,32 @@ fn a_pipeline_is_a_chain() {
         }
     });
     told(Bound::Chain, &["A chain of 120.0 us", "at most 1.0x"], &script.trace());
+}
+
+#[test]
+fn the_least_is_what_a_greedy_schedule_reaches() {
+    for body in [
+        &(|s: &mut Script| s.tree(37, 70_000)) as &dyn Fn(&mut Script),
+        &|s| s.join(2, |s| s.tree(20, 9_000), |s| _ = s.spend(400_000)),
+        &|s| (0..9).for_each(|n| s.spend(5_000 * n).join(2, |s| s.tree(7, 20_000), |_| ())),
+    ] {
+        let mut script = Script::new();
+        script.region(0, body);
+        let trace = script.trace();
+        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph().unwrap());
+        let plan = Plan::new(&built.graph, |_| 1.0);
+        let free = Costs { steal: 0.0, wake: 0.0 };
+        let (work, span) = (scale.work.as_nanos() as f64, scale.span.as_nanos() as f64);
+        for point in &scale.points {
+            let time = plan.run(point.processors, free);
+            let greedy = work / time;
+            assert!(
+                point.least <= greedy + 1e-9 && greedy <= point.most + 1e-9,
+                "{point:?} {greedy}"
+            );
+            let longest = span + (work - span) / point.processors as f64;
+            assert!((point.least - work / longest).abs() < 1e-6, "{point:?}");
+        }
+        assert!((scale.points[0].least - 1.0).abs() < 1e-9, "one processor is never late");
+    }
 }
