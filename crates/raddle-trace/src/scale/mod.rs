@@ -48,9 +48,11 @@ pub use self::verdict::Bound;
 use self::verdict::Found;
 use crate::trace::{Trace, TraceLevel};
 
-/// Below this part of the time with a processor a recording tells more of the machine than of the program. (What is lost
-/// is seen task by task, and not counted: so much may be lost.)
-const LEAST_PROCESSOR: f64 = 0.25;
+/// Below this part of the time with a processor a recording tells more of the machine than of the program.
+const LEAST_PROCESSOR: f64 = 0.5;
+/// And below this one its figures are rough, which is said with them. (What is lost is seen task by task, and not counted;
+/// but caches are cold afterwards, and who waits for a task that is held up looks for others meanwhile.)
+const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.01;
 /// So many nodes are simulated at most, roughly: what is finer counts as one piece.
@@ -303,10 +305,12 @@ impl Trace {
         let measured_here = if width > 1 { speedup } else { here.speedup };
         let found = Found::of(&built, &coarse, &ways, burdened, &here, measured_here);
         let mut notes = Vec::new();
-        if built.lost > built.wall * (1.0 - processor_noted()) {
-            let part = 100.0 * ratio(built.lost, built.wall);
+        let lost = ratio(built.lost, built.wall.max(1.0));
+        if lost > 1.0 - ENOUGH_PROCESSOR {
             notes.push(format!(
-                "For {part:.0} % of the tasks' time their threads had no processor; that is not counted"
+                "Tasks had a processor for only {:.0} % of their time, and what they lacked is not counted. Something else \
+                 used the machine, or tasks sleep: figures are rough",
+                100.0 * (1.0 - lost)
             ));
         }
         if built.locks > 0.01 * work {
@@ -441,11 +445,6 @@ impl Trace {
         build(self, 0.0, Some(&mut watch));
         stretches
     }
-}
-
-/// Parts of the time with a processor that are worth a word.
-const fn processor_noted() -> f64 {
-    0.95
 }
 
 /// The nodes on the longest way of all, from the last one back.
