@@ -418,3 +418,32 @@ fn the_least_is_what_a_greedy_schedule_reaches() {
         assert!((scale.points[0].least - 1.0).abs() < 1e-9, "one processor is never late");
     }
 }
+
+#[test]
+fn the_report_fits_a_terminal_whatever_is_told() {
+    let mut script = Script::new();
+    script.region(0, |s| {
+        for place in 1..=3 {
+            s.region(1, |s| s.join(place, |s| _ = s.spend(40_000), |s| s.tree(40, 9_000)));
+        }
+        s.tree(700, 20_000);
+        s.spend(100_000);
+    });
+    let mut scale = script.trace().scale(&[]).unwrap();
+    let fits = |scale: &Scale| {
+        let text = scale.text();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().count() <= 23, "{} lines: {text}", text.lines().count());
+        for part in [&scale.places[0].name, "●", "░", "◆", "expected", "greedy", "1024"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        text
+    };
+    let plain = fits(&scale);
+    assert!(plain.contains("\nalone ") && plain.contains("took"), "{plain}");
+    // The widest of everything.
+    scale.notes = vec!["a word of this note ".repeat(10), "a word of that note ".repeat(7)];
+    scale.supposed = vec![WhatIf { name: "a/place.rs:1000".into(), factor: 0.25 }; 9];
+    scale.measured = vec![Measured { processors: 64, speedup: 33.3 }; 20];
+    fits(&scale);
+}
