@@ -1,6 +1,7 @@
 //! The one place that says how work is split.
 
 use std::ops::Range;
+use std::panic::Location;
 
 use raddle::Worker;
 
@@ -9,7 +10,8 @@ use raddle::Worker;
 /// Every piece but the last has `chunk` items; `leaf` is told the index of its first. The pieces
 /// and the tree in which they are merged depend on the number of items alone, never on the number
 /// of threads: also sums of floating-point numbers come out the same to the bit, however many
-/// threads take part.
+/// threads take part. In a trace its forks are where it was called.
+#[track_caller]
 pub(crate) fn fold_chunks<T, R>(
     worker: &Worker,
     items: &mut [T],
@@ -21,11 +23,12 @@ where
     T: Send,
     R: Send,
 {
-    fold_from(worker, 0, items, chunk, leaf, merge)
+    fold_from(worker, Location::caller(), 0, items, chunk, leaf, merge)
 }
 
 fn fold_from<T, R>(
     worker: &Worker,
+    place: &'static Location<'static>,
     first: usize,
     items: &mut [T],
     chunk: usize,
@@ -42,9 +45,10 @@ where
     }
     let middle = chunks / 2 * chunk;
     let (left, right) = items.split_at_mut(middle);
-    let (left, right) = worker.join(
-        |worker| fold_from(worker, first, left, chunk, leaf, merge),
-        |worker| fold_from(worker, first + middle, right, chunk, leaf, merge),
+    let (left, right) = worker.join_at(
+        place,
+        |worker| fold_from(worker, place, first, left, chunk, leaf, merge),
+        |worker| fold_from(worker, place, first + middle, right, chunk, leaf, merge),
     );
     merge(left, right)
 }

@@ -96,6 +96,9 @@ impl<T> Timed<T> {
             ));
         }
         if let Some((recording, trace)) = &self.recorded {
+            if recording.level() == TraceLevel::Tasks {
+                report.remark("all runs were recorded at level tasks, which makes forks slower");
+            }
             recording.tell(trace, report);
         }
         if let Some(phases) = &self.phases {
@@ -211,11 +214,11 @@ pub(crate) fn compare<T: Send>(
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Timed<T>, Error> {
     let threads = setup.threads;
-    // For the phases that the report tells, level `Phase` costs next to nothing.
+    // For the phases that the report tells, level `Phase` costs next to nothing. What is compared is recorded alike, also
+    // where only one of both is kept.
     let level = setup.recording.as_ref().map_or(TraceLevel::Phase, Recording::level);
-    let keeps = setup.recording.is_some();
-    let timed = |threads: usize, level: TraceLevel| -> Result<(T, f64, Option<Trace>), Error> {
-        let recording = setup.recording.as_ref().filter(|_| level != TraceLevel::Off);
+    let timed = |threads: usize, keeps: bool| -> Result<(T, f64, Trace), Error> {
+        let recording = setup.recording.as_ref().filter(|_| keeps);
         let pool = recording_pool(threads, level, recording)?;
         let what = count(threads, "thread");
         let progress = match steps {
@@ -225,7 +228,7 @@ pub(crate) fn compare<T: Send>(
         let start = Instant::now();
         let value = pool.run(|worker| work(worker, &progress));
         let seconds = start.elapsed().as_secs_f64();
-        Ok((value, seconds, (level != TraceLevel::Off).then(|| pool.trace())))
+        Ok((value, seconds, pool.trace()))
     };
     let agree = |a: &T, b: &T| match same(a, b) {
         true => Ok(()),
@@ -238,21 +241,20 @@ pub(crate) fn compare<T: Send>(
     let (start, watch) = (Instant::now(), Watch::start());
     while setup.goes_on(all.len(), start) {
         let alone = threads == 1;
-        let (found, seconds, recorded) =
-            timed(1, if alone && keeps { level } else { TraceLevel::Off })?;
+        let (found, seconds, recorded) = timed(1, alone)?;
         match &value {
             Some(first) => agree(first, &found)?,
             None => value = Some(found),
         }
         one.push(seconds);
         if alone {
-            (trace, _) = (recorded, all.push(seconds));
+            (trace, _) = (Some(recorded), all.push(seconds));
             continue;
         }
-        let (found, seconds, recorded) = timed(threads, level)?;
+        let (found, seconds, recorded) = timed(threads, true)?;
         value.iter().try_for_each(|first| agree(first, &found))?;
         all.push(seconds);
-        trace = recorded;
+        trace = Some(recorded);
     }
     let others = watch.others();
     let longest = |trace: &Trace| trace.phases().into_iter().max_by_key(|region| region.total);

@@ -115,6 +115,7 @@ fn scaled(scale: &Scale) -> Value {
         "steal_us": scale.costs.steal / 1e3,
         "wake_us": scale.costs.wake / 1e3,
         "verdict": scale.verdict(),
+        "bound_by": scale.bound_by().name(),
         "points": scale.points.iter().map(|point| json!({
             "processors": point.processors,
             "speedup": point.speedup,

@@ -55,9 +55,31 @@ impl Worker {
         self.join_at(Location::caller(), a, b)
     }
 
-    /// As `join`, called from `place`: a constant that only the slow paths look at.
+    /// As `join`, called from `place`: for helpers whose forks are their callers' in a trace. A helper that calls itself within
+    /// the closures takes its place once, by `#[track_caller]`, and hands it down.
+    ///
+    /// Only slow paths look at it.
+    ///
+    /// ```
+    /// use std::panic::Location;
+    ///
+    /// #[track_caller]
+    /// fn sum(worker: &raddle::Worker, of: &[u64]) -> u64 {
+    ///     halves(worker, Location::caller(), of)
+    /// }
+    ///
+    /// fn halves(worker: &raddle::Worker, place: &'static Location<'static>, of: &[u64]) -> u64 {
+    ///     if of.len() < 100 {
+    ///         return of.iter().sum();
+    ///     }
+    ///     let (a, b) = of.split_at(of.len() / 2);
+    ///     let (a, b) = worker.join_at(place, |w| halves(w, place, a), |w| halves(w, place, b));
+    ///     a + b
+    /// }
+    /// assert_eq!(raddle::Pool::global().run(|worker| sum(worker, &[2; 1000])), 2000);
+    /// ```
     #[inline(always)]
-    pub(crate) fn join_at<A, B, RA, RB>(&self, place: Place, a: A, b: B) -> (RA, RB)
+    pub fn join_at<A, B, RA, RB>(&self, place: &'static Location<'static>, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&Worker) -> RA + Send,
         B: FnOnce(&Worker) -> RB + Send,

@@ -22,9 +22,9 @@ pub(crate) struct Activity {
 pub(crate) struct Within {
     /// For how many ticks each number of lanes was active.
     pub(crate) ticks: Vec<u64>,
-    /// The most lanes active at once.
+    /// The most lanes active at once, or so many as were asked for if there are more.
     pub(crate) peak: usize,
-    /// The first and the last instant of that, if there is one.
+    /// The first and the last instant with so many or more, if there is one.
     pub(crate) first: Option<u64>,
     pub(crate) last: Option<u64>,
 }
@@ -89,8 +89,23 @@ impl Activity {
         ticks
     }
 
-    /// What was active from one moment to another.
-    pub(crate) fn within(&self, (from, to): (u64, u64)) -> Within {
+    /// How many lanes were active at once for more than a moment: an overlap of a hundredth of the time may be of clocks
+    /// that disagree, or of work that changes hands.
+    pub(crate) fn width(&self) -> usize {
+        let ticks = self.ticks_before(self.steps.last().map_or(0, |last| last.0));
+        let mut least = ticks[1..].iter().sum::<u64>() / 100 + 1;
+        (1..self.levels)
+            .rev()
+            .find(|&level| {
+                let enough = ticks[level] >= least;
+                least = least.saturating_sub(ticks[level]);
+                enough
+            })
+            .unwrap_or(0)
+    }
+
+    /// What was active from one moment to another, and when so many lanes as ever were, or `full` if there were more.
+    pub(crate) fn within(&self, (from, to): (u64, u64), full: usize) -> Within {
         let to = to.max(from);
         let begun = self.ticks_before(from);
         let mut ticks: Vec<u64> =
@@ -98,7 +113,7 @@ impl Activity {
         // Before the first step nothing is active.
         let known: u64 = ticks.iter().sum();
         ticks[0] += (to - from).saturating_sub(known);
-        let peak = ticks.iter().rposition(|&time| time > 0).unwrap_or(0);
+        let peak = ticks.iter().rposition(|&time| time > 0).unwrap_or(0).min(full);
         if peak == 0 {
             return Within { ticks, peak, first: None, last: None };
         }
@@ -107,17 +122,17 @@ impl Activity {
         let until = |index: usize| self.steps.get(index + 1).map_or(to, |next| next.0).min(to);
         let holds = |index: usize| {
             let (tsc, active) = self.steps[index];
-            active as usize == peak && tsc.max(from) < until(index)
+            active as usize >= peak && tsc.max(from) < until(index)
         };
         let first = self.find(start, end, peak, &holds).map(|i| self.steps[i].0.max(from));
         let last = self.find_last(start, end, peak, &holds).map(until);
         Within { ticks, peak, first, last }
     }
 
-    /// Whether so many are ever active in a whole block.
+    /// Whether so many or more are ever active in a whole block.
     fn has(&self, block: usize, level: usize) -> bool {
-        let at = |block: usize| self.before.get(block * self.levels + level);
-        at(block + 1) > at(block)
+        let at = |block: usize, level: usize| self.before.get(block * self.levels + level);
+        (level..self.levels).any(|level| at(block + 1, level) > at(block, level))
     }
 
     fn find(
@@ -193,7 +208,8 @@ mod tests {
                     last = Some(tick + 1);
                 }
             }
-            assert_eq!(activity.within((from, to)), Within { ticks, peak, first, last });
+            let all = activity.within((from, to), usize::MAX);
+            assert_eq!(all, Within { ticks, peak, first, last });
         }
     }
 }

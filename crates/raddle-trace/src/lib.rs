@@ -61,7 +61,7 @@ pub use file::{Damage, LoadError, Writer};
 pub use lengths::Lengths;
 pub use names::Named;
 pub use phases::Phases;
-pub use scale::{Costs, Measured, Place, Point, Refusal, RegionScale, Scale, WhatIf};
+pub use scale::{Bound, Costs, Measured, Place, Point, Refusal, RegionScale, Scale, WhatIf};
 pub use states::{Segment, State};
 pub use trace::{ClockPair, Lane, Trace, TraceLevel};
 pub use workers::Times;

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | submit | the `SUBMIT` | |
 //! | first exec | the root's first `EXEC` | first hand-off |
-//! | peak begins | the first instant with as many active lanes as ever | ramp-up |
+//! | peak begins | the first instant with as many active lanes as the pool has threads, or as ever | ramp-up |
 //! | peak ends | the last such instant | full parallelism |
 //! | root done | the root's `RESOLVE`, else its last `EXECUTED` | catch-up |
 //! | resumed | the submitter's `WAITED`, `JOINED` or `TOUCH_END` for the root | result hand-off |
@@ -51,11 +51,11 @@ pub struct Phases {
     /// From the submission until the submitter goes on; without that, until the root is done;
     /// without that, until the trace ends.
     pub total: Duration,
-    /// The most lanes that were active at once.
+    /// The most lanes that were active at once, or the pool's threads if that is less: guests may come in addition.
     pub peak: usize,
     /// How many could have been: [`Trace::width`].
     pub width: usize,
-    /// For how long each number of lanes was active, from none up to the peak. All together are the total.
+    /// For how long each number of lanes was active, from none up to the most. All together are the total.
     pub levels: Vec<Duration>,
     /// How many boundaries came out before the one they follow, clocks of processors being what they
     /// are, and were moved up to it.
@@ -93,9 +93,9 @@ impl Phases {
         if all > 0.0 { weighted.sum::<f64>() / all } else { 0.0 }
     }
 
-    /// For how long as many lanes were active as ever: all such times together, not from the first to the last.
+    /// For how long as many lanes were active as the peak, or more: all such times together, not from the first to the last.
     pub fn at_peak(&self) -> Duration {
-        self.levels.get(self.peak).copied().unwrap_or_default()
+        self.levels.iter().skip(self.peak).sum()
     }
 }
 
@@ -119,7 +119,8 @@ impl Trace {
         let activity = Activity::of(&self.lanes);
         let mut regions = self.find_regions();
         regions.sort_by_key(|found| found.submit.tsc);
-        regions.into_iter().map(|found| self.region(found, &activity)).collect()
+        let width = self.width_by(|| activity.width());
+        regions.into_iter().map(|found| self.region(found, &activity, width)).collect()
     }
 
     fn find_regions(&self) -> Vec<Found> {
@@ -176,7 +177,7 @@ impl Trace {
         regions
     }
 
-    fn region(&self, found: Found, activity: &Activity) -> Phases {
+    fn region(&self, found: Found, activity: &Activity, width: usize) -> Phases {
         let submit = found.submit.tsc;
         let mut clamped = 0;
         let mut not_before = |tsc: u64, bound: u64| {
@@ -189,9 +190,10 @@ impl Trace {
         let resumed = found.resumed.map(|tsc| not_before(tsc, done.unwrap_or(submit)));
         let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
-        let active = activity.within(window);
+        let full = if self.threads > 0 { self.threads as usize } else { usize::MAX };
+        let active = activity.within(window, full);
         let (peak, peak_begin, peak_end) = (active.peak, active.first, active.last);
-        let ticks = activity.within((submit, end)).ticks;
+        let ticks = activity.within((submit, end), full).ticks;
         let spent = |ticks: &u64| Duration::from_nanos(self.span_of(*ticks));
         let most = ticks.iter().rposition(|&time| time > 0).unwrap_or(0).max(peak);
         let levels = ticks[..=most].iter().map(spent).collect();
@@ -221,7 +223,7 @@ impl Trace {
             unattributed: total.saturating_sub(attributed),
             total,
             peak,
-            width: self.width(),
+            width,
             levels,
             clamped,
         }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::activity::Activity;
 use crate::event::Event;
 
 /// One moment on two clocks: the ticks that events are stamped with, and nanoseconds.
@@ -112,10 +113,22 @@ impl Trace {
         Some(place.rsplit_once(':').map_or(place, |(line, _)| line))
     }
 
-    /// How many threads could have worked at once: as many as the pool has, or as there are lanes if
-    /// that is not known.
+    /// How many threads could have worked at once: as many as the pool has, and more if guests, who work at once, found all
+    /// of them at work; as there are lanes if that is not known.
     pub fn width(&self) -> usize {
-        if self.threads > 0 { self.threads as usize } else { self.lanes.len() }
+        let works = |lane: &&Lane| lane.events.iter().any(|e| e.kind == crate::EventKind::Exec);
+        if self.lanes.iter().filter(works).count() <= self.threads as usize {
+            return self.threads as usize;
+        }
+        self.width_by(|| Activity::of(&self.lanes).width())
+    }
+
+    /// The same, where it is known how many did.
+    pub(crate) fn width_by(&self, did: impl FnOnce() -> usize) -> usize {
+        match self.threads as usize {
+            0 => self.lanes.len(),
+            threads => threads.max(did()),
+        }
     }
 
     /// How many events there are on all lanes.

@@ -24,9 +24,9 @@ use raddle::par::Items;
 use raddle::policy::{Policy, Who};
 use raddle::trace::file::{Damage, LoadError, Ring};
 use raddle::trace::{
-    Advice, ClockPair, Costs, Diagnosis, Edge, EdgeKind, Event, EventKind, Lane, Lengths, Measured,
-    Named, Phases, Place, Point, Refusal, RegionGuard, RegionScale, Scale, Segment, State, Subject,
-    Times, Trace, TraceLevel, UnknownKind, Wakes, WhatIf, Writer,
+    Advice, Bound, ClockPair, Costs, Diagnosis, Edge, EdgeKind, Event, EventKind, Lane, Lengths,
+    Measured, Named, Phases, Place, Point, Refusal, RegionGuard, RegionScale, Scale, Segment,
+    State, Subject, Times, Trace, TraceLevel, UnknownKind, Wakes, WhatIf, Writer,
 };
 use raddle::{
     AsCompleted, Binding, BindingRef, Bindings, BroadcastContext, CancelOnDrop, CurrentPool,
@@ -258,7 +258,7 @@ is_not! {
 
 // Traces: a copy of what was recorded, and what was made of it. Numbers and texts, all of it.
 is! {
-    Advice: Send, Advice: Sync, ClockPair: Send, ClockPair: Sync, Costs: Send, Costs: Sync,
+    Advice: Send, Advice: Sync, Bound: Send, Bound: Sync, ClockPair: Send, ClockPair: Sync, Costs: Send, Costs: Sync,
     Damage: Send, Damage: Sync, Diagnosis: Send, Diagnosis: Sync, Edge: Send, Edge: Sync,
     EdgeKind: Send, EdgeKind: Sync, Event: Send, Event: Sync, EventKind: Send, EventKind: Sync,
     Lane: Send, Lane: Sync, Lengths: Send, Lengths: Sync, LoadError: Send, LoadError: Sync,

@@ -123,6 +123,44 @@ fn what_scales_is_told_as_text_and_as_json() {
     assert!(room.raddle("trace doctor p").well().contains("nothing was going on"));
 }
 
+/// A run that is recorded is held against one that is not, or it is not.
+#[test]
+fn what_is_compared_is_recorded_alike() {
+    let room = Room::new("trace-alike");
+    let ratio = |more: &str| {
+        let line = format!("run fib --n 27 --threads 2 --runs 3 --json {more}");
+        let json = room.raddle(&line).json();
+        json["seconds_one_thread"].as_f64().unwrap()
+    };
+    // Recorded, each fork takes some ten times as long, on one thread as well.
+    assert!(ratio("--trace t --trace-level tasks") > 3.0 * ratio("--trace t"));
+    let told = room.raddle("run fib --n 9 --threads 2 --trace t --trace-level tasks").well();
+    assert!(told.contains("all runs were recorded at level tasks"), "{told}");
+    let told = room.raddle("run fib --n 9 --threads 2 --trace t").well();
+    assert!(!told.contains("recorded at level"), "{told}");
+}
+
+/// A helper that forks for others is no place: those who call it are.
+#[test]
+fn forks_are_where_the_workload_asks_for_them() {
+    let room = Room::new("trace-places");
+    room.file("digits.csv", crate::digits());
+    image::RgbImage::from_fn(64, 64, |x, y| image::Rgb([x as u8, y as u8, (x * y) as u8]))
+        .save(room.path("in.png"))
+        .unwrap();
+    for (run, place) in [
+        ("kmeans digits.csv --k 3 --max-iter 3 --label last", "cluster.rs:"),
+        ("knn digits.csv --k 2", "knn.rs:"),
+        ("quantize in.png --k 4 --max-iter 3", "cluster.rs:"),
+    ] {
+        let json = room.scaled(&format!("{run} --threads 1"), "t", |_| true);
+        let places = json["places"].as_array().unwrap();
+        let names: Vec<&str> = places.iter().filter_map(|place| place["name"].as_str()).collect();
+        assert!(names.iter().any(|name| name.contains(place)), "{run}: {names:?}");
+        assert!(!names.iter().any(|name| name.contains("parallel.rs")), "{run}: {names:?}");
+    }
+}
+
 /// A run that is ended from outside leaves a trace that can be read.
 #[cfg(unix)]
 #[test]

@@ -526,7 +526,7 @@ function drawSpeedup() {
   }
   for (const p of scale.points) labels.push(`<text x="${px(p.n)}" y="${H - B + 15}" text-anchor="middle">${p.n}</text>`);
   const back = [...scale.points].reverse();
-  const dots = scale.points.map(p => `<circle cx="${px(p.n)}" cy="${py(p.s)}" r="2.6" fill="${ink.accent}"><title>${p.n} processors: ${times(p.s)} expected, at least ${times(p.least)}, at most ${times(p.most)}</title></circle>`);
+  const dots = scale.points.map(p => `<circle cx="${px(p.n)}" cy="${py(p.s)}" r="2.6" fill="${ink.accent}"><title>${p.n} processors: ${times(p.s)} expected, at least ${times(p.least)} if hand-offs were free, at most ${times(p.most)}</title></circle>`);
   const measured = scale.measured.map(([n, s]) => `<path d="M${px(n)} ${py(s) - 6}l5 6l-5 6l-5-6z" fill="${ink.span}"><title>measured on ${n}: ${times(s)}</title></path>`);
   const svg = `<svg viewBox="0 0 ${W} ${H}" width="${W}" height="${H}" role="img" aria-label="Expected speed-up by processors">${grid.join("")}
     <path d="M${px(1)} ${py(1)}L${px(2 ** Math.min(top, right))} ${py(2 ** Math.min(top, right))}" stroke="${ink.soft}" stroke-dasharray="3 4" fill="none"/>
@@ -558,8 +558,8 @@ $("verdict-text").textContent = DATA.verdict;
 $("facts").textContent = DATA.facts;
 drawSpeedup();
 if (DATA.scale) {
-  make("h2", "What the span hangs on, and what would be possible without it", $("places"));
-  table($("places"), ["place", "on the span", "part", "work", "without", ""], DATA.scale.places.slice(0, 7).map(([name, on, part, work, without]) =>
+  make("h2", "What the span hangs on, and the bound if it were split", $("places"));
+  table($("places"), ["place", "on the span", "part", "work", "if split", ""], DATA.scale.places.slice(0, 7).map(([name, on, part, work, without]) =>
     ({ name, cells: [human(on), (part * 100).toFixed(0) + " %", human(work), times(without)], part })));
 }
 if (DATA.named.length) {

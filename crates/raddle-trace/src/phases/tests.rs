@@ -181,3 +181,22 @@ fn fifty_thousand_nested_regions_take_no_more_than_their_number() {
     // It was 44 s; a debug build on a busy machine is slow.
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
+
+#[test]
+fn a_guest_beyond_the_threads_counts_and_is_not_waited_for() {
+    // Two threads from 100 to 900, and a guest of the pool's that works from 500 to 700 besides.
+    let lanes: &[&[(u64, EventKind, u32)]] = &[
+        &[(0, Submit, 1), (0, Exec, 1), (1000, Executed, 1), (1000, Waited, 1)],
+        &[(100, Exec, 2), (900, Executed, 2)],
+        &[(500, Submit, 3), (500, Exec, 3), (700, Executed, 3), (700, Waited, 3)],
+    ];
+    let guest = Trace { threads: 2, ..trace(lanes) };
+    let region = &guest.phases()[0];
+    assert_eq!(numbers(region), ([0, 100, 800, 100, 0, 0, 1000], 2, 0));
+    assert_eq!((guest.width(), region.width, region.average()), (3, 3, 2.0));
+    assert_eq!(region.at_peak().as_nanos(), 800);
+    // Clocks of processors that disagree by a little make no third thread.
+    let mut skewed = guest.clone();
+    skewed.lanes[2].events = vec![Event::new(895, Exec, 3), Event::new(990, Executed, 3)];
+    assert_eq!((skewed.width(), skewed.phases()[0].width), (2, 2));
+}

@@ -36,6 +36,8 @@ pub(crate) struct Built {
     pub(crate) regions: Vec<Region>,
     /// Tasks that ran, of which nobody knows where they were forked.
     pub(crate) orphans: u64,
+    /// Forks, and tasks that were spawned.
+    pub(crate) forks: u64,
     /// Nanoseconds between events in which tasks ran, before anything was subtracted.
     pub(crate) wall: f64,
     /// Of these, when the thread had no processor.
@@ -160,8 +162,13 @@ impl Builder<'_> {
         let counts = !matches!(event.kind, Cpu | Save);
         self.attribute(number, event.tsc, counts);
         match (event.kind, event.subject()) {
-            (Fork, Subject::Fork) => self.fork(number, event),
-            (Fork, _) => self.spawn(number, event),
+            (Fork, subject) => {
+                self.built.forks += 1;
+                match subject {
+                    Subject::Fork => self.fork(number, event),
+                    _ => self.spawn(number, event),
+                }
+            }
             (Submit, _) => {
                 let node = self.here(number);
                 self.submitted.insert(event.key(), (node, event.aux));
@@ -247,6 +254,10 @@ impl Builder<'_> {
 
     /// The next node of a lane: after the current one and all of `ends`. What surrounds it is no tree of forks.
     fn go_on(&mut self, number: usize, ends: &[u32], place: u16) {
+        self.go_on_by(number, ends, EdgeKind::Result, place);
+    }
+
+    fn go_on_by(&mut self, number: usize, ends: &[u32], kind: EdgeKind, place: u16) {
         let node = self.here(number);
         let graph = &mut self.built.graph;
         let lane = &mut self.lanes[number];
@@ -259,7 +270,7 @@ impl Builder<'_> {
         let next = graph.add(label, region, fork);
         graph.edge(node, next, EdgeKind::Next);
         for &end in ends {
-            graph.edge(end, next, EdgeKind::Result);
+            graph.edge(end, next, kind);
         }
         match lane.frames.last_mut() {
             Some(frame) => frame.node = next,
@@ -449,6 +460,6 @@ impl Builder<'_> {
             None => Vec::new(),
         };
         ends.extend(self.resolved.get(&event.task));
-        self.go_on(number, &ends, event.aux);
+        self.go_on_by(number, &ends, EdgeKind::Future, event.aux);
     }
 }

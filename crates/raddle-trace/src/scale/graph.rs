@@ -43,6 +43,8 @@ pub(crate) enum EdgeKind {
     Child,
     /// A result is waited for.
     Result,
+    /// A future's.
+    Future,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,11 @@
 //! Work, span, and what more processors would give.
 //!
 //! *Work* is the processor time of all tasks together: what one thread needs. *Span* is the longest way through what must
-//! follow each other: what is needed however many processors there are. No schedule is faster than the greater of the
-//! span and the work divided by the processors, and a greedy one takes at most their sum (Brent, 1974). Between the two
-//! lies what a simulation of the recorded graph says. The *burdened* span counts in each hand-off on the way, as Cilkscale
+//! follow each other: what is needed however many processors there are. No schedule of work `W` and span `S` on `P`
+//! processors is faster than the greater of `S` and `W / P`. A greedy one, which leaves no processor idle while there is
+//! something to begin, takes at most `S + (W - S) / P` (Graham, 1966; Brent, 1974), if that something is begun at once.
+//! Between the two lies what a simulation of the recorded graph says, but for hand-offs and wakes: those are in the
+//! simulation, which therefore may be slower than any greedy schedule. The *burdened* span counts in each hand-off on the way, as Cilkscale
 //! does (Leiserson and others, 2021).
 //!
 //! | file | |
@@ -14,6 +16,7 @@
 //! | `simulate.rs` | the graph run by any number of workers |
 //! | `label.rs` | places in the source |
 //! | `costs.rs` | what recording costs, and hand-offs |
+//! | `verdict.rs` | what bounds the run |
 //! | `report.rs`, `plot.rs` | as text |
 
 mod build;
@@ -26,6 +29,7 @@ mod report;
 mod simulate;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,13 +41,18 @@ use self::label::Label;
 pub use self::label::WhatIf;
 pub(crate) use self::label::short;
 pub(crate) use self::processor::Processor;
+use self::report::times;
 pub use self::simulate::Costs;
 use self::simulate::Plan;
+pub use self::verdict::Bound;
+use self::verdict::Found;
 use crate::trace::{Trace, TraceLevel};
 
-/// Below this part of the time with a processor a recording tells more of the machine than of the program. (What is lost
-/// is seen task by task, and not counted: so much may be lost.)
-const LEAST_PROCESSOR: f64 = 0.25;
+/// Below this part of the time with a processor a recording tells more of the machine than of the program.
+const LEAST_PROCESSOR: f64 = 0.5;
+/// And below this one its figures are rough, which is said with them. (What is lost is seen task by task, and not counted;
+/// but caches are cold afterwards, and who waits for a task that is held up looks for others meanwhile.)
+const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.01;
 /// So many nodes are simulated at most, roughly: what is finer counts as one piece.
@@ -65,6 +74,8 @@ pub struct Scale {
     pub costs: Costs,
     /// What is expected on 1, 2, 4 .. 1,024 processors.
     pub points: Vec<Point>,
+    /// And on as many as the recording had, or on two if it had one.
+    pub here: Point,
     /// What was measured: this recording itself.
     pub measured: Vec<Measured>,
     /// The places that the span hangs on, the weightiest first.
@@ -75,6 +86,7 @@ pub struct Scale {
     pub supposed: Vec<WhatIf>,
     /// What else is to be known of these figures.
     pub notes: Vec<String>,
+    found: Found,
 }
 
 /// What is expected on a number of processors. Speed-ups are over one processor.
@@ -84,7 +96,8 @@ pub struct Point {
     pub processors: usize,
     /// The speed-up that the simulation gives.
     pub speedup: f64,
-    /// What a greedy schedule reaches at least, or the simulation with its hand-offs if that is less.
+    /// What a greedy schedule reaches at least where hand-offs and wakes cost nothing: `W / (S + (W - S) / P)` with work `W`
+    /// and span `S` on `P` processors. As they do cost, what is expected may be less.
     pub least: f64,
     /// What none can exceed.
     pub most: f64,
@@ -108,7 +121,7 @@ pub struct Place {
     pub on_span: Duration,
     /// How much of the work.
     pub work: Duration,
-    /// The most that would be gained without it, over one processor that does without it as well.
+    /// The bound if none of it were on the span: if it were split, or done beside something else. The work stays.
     pub without: f64,
 }
 
@@ -180,6 +193,11 @@ impl Scale {
     /// The most that any number of processors can give: work over span.
     pub fn bound(&self) -> f64 {
         ratio(self.work.as_secs_f64(), self.span.as_secs_f64())
+    }
+
+    /// What bounds it: what else than the number of processors, if it scales so far.
+    pub fn bound_by(&self) -> Bound {
+        self.found.bound
     }
 
     /// The speed-up that is expected on so many processors, if it was asked for.
@@ -262,7 +280,8 @@ impl Trace {
             .map(|region| self.between(region.from, region.to))
             .sum();
         let speedup = ratio(built.graph.work(), elapsed as f64);
-        let measured = vec![Measured { processors: self.width(), speedup }];
+        let width = self.width();
+        let measured = vec![Measured { processors: width, speedup }];
         self.suppose(&mut built, supposed)?;
         let graph = &built.graph;
         let costs = costs::of_hand_offs(self);
@@ -272,21 +291,26 @@ impl Trace {
         let burdened = graph.coarse(2.0 * costs.steal, &ways).longest(costs.steal, |_| 1.0);
         let burdened = burdened.end.iter().copied().fold(span, f64::max);
         let grain = (work / MOST_NODES).max(2.0 * costs.steal);
-        let plan = Plan::new(&graph.coarse(grain, &ways), |_| 1.0);
-        let points = (0..=10).map(|power| {
-            let processors = 1_usize << power;
+        let coarse = graph.coarse(grain, &ways);
+        let plan = Plan::new(&coarse, |_| 1.0);
+        let point = |processors: usize| {
             let time = plan.run(processors, costs);
             let most = (processors as f64).min(ratio(work, span));
             let speedup = ratio(work, time).min(most);
-            // Hand-offs and wakes are in the simulation, and not in Brent's bound.
-            let least = ratio(work, work / processors as f64 + span).min(speedup);
+            let least = ratio(work, span + (work - span) / processors as f64);
             Point { processors, speedup, least, most }
-        });
+        };
+        let points = (0..=10).map(|power| point(1 << power)).collect();
+        let here = point(width.max(2));
+        let measured_here = if width > 1 { speedup } else { here.speedup };
+        let found = Found::of(&built, &coarse, &ways, burdened, &here, measured_here);
         let mut notes = Vec::new();
-        if built.lost > built.wall * (1.0 - processor_noted()) {
-            let part = 100.0 * ratio(built.lost, built.wall);
+        let lost = ratio(built.lost, built.wall.max(1.0));
+        if lost > 1.0 - ENOUGH_PROCESSOR {
             notes.push(format!(
-                "For {part:.0} % of the tasks' time their threads had no processor; that is not counted"
+                "Tasks had a processor for only {:.0} % of their time, and what they lacked is not counted. Something else \
+                 used the machine, or tasks sleep: figures are rough",
+                100.0 * (1.0 - lost)
             ));
         }
         if built.locks > 0.01 * work {
@@ -300,12 +324,14 @@ impl Trace {
             span: nanos(span),
             burdened: nanos(burdened),
             costs,
-            points: points.collect(),
+            points,
+            here,
             measured,
             places: self.places_of(graph, &ways, work),
             regions: self.regions_of(&built, &ways),
             supposed: supposed.to_vec(),
             notes,
+            found,
         })
     }
 
@@ -366,7 +392,7 @@ impl Trace {
                 graph.nodes.iter().filter(|node| is(node)).map(|node| f64::from(node.work)).sum();
             let rest = graph.longest(0.0, |node| if is(node) { 0.0 } else { 1.0 });
             let rest = rest.end.iter().copied().fold(0.0, f64::max);
-            let without = ratio(work - there, rest);
+            let without = ratio(work, rest.max(1.0));
             Place { name: label.text(self), on_span: nanos(on_span), work: nanos(there), without }
         };
         order.into_iter().map(place).collect()
@@ -419,11 +445,6 @@ impl Trace {
         build(self, 0.0, Some(&mut watch));
         stretches
     }
-}
-
-/// Parts of the time with a processor that are worth a word.
-const fn processor_noted() -> f64 {
-    0.95
 }
 
 /// The nodes on the longest way of all, from the last one back.

@@ -2,108 +2,83 @@
 
 use std::fmt::Write as _;
 
-use super::{Place, Scale};
+use super::{Place, Point, Scale};
 use crate::summary::{short, time, wrap};
 
 /// Below this the rest is not worth a line.
 const LEAST_SHARE: f64 = 0.01;
-/// How many regions are told one by one, at most.
-const REGIONS: usize = 6;
+/// So much room there is.
+const COLUMNS: usize = 80;
+const LINES: usize = 23;
+/// Of that: for what follows the plot, with a place or two.
+const AROUND: usize = 7;
+/// And for regions, where there are several.
+const REGIONS: usize = 3;
+/// How many measured runs the legend has, at most.
+const MEASURED: usize = 3;
 
 impl Scale {
-    /// What bounds the run, in one sentence.
-    pub fn verdict(&self) -> String {
-        let bound = self.bound();
-        let mut text = format!(
-            "{} of work, of which {} must follow each other: at most {} on any number of processors",
-            time(self.work),
-            time(self.span),
-            times(bound)
-        );
-        let Some(place) = self.places.first() else { return text };
-        let share = self.share(place);
-        let _ = match share {
-            share if share >= 0.5 => write!(
-                text,
-                ". {} is {:.0} % of that; without it {} would be possible",
-                told(&place.name),
-                share * 100.0,
-                times(place.without)
-            ),
-            share => write!(
-                text,
-                ". No place bounds it alone: the longest stay on the way, {}, is {:.0} % of it",
-                place.name,
-                share * 100.0
-            ),
-        };
-        text
-    }
-
     fn share(&self, place: &Place) -> f64 {
         super::ratio(place.on_span.as_secs_f64(), self.span.as_secs_f64())
     }
 
-    /// All of it for a terminal of 80 columns.
+    /// All of it for a terminal of 80 columns and 24 lines, the last of which is the prompt's.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        for what in &self.supposed {
-            wrap(&mut out, &format!("supposing {what}"));
+        if !self.supposed.is_empty() {
+            let all: Vec<String> = self.supposed.iter().map(ToString::to_string).collect();
+            let _ = writeln!(out, "{}", short(&format!("Supposing {}", all.join(", ")), COLUMNS));
         }
         wrap(&mut out, &(self.verdict() + "."));
-        let burden = super::ratio(self.work.as_secs_f64(), self.burdened.as_secs_f64());
         wrap(
             &mut out,
             &format!(
-                "With hand-offs of {} counted in, {} follow each other: at most {}.",
+                "{} of work, of which {} must follow each other: at most {}; with hand-offs of {}, {}: at most {}.",
+                time(self.work),
+                time(self.span),
+                times(self.bound()),
                 time(super::nanos(self.costs.steal)),
                 time(self.burdened),
-                times(burden)
+                times(super::ratio(self.work.as_secs_f64(), self.burdened.as_secs_f64()))
             ),
         );
         for note in &self.notes {
             wrap(&mut out, &format!("Note: {note}."));
         }
-        out.push_str("\nspeed-up over one processor, by processors\n");
-        out.push_str(&self.plot());
-        let mut legend = String::from("● expected  ░ from a greedy schedule's worst to the bound");
-        for measured in &self.measured {
-            let _ = write!(
-                legend,
-                "  ◆ measured: {} on {}",
-                times(measured.speedup),
-                measured.processors
-            );
+        let mut legend = String::from("● expected  ░ greedy to at most");
+        for measured in self.measured.iter().take(MEASURED) {
+            let (speedup, processors) = (times(measured.speedup), measured.processors);
+            let _ = write!(legend, "  ◆ {speedup} measured on {processors}");
         }
         wrap(&mut out, &legend);
-        out.push('\n');
+        out.push_str(&self.plot_within(LINES.saturating_sub(lines(&out) + AROUND)));
         for (name, value) in [
-            ("processors", None),
-            ("expected", Some(0)),
-            ("at least", Some(1)),
-            ("at most", Some(2)),
+            ("expected", (|point: &Point| point.speedup) as fn(&Point) -> f64),
+            ("greedy", |point| point.least),
+            ("at most", |point| point.most),
         ] {
-            let mut line = format!("{name:<11}");
-            for point in &self.points {
-                let _ = match value {
-                    None => write!(line, "{:>6}", point.processors),
-                    Some(which) => {
-                        let speedup = [point.speedup, point.least, point.most][which];
-                        write!(line, "{:>6}", figure(speedup))
-                    }
-                };
-            }
-            out.push_str(&line);
-            out.push('\n');
+            let of = |point| format!("{:>6}", figure(value(point)));
+            let _ = writeln!(out, "{name:<11}{}", self.points.iter().map(of).collect::<String>());
         }
-        if !self.places.is_empty() {
-            let _ = writeln!(
-                out,
-                "\n{:<34} {:>10} {:>7} {:>10} {:>11}",
-                "what the span hangs on", "on span", "", "work", "without it"
-            );
+        self.tell_places(&mut out);
+        self.tell_regions(&mut out);
+        out
+    }
+
+    fn tell_places(&self, out: &mut String) {
+        let told: Vec<&Place> =
+            self.places.iter().filter(|place| self.share(place) >= LEAST_SHARE).collect();
+        if told.is_empty() {
+            return;
         }
-        for place in self.places.iter().filter(|place| self.share(place) >= LEAST_SHARE) {
+        let left = (LINES - 1).saturating_sub(lines(out));
+        let room = if self.regions.len() > 1 { left.saturating_sub(REGIONS) } else { left };
+        let _ = writeln!(
+            out,
+            "{:<34} {:>10} {:>7} {:>10} {:>11}",
+            "what the span hangs on", "on span", "", "work", "if split"
+        );
+        for place in told.iter().take(room.max(1)) {
             let _ = writeln!(
                 out,
                 "{:<34} {:>10} {:>5.0} % {:>10} {:>11}",
@@ -114,22 +89,25 @@ impl Scale {
                 times(place.without)
             );
         }
-        self.tell_regions(&mut out);
-        out
     }
 
     fn tell_regions(&self, out: &mut String) {
-        if self.regions.len() < 2 {
+        let room = LINES.saturating_sub(lines(out) + 1);
+        if self.regions.len() < 2 || room == 0 {
             return;
         }
+        let title = match self.regions.len().saturating_sub(room) {
+            0 => "region".into(),
+            more => format!("region (and {more} shorter ones)"),
+        };
         let _ = writeln!(
             out,
-            "\n{:<34} {:>10} {:>10} {:>10} {:>8}",
-            "region", "took", "work", "span", "at most"
+            "{title:<34} {:>10} {:>10} {:>10} {:>8}",
+            "took", "work", "span", "at most"
         );
         let mut shown: Vec<_> = self.regions.iter().collect();
         shown.sort_by_key(|region| std::cmp::Reverse(region.span));
-        for region in shown.iter().take(REGIONS) {
+        for region in shown.iter().take(room) {
             let bound = super::ratio(region.work.as_secs_f64(), region.span.as_secs_f64());
             let _ = writeln!(
                 out,
@@ -141,19 +119,11 @@ impl Scale {
                 times(bound)
             );
         }
-        if shown.len() > REGIONS {
-            let _ = writeln!(out, "  and {} shorter ones", shown.len() - REGIONS);
-        }
     }
 }
 
-/// A place within a sentence, at its beginning.
-fn told(name: &str) -> String {
-    match (name.strip_prefix("before "), name.strip_prefix("after ")) {
-        (Some(place), _) => format!("What runs before the fork at {place}"),
-        (_, Some(place)) => format!("What follows the fork at {place}"),
-        _ => format!("Work in {name}"),
-    }
+fn lines(text: &str) -> usize {
+    text.lines().count()
 }
 
 fn figure(value: f64) -> String {
@@ -161,7 +131,7 @@ fn figure(value: f64) -> String {
 }
 
 /// A speed-up as a reader is to see it.
-fn times(value: f64) -> String {
+pub(super) fn times(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.1}x"),
         value if value < 99_999.0 => format!("{value:.0}x"),
