@@ -1,6 +1,15 @@
-//! The loop: sequential while nobody asks, halved when somebody does.
+//! The loop: sequential while nobody asks, halved when somebody does and what is left is worth it.
 
-use crate::pool::{Pool, Worker};
+use crate::pool::{Pool, Worker, clock};
+
+/// What takes less time, in ticks of the clock, is not worth a fork that another thread takes: some microseconds.
+const WORTH: u64 = 20_000;
+/// In less time nothing is learnt of how long items take.
+const GLANCE: u64 = 500;
+/// So few items are forked each by itself, as whoever takes part may ask when the last one has begun.
+const HANDFUL: usize = 8;
+/// So few items may be long ones, and are shared before anything is known of them.
+const FEW: usize = 64;
 
 /// A loop in progress: what is left of it, and what it has come to so far.
 pub(crate) trait Work: Sized + Send {
@@ -38,7 +47,7 @@ pub(crate) fn enter<R: Send>(f: impl FnOnce(&Worker) -> R + Send) -> R {
 
 /// Runs a loop on the pool that this thread is in, or on the global one.
 pub(crate) fn run<W: Work>(work: W) -> W::Output {
-    if work.left() < W::LEAST { alone(work) } else { enter(|worker| drive(worker, work)) }
+    if work.left() < W::LEAST { alone(work) } else { enter(|worker| drive(worker, work, true)) }
 }
 
 /// Runs a loop on this thread, where there is nothing to share.
@@ -47,14 +56,16 @@ fn alone<W: Work>(mut work: W) -> W::Output {
     work.finish()
 }
 
-/// Runs a loop, and has others take part who ask.
-pub(crate) fn drive<W: Work>(worker: &Worker, mut work: W) -> W::Output {
+/// Runs a loop, and has others take part who ask. A `whole` one they may share before anything is known of it: its first item may
+/// wait for its last.
+pub(crate) fn drive<W: Work>(worker: &Worker, mut work: W, whole: bool) -> W::Output {
     let mut step = W::FIRST;
+    let mut pace = Pace::new(work.left(), whole);
     loop {
         let left = work.left();
-        if left >= W::LEAST && worker.should_fork() {
+        if left >= W::LEAST && pace.is_worth(left) && (left <= HANDFUL || worker.should_fork()) {
             let (front, back) = work.halve();
-            let (front, back) = worker.join(|w| drive(w, front), |w| drive(w, back));
+            let (front, back) = worker.join(|w| drive(w, front, false), |w| drive(w, back, false));
             return W::combine(front, back);
         }
         // Whoever asks meanwhile waits: for little beside what is left to share.
@@ -64,5 +75,80 @@ pub(crate) fn drive<W: Work>(worker: &Worker, mut work: W) -> W::Output {
             return work.finish();
         }
         step = (step * 2).min(W::MOST);
+    }
+}
+
+/// How fast a loop goes, and so whether what is left of it is worth a fork. Looked at each time that as much has been done again,
+/// and before more than a quarter of what is left is done unseen: the last items may be the long ones.
+struct Pace {
+    /// At the last look: when that was, and how many items were left.
+    time: u64,
+    left: usize,
+    worth: bool,
+    /// To be looked at when so few are left.
+    next: usize,
+    all: usize,
+}
+
+impl Pace {
+    fn new(all: usize, whole: bool) -> Pace {
+        // Models do not depend on the time.
+        let unseen = all < FEW || cfg!(raddle_model);
+        let time = if unseen { 0 } else { clock::now() };
+        let next = if unseen { 0 } else { all - 1 };
+        Pace { time, left: all, worth: unseen || whole, next, all }
+    }
+
+    #[inline]
+    fn is_worth(&mut self, left: usize) -> bool {
+        if left <= self.next {
+            self.look(left);
+        }
+        self.worth
+    }
+
+    fn look(&mut self, left: usize) {
+        let now = clock::now();
+        let (took, done) = (now.saturating_sub(self.time), self.left - left);
+        self.worth =
+            took >= GLANCE && took.saturating_mul(left as u64) / done.max(1) as u64 >= WORTH;
+        (self.time, self.left) = (now, left);
+        self.next = left - (self.all - left).min(left / 4).max(1).min(left);
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+
+    /// Says for `n` items, of which those from `long` on take a while, at how many left the loop was worth a fork first.
+    fn first_worth(n: usize, long: usize) -> Option<usize> {
+        let mut pace = Pace::new(n, false);
+        for left in (1..n).rev() {
+            if n - left > long {
+                let start = clock::now();
+                while clock::now() - start < WORTH {}
+            }
+            if pace.is_worth(left) {
+                return Some(left);
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn what_takes_long_is_worth_a_fork_wherever_it_lies() {
+        assert_eq!(first_worth(1000, 0), Some(999));
+        // A quarter of what was left before, and of that again, at the most.
+        assert!(first_worth(1000, 900).is_some_and(|left| left >= 50));
+        assert!(first_worth(100, 80).is_some_and(|left| left >= 10));
+        // Of few nothing need be known.
+        assert_eq!(first_worth(FEW - 1, FEW), Some(FEW - 2));
+    }
+
+    #[test]
+    fn what_is_over_at_once_is_not() {
+        // Unless the system stops the thread meanwhile.
+        assert!((0..100).any(|_| first_worth(100, 100).is_none()));
     }
 }

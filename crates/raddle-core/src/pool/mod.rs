@@ -27,7 +27,7 @@ mod broadcast;
 mod build_error;
 mod builder;
 mod call;
-mod clock;
+pub(crate) mod clock;
 mod crew;
 mod current;
 mod end;

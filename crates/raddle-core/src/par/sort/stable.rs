@@ -94,7 +94,7 @@ fn pieces<T, F>(
     let (from, to) = if into_buffer { (data, buffer) } else { (buffer, data) };
     // SAFETY: ST1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
     // in the slice either way.
-    drive(worker, unsafe { Merge::new(from, middle, to, compare) });
+    drive(worker, unsafe { Merge::new(from, middle, to, compare) }, false);
 }
 
 /// A slice as places for its elements.
