@@ -117,7 +117,9 @@ fn on_a_terminal(mut command: std::process::Command) -> String {
     };
     assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
     // SAFETY: new, and nobody else's.
-    let (ours, theirs) = unsafe { (fs::File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let ours = unsafe { fs::File::from_raw_fd(ours) };
+    // SAFETY: as above.
+    let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
     let mut child = child.spawn().unwrap();
     // Its copy of the other end: without it the terminal ends with the program.
