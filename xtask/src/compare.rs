@@ -17,7 +17,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::rayon::demo;
+use crate::rayon::{calls, demo};
 use crate::steps::{Outcome, cargo, root, target_dir};
 use figures::Figures;
 
@@ -82,9 +82,12 @@ fn documents() -> Result<Vec<(PathBuf, String)>, String> {
     let mut documents: Vec<(PathBuf, String)> = Vec::new();
     for (path, make) in text::DOCUMENTS {
         let mut parts = make(&figures)?;
-        // Taken where there is a clone of rayon's repository.
-        if *path == "COMPARE.md" && root().join(demo::FIGURES).exists() {
-            parts.push(("rayon-demo", demo::table(&read(demo::FIGURES)?)?));
+        if *path == "COMPARE.md" {
+            parts.push(("rayon-calls", calls::table(&read(calls::FIGURES)?)?));
+            // Taken where there is a clone of rayon's repository.
+            if root().join(demo::FIGURES).exists() {
+                parts.push(("rayon-demo", demo::table(&read(demo::FIGURES)?)?));
+            }
         }
         documents.push((path.into(), text::filled(path, &read(path)?, &parts)?));
     }

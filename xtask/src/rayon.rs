@@ -9,6 +9,7 @@
 //! And what our own tests say of rayon holds of rayon: those of `tests/semantics` pass on its own rayon-core, and the programs
 //! of `compat/programs` that end on raddle do not end there.
 
+pub(crate) mod calls;
 mod controls;
 pub(crate) mod demo;
 mod docs;

@@ -69,6 +69,7 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "miri", what: "tests under Miri, with several seeds (nightly)", run: miri::miri },
     Step { name: "rayon", what: "rayon's suites on raddle, 1, 2 and 8 threads", run: rayon::rayon },
     Step { name: "demo", what: "benchmarks of rayon-demo beside rayon", run: rayon::demo::demo },
+    Step { name: "calls", what: "calls into pools beside rayon's", run: rayon::calls::calls },
     Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
     Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },

@@ -1,8 +1,9 @@
 //! Programs that know rayon alone, and what tests of others need of it.
 //!
-//! `rayon-programs NAME` runs one of [`PROGRAMS`]. On raddle all of them end, those of rayon's issues with
+//! `rayon-programs NAME` runs one of [`PROGRAMS`], and `rayon-programs calls` measures [`calls`]. On raddle all of them end, those of rayon's issues with
 //! `RADDLE_WAITS=substitute`; on rayon's own scheduler those hang, or overflow a stack.
 
+mod calls;
 mod issues;
 mod meet;
 
@@ -10,6 +11,7 @@ use std::hint::black_box;
 
 use rayon::prelude::*;
 
+pub use self::calls::calls;
 pub use self::issues::OF_ISSUES;
 pub use self::meet::{alone, on_each_thread};
 
@@ -17,7 +19,8 @@ pub use self::meet::{alone, on_each_thread};
 pub type Program = (&'static str, fn());
 
 /// All but those of [`OF_ISSUES`].
-pub const PROGRAMS: &[Program] = &[("leaves", leaves), ("meet", || on_each_thread(|| ()))];
+pub const PROGRAMS: &[Program] =
+    &[("leaves", leaves), ("meet", || on_each_thread(|| ())), ("calls", calls)];
 
 /// The program of a name.
 pub fn program(name: &str) -> Option<fn()> {

@@ -28,7 +28,7 @@ const RECORDINGS: usize = 100;
 /// Runs the programs on rayon, where they must not end, and records one on raddle as its user does.
 pub(super) fn run(folder: &Path) -> io::Result<bool> {
     let target = folder.join("target-of-rayon");
-    let original = program(&original(&folder.join("programs"))?, &target)?;
+    let original = program(&original(&folder.join("programs"))?, &target, false)?;
     let mut all_well = true;
     for name in names(&original)? {
         let end = watch(Command::new(&original).arg(&name).env("RAYON_NUM_THREADS", THREADS))?;
@@ -46,7 +46,7 @@ pub(super) fn run(folder: &Path) -> io::Result<bool> {
 }
 
 /// A package with the programs, and with rayon as it is published.
-fn original(to: &Path) -> io::Result<PathBuf> {
+pub(super) fn original(to: &Path) -> io::Result<PathBuf> {
     copy_package(&programs().join("src"), &to.join("src"))?;
     let manifest = format!(
         "[workspace]\n[package]\nname = \"rayon-programs\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
@@ -71,14 +71,15 @@ pub(super) fn semantics(to: &Path, version: &str) -> io::Result<PathBuf> {
     Ok(to.to_path_buf())
 }
 
-/// The programs of a package, built.
-fn program(package: &Path, target: &Path) -> io::Result<PathBuf> {
+/// The programs of a package, built, for `speed` or to be watched.
+pub(super) fn program(package: &Path, target: &Path, speed: bool) -> io::Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--target-dir"]).arg(target).current_dir(package);
+    command.args(speed.then_some("--release"));
     if !command.status()?.success() {
         return Err(io::Error::other(format!("{} cannot be built", package.display())));
     }
-    Ok(target.join("debug/rayon-programs"))
+    Ok(target.join(if speed { "release" } else { "debug" }).join("rayon-programs"))
 }
 
 /// What the programs of rayon's issues are called.
@@ -140,7 +141,7 @@ fn sleeps(stat: &str) -> bool {
 
 /// `RADDLE_TRACE=FILE program`, and `raddle trace scale FILE`.
 fn scales(folder: &Path) -> io::Result<bool> {
-    let program = program(&programs(), &folder.join("target"))?;
+    let program = program(&programs(), &folder.join("target"), false)?;
     if !cargo().args(["build", "--quiet", "-p", "raddle-cli"]).status()?.success() {
         return Err(io::Error::other("raddle-cli cannot be built"));
     }

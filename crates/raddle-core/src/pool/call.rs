@@ -36,10 +36,12 @@ impl Registry {
         };
         let task = NonNull::from(&mut call).cast::<TaskHeader>();
         self.note_here(EventKind::Submit, 0, task_key(task));
-        let soon = self.places.counts().free() > 0;
+        // A worker of another pool goes on with work of that pool.
+        let idle = Worker::here().is_none();
+        let soon = idle && self.places.counts().free() > 0;
         // ORD: a hint for later guests: before the call is queued.
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.inject_by(Waker::Waits, task, NOBODY);
+        self.inject_by(if idle { Waker::Waits } else { Waker::Idle }, task, NOBODY);
         // By a thread that has left, and kept the pool that it was of.
         let _late = self.is_ending().then(|| self.keep_open());
         // SAFETY: the call is this frame's.
