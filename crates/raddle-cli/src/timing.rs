@@ -248,7 +248,8 @@ pub(crate) fn compare<T: Send>(
         }
         one.push(seconds);
         if alone {
-            (trace, _) = (Some(recorded), all.push(seconds));
+            // There are no phases to tell of one thread.
+            (trace, _) = (setup.recording.is_some().then_some(recorded), all.push(seconds));
             continue;
         }
         let (found, seconds, recorded) = timed(threads, true)?;
