@@ -15,7 +15,7 @@ use crate::steps::{Outcome, root, target_dir};
 
 /// Where the figures are.
 pub(crate) const FIGURES: &str = "bench/rayon-calls.json";
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// The step.
 pub(crate) fn calls() -> Outcome {

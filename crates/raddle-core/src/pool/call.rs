@@ -13,7 +13,6 @@ use crate::latch::Latch;
 use crate::local::{self, Captured, Entered};
 use crate::pool::policy::WATCH;
 use crate::pool::recorder::task_key;
-use crate::pool::registry::Waker;
 use crate::pool::wait::Goal;
 use crate::pool::{Registry, Worker, current_parker, wait_for};
 use crate::queue::{NOBODY, Task};
@@ -37,11 +36,10 @@ impl Registry {
         let task = NonNull::from(&mut call).cast::<TaskHeader>();
         self.note_here(EventKind::Submit, 0, task_key(task));
         // A worker of another pool goes on with work of that pool.
-        let idle = Worker::here().is_none();
-        let soon = idle && self.places.counts().free() > 0;
+        let soon = Worker::here().is_none() && self.places.counts().free() > 0;
         // ORD: a hint for later guests: before the call is queued.
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.inject_by(if idle { Waker::Waits } else { Waker::Idle }, task, NOBODY);
+        self.inject(task, NOBODY);
         // By a thread that has left, and kept the pool that it was of.
         let _late = self.is_ending().then(|| self.keep_open());
         // SAFETY: the call is this frame's.
@@ -60,7 +58,7 @@ impl Registry {
 }
 
 /// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for
-/// others, the worker that it has woken first of all.
+/// others.
 fn watch(latch: &Latch) {
     let since = Instant::now();
     while !latch.is_set() && since.elapsed() < WATCH {

@@ -62,8 +62,6 @@ pub(crate) enum Waker {
     Busy,
     /// It leaves, or sleeps: its processor may soon be the one that is free.
     Idle,
-    /// It waits for what the other does: its processor is free at once.
-    Waits,
 }
 
 /// See the module.
@@ -335,26 +333,17 @@ impl Registry {
     ///
     /// As [`assert_here`](Registry::assert_here).
     pub(crate) fn inject(&self, task: Task, tag: Tag) {
-        self.inject_by(Waker::Idle, task, tag);
-    }
-
-    /// As `inject`, by a thread that goes on like this.
-    pub(crate) fn inject_by(&self, waker: Waker, task: Task, tag: Tag) {
         self.assert_here();
         self.end.queue_outside();
-        self.queue(waker, [(task, tag)]);
+        self.inject_again([(task, tag)]);
     }
 
     /// Queues tasks that have been in a queue of this pool already.
     pub(crate) fn inject_again(&self, tasks: impl IntoIterator<Item = (Task, Tag)>) {
-        self.queue(Waker::Idle, tasks);
-    }
-
-    fn queue(&self, waker: Waker, tasks: impl IntoIterator<Item = (Task, Tag)>) {
         self.injector.push_tagged(tasks);
         // Full, because some who look do so without a heavy fence.
         fence(Ordering::SeqCst);
-        self.wake_if_needed(waker);
+        self.wake_if_needed(Waker::Idle);
         self.retry();
     }
 

@@ -13,10 +13,8 @@ impl Registry {
     /// Gives a parked worker that was claimed its token (P2).
     pub(super) fn rouse(&self, worker: usize, waker: Waker) {
         let memory = &self.memories[worker];
-        match waker {
-            Waker::Busy if self.awake() <= self.processors => memory.elsewhere.confine(),
-            Waker::Waits => memory.elsewhere.attract(),
-            Waker::Busy | Waker::Idle => {}
+        if waker == Waker::Busy && self.awake() <= self.processors {
+            memory.elsewhere.confine();
         }
         // ORD: read by the woken worker after its token.
         memory.roused_at.store(self.now().max(1), Ordering::Relaxed);
