@@ -1,7 +1,7 @@
 //! Programs that know rayon alone, and what tests of others need of it.
 //!
-//! `rayon-programs NAME` runs one of [`PROGRAMS`], and `rayon-programs calls` measures [`calls`]. On raddle all of them end, those of rayon's issues with
-//! `RADDLE_WAITS=substitute`; on rayon's own scheduler those hang, or overflow a stack.
+//! `rayon-programs NAME` runs one of [`PROGRAMS`] or of [`OF_ISSUES`]; [`calls`] is there to be measured. On raddle all of them
+//! end, those of rayon's issues with `RADDLE_WAITS=substitute`; on rayon's own scheduler those hang, or overflow a stack.
 
 mod calls;
 mod issues;

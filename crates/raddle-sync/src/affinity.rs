@@ -4,13 +4,11 @@
 //! finish, though another processor is idle. Linux does so in virtual machines: a halted processor looks
 //! like one that the host has taken away, so it is not counted as idle. Two threads that were meant to
 //! work at the same time work one after the other until the system's balancing notices, milliseconds
-//! later. For a moment's affinity the sleeper is told to wake elsewhere. Or, where the waker is about to wait for it, on the
-//! waker's processor: an idle one may have to be woken by an interrupt first, which takes many times as long.
+//! later. For a moment's affinity the sleeper is told to wake elsewhere.
 //!
 //! ```text
 //!   sleeper: lie_down, sleep
 //!   waker:   confine: read the sleeper's affinity, take this processor out of it
-//!            (attract: all but this processor)
 //!            wake it
 //!   sleeper: release: affinity as it was
 //! ```
@@ -115,16 +113,6 @@ impl WakeAffinity {
     ///
     /// The thread must be alive.
     pub fn confine(&self) {
-        self.confine_to(sys::without_this_processor);
-    }
-
-    /// As [`confine`](WakeAffinity::confine), but to this very processor, which the waker is about to give away: there the
-    /// thread goes on at once, where an idle processor would have to be woken first.
-    pub fn attract(&self) {
-        self.confine_to(sys::this_processor);
-    }
-
-    fn confine_to(&self, choose: impl FnOnce(sys::Thread) -> Option<(sys::Set, sys::Set)>) {
         let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
         if thread == 0 || self.is_foreign() {
             return;
@@ -136,7 +124,7 @@ impl WakeAffinity {
         if claimed.is_err() {
             return;
         }
-        let confined = choose(thread).is_some_and(|(allowed, rest)| {
+        let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
             self.saved.with_mut(|saved| {
                 // SAFETY: P1.
                 unsafe { *saved = Saved { allowed, rest } };
@@ -222,7 +210,86 @@ pub fn avoid(processor: usize) {
 }
 
 #[cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
-mod sys;
+mod sys {
+    pub(super) type Thread = libc::pid_t;
+
+    /// A set of processors.
+    #[derive(Clone, Copy)]
+    pub(super) struct Set(libc::cpu_set_t);
+
+    const SIZE: usize = size_of::<libc::cpu_set_t>();
+
+    impl Set {
+        pub(super) fn empty() -> Set {
+            // SAFETY: an array of integers, for which all zeroes is the empty set.
+            Set(unsafe { std::mem::zeroed() })
+        }
+
+        pub(super) fn len(&self) -> usize {
+            // SAFETY: counts the bits of a set.
+            unsafe { libc::CPU_COUNT(&self.0) as usize }
+        }
+
+        #[cfg(test)]
+        pub(super) fn minus(&self, other: &Set) -> Set {
+            let mut rest = *self;
+            for cpu in 0..8 * SIZE {
+                // SAFETY: in bounds.
+                if unsafe { libc::CPU_ISSET(cpu, &other.0) } {
+                    // SAFETY: in bounds.
+                    unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
+                }
+            }
+            rest
+        }
+
+        pub(super) fn equals(&self, other: &Set) -> bool {
+            // SAFETY: compares two sets.
+            unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
+        }
+    }
+
+    impl std::fmt::Debug for Set {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Set")
+        }
+    }
+
+    pub(super) fn current_thread() -> Thread {
+        // SAFETY: no arguments, no effects.
+        unsafe { libc::gettid() }
+    }
+
+    /// Where the thread may run; 0: the calling one.
+    pub(super) fn affinity(thread: Thread) -> Option<Set> {
+        let mut allowed = Set::empty();
+        // SAFETY: writes at most `SIZE` bytes to a set of that size.
+        let failed = unsafe { libc::sched_getaffinity(thread, SIZE, &mut allowed.0) } != 0;
+        (!failed).then_some(allowed)
+    }
+
+    #[inline]
+    pub(super) fn processor() -> Option<usize> {
+        // SAFETY: no arguments, no effects.
+        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+
+    /// The same, and that without the calling thread's processor, if anything is left.
+    pub(super) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
+        let cpu = processor()?;
+        let allowed = affinity(thread).filter(|_| cpu < 8 * SIZE)?;
+        let mut rest = allowed;
+        // SAFETY: in bounds, as just tested.
+        unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
+        (rest.len() > 0).then_some((allowed, rest))
+    }
+
+    /// Whether it worked. Refused, the thread wakes wherever the system likes: as without us.
+    pub(super) fn set_affinity(thread: Thread, set: &Set) -> bool {
+        // SAFETY: reads `SIZE` bytes of a set of that size.
+        unsafe { libc::sched_setaffinity(thread, SIZE, &set.0) == 0 }
+    }
+}
 
 #[cfg(not(all(target_os = "linux", not(any(miri, raddle_model)))))]
 mod sys {
@@ -257,10 +324,6 @@ mod sys {
         None
     }
 
-    pub(super) fn this_processor(_thread: i32) -> Option<(Set, Set)> {
-        None
-    }
-
     pub(super) fn set_affinity(_thread: i32, _set: &Set) -> bool {
         false
     }
@@ -283,14 +346,6 @@ mod tests {
         before: impl FnOnce(&WakeAffinity) + Send + 'static,
         after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
     ) -> T {
-        woken_by(WakeAffinity::confine, before, after)
-    }
-
-    fn woken_by<T: Send + 'static>(
-        wake: impl FnOnce(&WakeAffinity),
-        before: impl FnOnce(&WakeAffinity) + Send + 'static,
-        after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
-    ) -> T {
         let elsewhere = Arc::new(WakeAffinity::new());
         let (ready, wait) = mpsc::channel();
         let (go, told) = mpsc::channel::<()>();
@@ -305,7 +360,7 @@ mod tests {
             }
         });
         wait.recv().unwrap();
-        wake(&elsewhere);
+        elsewhere.confine();
         go.send(()).unwrap();
         sleeper.join().unwrap()
     }
@@ -321,29 +376,6 @@ mod tests {
         });
         // On a single processor there is nothing to take away.
         assert_eq!((confined, processors_then), (all > 1, (all - 1).max(1)));
-        assert_eq!(after, all);
-    }
-
-    #[test]
-    fn an_attracted_thread_wakes_where_its_waker_is_and_gets_its_affinity_back() {
-        let all = processors();
-        // This thread stays where it is meanwhile, so that there is one answer.
-        let own = sys::affinity(0).unwrap();
-        let (_, here) = sys::this_processor(0).unwrap_or((own, own));
-        assert!(sys::set_affinity(0, &here));
-        let there = move |elsewhere: &WakeAffinity| {
-            elsewhere.lie_down();
-            // It has inherited where its parent is.
-            assert!(sys::set_affinity(0, &own));
-        };
-        let (confined, is_here, after) = woken_by(WakeAffinity::attract, there, move |elsewhere| {
-            let confined = elsewhere.is_confined();
-            let is_here = sys::affinity(0).unwrap().equals(&here);
-            elsewhere.release();
-            (confined, is_here, processors())
-        });
-        assert!(sys::set_affinity(0, &own));
-        assert_eq!((confined, is_here), (all > 1, true));
         assert_eq!(after, all);
     }
 

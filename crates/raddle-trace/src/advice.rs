@@ -142,13 +142,15 @@ impl Trace {
     fn advise_on_the_bound(&self, regions: &[Phases], total: Duration, advice: &mut Vec<Advice>) {
         let busy: f64 = regions.iter().map(|r| r.average() * r.total.as_secs_f64()).sum();
         let average = busy / total.as_secs_f64();
-        if self.width() < 2 || average > 0.75 * self.width() as f64 {
+        // Of all regions it is the same.
+        let width = regions.first().map_or(0, |region| region.width);
+        if width < 2 || average > 0.75 * width as f64 {
             return;
         }
-        let finding = format!("{average:.2} of {} workers were busy on average", self.width());
+        let finding = format!("{average:.2} of {width} workers were busy on average");
         let graph = (self.len() <= MOST_EVENTS).then(|| self.scale(&[]));
         let remedy = match graph.unwrap_or(Err(Refusal::Empty)) {
-            Ok(scale) if scale.bound() < 1.5 * self.width() as f64 => scale.verdict(),
+            Ok(scale) if scale.bound() < 1.5 * width as f64 => scale.verdict(),
             Ok(_) => "there is enough to do side by side, so look at the phases".into(),
             Err(_) => "fork more and earlier, or use fewer threads; a recording at level tasks says what bounds it \
                        (raddle trace scale)"

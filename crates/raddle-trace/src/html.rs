@@ -96,11 +96,11 @@ impl Trace {
     /// What the page says first: what bounds the run, and what more processors would give.
     fn first_screen(&self, out: &mut String) {
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
+        let width = self.width();
         let facts = format!(
-            "{} events, {} thread{} in {}",
+            "{} events, {width} thread{} in {}",
             self.len(),
-            self.width(),
-            if self.width() == 1 { "" } else { "s" },
+            if width == 1 { "" } else { "s" },
             crate::summary::time(span)
         );
         let scale = match (self.len() <= MOST_EVENTS).then(|| self.scale(&[])) {

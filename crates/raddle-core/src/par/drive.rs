@@ -110,10 +110,9 @@ impl Pace {
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
-        self.worth =
-            took >= GLANCE && took.saturating_mul(left as u64) / done.max(1) as u64 >= WORTH;
+        self.worth = took >= GLANCE && took.saturating_mul(left as u64) / done as u64 >= WORTH;
         (self.time, self.left) = (now, left);
-        self.next = left - (self.all - left).min(left / 4).max(1).min(left);
+        self.next = left - (self.all - left).min(left / 4).max(1);
     }
 }
 
