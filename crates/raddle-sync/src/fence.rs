@@ -64,11 +64,18 @@
 //! decision returns false, which only makes its caller take the dearer path; a real fence on A's
 //! side is right whichever barrier B uses.
 //!
+//! Threads that ask at the same time share a barrier: see `shared`, with B3 and B4.
+//!
 //! Under loom and shuttle both fences are `fence(SeqCst)` and `process_wide()` is true, so that
 //! models explore the light path.
 
 #[cfg(not(raddle_model))]
 mod barrier;
+#[cfg_attr(not(raddle_model), allow(unreachable_pub, reason = "models run it"))]
+mod shared;
+
+#[cfg(raddle_model)]
+pub use shared::Shared;
 
 #[cfg(not(raddle_model))]
 pub use real::{heavy, init, light, process_wide};
@@ -79,7 +86,9 @@ pub use modelled::{heavy, init, light, process_wide};
 #[cfg(not(raddle_model))]
 mod real {
     use super::barrier;
+    use super::shared::Shared;
     use crate::atomic::{AtomicU8, Ordering, fence};
+    use crate::fork;
     use std::sync::atomic::compiler_fence;
 
     const UNDECIDED: u8 = 0;
@@ -87,6 +96,7 @@ mod real {
     const PORTABLE: u8 = 2;
 
     static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
+    static SHARED: Shared = Shared::new();
 
     /// Decides, once, whether this process has a process-wide barrier; true if it has.
     ///
@@ -139,13 +149,14 @@ mod real {
     }
 
     /// The side that runs seldom: a full barrier on every running thread of the process where
-    /// [`process_wide`] is true (a few microseconds to tens of them), `fence(SeqCst)` elsewhere.
+    /// [`process_wide`] is true (a few microseconds to tens of them; at most twice that if others ask at the same time),
+    /// `fence(SeqCst)` elsewhere.
     pub fn heavy() {
         if decided() == PROCESS_WIDE {
             // ORD: B's half of the Dekker form; pairs with `light` on every other thread (B1). The
             // compiler fences keep B's own store and load on their sides of the call.
             compiler_fence(Ordering::SeqCst);
-            barrier::issue();
+            SHARED.wait_or_issue(fork::generation(), barrier::issue);
             compiler_fence(Ordering::SeqCst);
         } else {
             // ORD: B's half where A uses a `fence(SeqCst)` of its own.

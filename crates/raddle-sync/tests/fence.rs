@@ -70,3 +70,61 @@ fn a_full_fence_and_heavy_see_each_other() {
     fence::init();
     assert_eq!(misses(ROUNDS, || full_fence(Ordering::SeqCst), fence::heavy), 0);
 }
+
+/// Threads that ask for the barrier at the same time, and share it.
+const SHARING: usize = 3;
+
+#[derive(Default)]
+struct Shares {
+    x: Line,
+    y: [Line; SHARING],
+    seen_by_a: [Line; SHARING],
+    seen_by_b: [Line; SHARING],
+}
+
+/// Waits until all threads have arrived at `round`.
+fn meet_all(arrived: &AtomicU32, round: u32) {
+    arrived.fetch_add(1, Ordering::AcqRel);
+    let mut backoff = Backoff::new();
+    while arrived.load(Ordering::Acquire) < (1 + SHARING as u32) * (round + 1) {
+        backoff.spin();
+    }
+}
+
+#[test]
+fn each_of_those_who_share_a_barrier_is_seen_or_sees() {
+    let rounds = if cfg!(miri) { 30 } else { 3_000 };
+    fence::init();
+    let a_fence =
+        if fence::process_wide() { fence::light } else { || full_fence(Ordering::SeqCst) };
+    let words: Arc<Vec<Shares>> = Arc::new((0..rounds).map(|_| Shares::default()).collect());
+    let arrived = Arc::new(AtomicU32::new(0));
+    let sharing: Vec<_> = (0..SHARING)
+        .map(|who| {
+            let (words, arrived) = (Arc::clone(&words), Arc::clone(&arrived));
+            thread::spawn(move || {
+                for (number, round) in (0..).zip(words.iter()) {
+                    meet_all(&arrived, number);
+                    round.y[who].0.store(1, Ordering::Relaxed);
+                    fence::heavy();
+                    let seen = round.x.0.load(Ordering::Relaxed);
+                    round.seen_by_b[who].0.store(seen, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for (number, round) in (0..).zip(words.iter()) {
+        meet_all(&arrived, number);
+        round.x.0.store(1, Ordering::Relaxed);
+        a_fence();
+        for (y, seen) in round.y.iter().zip(&round.seen_by_a) {
+            seen.0.store(y.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+    sharing.into_iter().for_each(|thread| thread.join().unwrap());
+    let zero = |line: &Line| line.0.load(Ordering::Relaxed) == 0;
+    let missed = |round: &Shares| {
+        round.seen_by_a.iter().zip(&round.seen_by_b).any(|(a, b)| zero(a) && zero(b))
+    };
+    assert_eq!(words.iter().filter(|round| missed(round)).count(), 0);
+}

@@ -180,3 +180,41 @@ fn dekker_form_of_the_fence() {
         assert!(x == 1 || y == 1, "neither side saw the other");
     });
 }
+
+/// Whoever asks for a barrier has had one that began after it had asked (B3), its own or another's: that one has seen what was
+/// stored before, and what it saw is to be seen afterwards.
+#[test]
+fn barriers_are_shared_by_those_who_ask_in_time() {
+    const ASKING: usize = 2;
+    #[derive(Default)]
+    struct World {
+        shared: fence::Shared,
+        asked: [AtomicUsize; ASKING],
+        /// Whether a barrier has seen that this one had asked.
+        seen: [AtomicUsize; ASKING],
+    }
+    impl World {
+        fn ask(&self, who: usize) {
+            self.asked[who].store(1, Ordering::Relaxed);
+            self.shared.wait_or_issue(0, || {
+                for (asked, seen) in self.asked.iter().zip(&self.seen) {
+                    if asked.load(Ordering::Relaxed) == 1 {
+                        seen.store(1, Ordering::Relaxed);
+                    }
+                }
+            });
+            assert_eq!(self.seen[who].load(Ordering::Relaxed), 1, "no barrier since it asked");
+        }
+    }
+    bounded_model(|| {
+        let world = Arc::new(World::default());
+        let others: Vec<_> = (1..ASKING)
+            .map(|who| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.ask(who))
+            })
+            .collect();
+        world.ask(0);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
