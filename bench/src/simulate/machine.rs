@@ -394,8 +394,9 @@ impl<'a> Machine<'a> {
         stack.iter().filter(|item| matches!(item, Item::Fork { thief: None, .. })).count()
     }
 
+    /// How many may search when one is done with its work.
     fn cap(&self) -> usize {
-        self.setup.policy.search_cap(self.setup.workers, self.idle())
+        self.setup.policy.linger_cap(self.setup.workers, self.idle())
     }
 
     /// How many have nothing to do.

@@ -229,20 +229,20 @@ impl ForkStack {
         self.limit.load(Ordering::Relaxed) <= slot as *const Slot as usize
     }
 
-    /// After a push of `slot` that asked for it: makes the older half of all jobs public.
+    /// After a push of `slot` that asked for it: makes the older half of all jobs public, and so `many` if there are as many.
     #[cold]
-    pub(crate) fn publish(&self, slot: &Slot) {
-        self.share_below(self.index_of(slot) + 1);
+    pub(crate) fn publish(&self, slot: &Slot, many: usize) {
+        self.share_below(self.index_of(slot) + 1, many);
     }
 
-    fn share_below(&self, head: usize) {
-        self.settle(|span| (span.tail, self.share(span, span.split, head)));
+    fn share_below(&self, head: usize, many: usize) {
+        self.settle(|span| (span.tail, self.share(span, span.split, head, many)));
     }
 
     /// After a pop that was not fast: settles whose the job of `slot` is, and shares the older half
-    /// of what is left if it is `wanted`.
+    /// of what is left, and so `many` if there are as many, if any are `wanted`.
     #[cold]
-    pub(crate) fn pop_slow(&self, slot: &Slot, wanted: bool) -> Popped {
+    pub(crate) fn pop_slow(&self, slot: &Slot, wanted: Option<usize>) -> Popped {
         let at = self.index_of(slot);
         self.unload(slot);
         let mut popped = Popped::Stolen;
@@ -253,7 +253,7 @@ impl ForkStack {
             }
             popped = Popped::Owned;
             let split = span.split.min(at);
-            (span.tail, if wanted { self.share(span, split, at) } else { split })
+            (span.tail, wanted.map_or(split, |many| self.share(span, split, at, many)))
         });
         popped
     }
@@ -344,15 +344,16 @@ impl ForkStack {
         }
     }
 
-    /// The split that makes the older half of the jobs below `head` public, and not less than
+    /// The split that makes the older half of the jobs below `head` public, or so `many`, and not less than
     /// `split` already does.
-    fn share(&self, span: Span, split: usize, head: usize) -> usize {
+    fn share(&self, span: Span, split: usize, head: usize, many: usize) -> usize {
         if self.portable {
             head
         } else {
             // `head` is below `tail` if a worker was smuggled below frames that still fork: then nothing is shared, and the
             // join finds out when it pops.
-            split.max(span.tail + head.saturating_sub(span.tail).div_ceil(2))
+            let private = head.saturating_sub(span.tail);
+            split.max(span.tail + private.div_ceil(2).max(many.min(private)))
         }
     }
 
@@ -378,9 +379,9 @@ impl ForkStack {
         self.limit.load(Ordering::Relaxed) == ATTENTION
     }
 
-    /// The owner answers between a push and a pop: makes the older half of its jobs public. `head` is the first free slot.
-    pub(crate) fn answer(&self, head: &Slot) {
-        self.share_below(self.index_of(head));
+    /// The owner answers between a push and a pop, as [`publish`](ForkStack::publish) does. `head` is the first free slot.
+    pub(crate) fn answer(&self, head: &Slot, many: usize) {
+        self.share_below(self.index_of(head), many);
     }
 
     /// How many forks lie below the first free slot, `head`.
@@ -388,10 +389,15 @@ impl ForkStack {
         self.index_of(head).saturating_sub(self.span().tail)
     }
 
-    /// Whether some job is public, as far as the owner can see.
-    pub(crate) fn has_public(&self) -> bool {
+    /// How many jobs are public, as far as the owner can see.
+    pub(crate) fn public(&self) -> usize {
         let span = self.span();
-        span.tail < span.split
+        span.split - span.tail
+    }
+
+    /// Whether some job is.
+    pub(crate) fn has_public(&self) -> bool {
+        self.public() > 0
     }
 
     // --- thief ---

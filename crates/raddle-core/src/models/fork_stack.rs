@@ -127,7 +127,7 @@ impl Stack {
             self.fork.load(slot);
         }
         if !self.recorded && !self.fork.is_followed() || self.fork.must_settle(slot) {
-            self.fork.publish(slot);
+            self.fork.publish(slot, 0);
             self.tell();
         }
     }
@@ -145,9 +145,13 @@ impl Stack {
         self.fork.unload(slot);
         let slow = self.recorded || self.fork.is_followed();
         let owned = slow && !self.fork.must_settle(slot) || {
-            let wanted = interested || self.victim_waits();
-            let popped = self.fork.pop_slow(slot, wanted);
+            let asked = self.fork.is_asked();
+            let wanted = interested || self.victim_waits() || asked;
+            let popped = self.fork.pop_slow(slot, wanted.then_some(0));
             self.stay_attentive(interested);
+            if asked && !self.fork.has_public() {
+                self.fork.request();
+            }
             popped == Popped::Owned
         };
         if owned {

@@ -87,7 +87,7 @@ fn apart(preemptions: usize, stack: fn() -> Stack, forks: u32, body: Body) {
         let job = Job::new((Arc::clone(&thief), ran.clone(), body), 0, run_job);
         // The first push is public.
         assert!(victim.fork.push(&victim.slots[0], job.header()));
-        victim.fork.publish(&victim.slots[0]);
+        victim.fork.publish(&victim.slots[0], 0);
         let Steal::Job(stolen, 0) = victim.fork.steal() else { unreachable!("it is public") };
         let (stolen, owner) = (Stolen(stolen), Arc::clone(&victim));
         let runs = thread::spawn(move || {

@@ -28,8 +28,13 @@ impl WorkerMemory {
         if (followed || recorded) && !self.fork.must_settle(slot) {
             return;
         }
-        self.fork.publish(slot);
+        let searching = self.registry().places.counts().searching();
+        self.fork.publish(slot, searching);
         self.tell();
+        // The next one, too, unless there is one for each of those who look: to ask again they would need a round each.
+        if self.fork.public() < searching {
+            self.fork.request();
+        }
     }
 
     /// Forks have been made public: sees that somebody comes for them.
@@ -57,7 +62,7 @@ impl WorkerMemory {
             return true;
         }
         if self.fork.is_asked() && !self.fork.has_public() {
-            self.fork.answer(head);
+            self.fork.answer(head, self.registry().places.counts().searching());
             self.tell();
         }
         false
@@ -109,10 +114,16 @@ impl WorkerMemory {
     #[cold]
     #[inline(never)]
     pub(crate) fn regained(&self, slot: &Slot) -> bool {
-        // Whoever waits for this very job is no searcher, and helps all the same.
-        let wanted = self.registry().places.counts().interested() || self.victim_waits();
-        let popped = self.fork.pop_slow(slot, wanted);
+        let counts = self.registry().places.counts();
+        // Whoever waits is no searcher, and helps all the same: with this very job, or with anything, and then it has asked.
+        let asked = self.fork.is_asked();
+        let wanted = counts.interested() || self.victim_waits() || asked;
+        let popped = self.fork.pop_slow(slot, wanted.then(|| counts.searching()));
         self.stay_attentive();
+        if asked && !self.fork.has_public() {
+            // It has had no answer.
+            self.fork.request();
+        }
         let owned = popped == Popped::Owned;
         if owned {
             self.unload(slot);
@@ -135,7 +146,8 @@ impl WorkerMemory {
             self.wake_victim();
             return;
         }
-        if !self.fork.has_public() {
+        let public = self.fork.public();
+        if public == 0 || public < counts.searching() {
             self.fork.request();
         } else if counts.need_wake() {
             self.registry().wake_one(Waker::Busy);

@@ -76,6 +76,12 @@ impl Policy {
         (threads.saturating_sub(idle) / 2).max(least)
     }
 
+    /// As `search_cap`, for those who have just worked, where there are many threads: each of them may look on for as long as it would
+    /// take to wake it. Regions that come one soon after the other find them awake, and need no tree of wakes.
+    pub fn linger_cap(&self, threads: usize, idle: usize) -> usize {
+        if threads > SMALL { threads } else { self.search_cap(threads, idle) }
+    }
+
     /// How long a search may spin before the worker sleeps, by the cost of a wake; if the last one was
     /// fruitless, a quarter of that.
     pub fn patience(&self, wake_cost: Duration, fruitless: bool) -> Duration {
@@ -101,6 +107,7 @@ mod tests {
         let caps = [(2, 1), (4, 3), (8, 7), (64, 63), (64, 32), (64, 64)];
         let caps = caps.map(|(threads, idle)| policy.search_cap(threads, idle));
         assert_eq!(caps, [1, 1, 2, 2, 16, 2]);
+        assert_eq!((policy.linger_cap(4, 3), policy.linger_cap(64, 63)), (1, 64));
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl WorkerMemory {
         self.owned.serving.set(outer);
         self.owned.context.set(before);
         // Before the owner goes on, so that it finds a searcher for what it forks next.
-        let searching = !waiting && registry.places.try_search(registry.search_cap());
+        let searching = !waiting && registry.places.try_search(registry.linger_cap());
         if self.lane.is_on() && latch::is_asleep(&slot.done) {
             registry.note_wake_of(victim.index, || latch::set_word(&slot.done, victim.parker()));
         } else {

@@ -212,7 +212,7 @@ impl WorkerMemory {
                     self.lane.note(EventKind::Search, 0, NOTHING);
                 }
                 if !searching {
-                    searching = registry.places.try_search(registry.search_cap());
+                    searching = registry.places.try_search(registry.linger_cap());
                 }
                 if searching && since.get_or_insert_with(Instant::now).elapsed() < self.patience() {
                     self.pause();

@@ -6,7 +6,7 @@ use raddle_sync::atomic::Ordering;
 
 use crate::places::Look;
 use crate::pool::crew::WokenBy;
-use crate::pool::policy::{LONGEST_WAKE, Who};
+use crate::pool::policy::{LONGEST_WAKE, Policy, Who};
 use crate::pool::registry::{PAUSE, Registry, Waker};
 
 impl Registry {
@@ -135,13 +135,22 @@ impl Registry {
         }
     }
 
-    /// The most workers that may search at a time.
+    /// The most workers that may search at a time, for one that is to be woken.
     pub(crate) fn search_cap(&self) -> usize {
+        self.cap(Policy::search_cap)
+    }
+
+    /// As `search_cap`, for a worker that has just worked.
+    pub(crate) fn linger_cap(&self) -> usize {
+        self.cap(Policy::linger_cap)
+    }
+
+    fn cap(&self, by: impl Fn(&Policy, usize, usize) -> usize) -> usize {
         if self.config.spin_for.is_some() {
             // All are to be hot.
             return self.threads();
         }
-        let cap = self.config.policy.search_cap(self.threads(), self.places.counts().free());
+        let cap = by(&self.config.policy, self.threads(), self.places.counts().free());
         // Who comes from outside needs two: one for the call, and one for what it forks.
         if self.is_seated() { cap.max(2) } else { cap }
     }
