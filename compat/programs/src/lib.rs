@@ -4,6 +4,7 @@
 //! end, those of rayon's issues with `RADDLE_WAITS=substitute`; on rayon's own scheduler those hang, or overflow a stack.
 
 mod calls;
+mod forks;
 mod issues;
 mod meet;
 
@@ -19,8 +20,12 @@ pub use self::meet::{alone, on_each_thread};
 pub type Program = (&'static str, fn());
 
 /// All but those of [`OF_ISSUES`].
-pub const PROGRAMS: &[Program] =
-    &[("leaves", leaves), ("meet", || on_each_thread(|| ())), ("calls", calls)];
+pub const PROGRAMS: &[Program] = &[
+    ("leaves", leaves),
+    ("forks", forks::forks),
+    ("meet", || on_each_thread(|| ())),
+    ("calls", calls),
+];
 
 /// The program of a name.
 pub fn program(name: &str) -> Option<fn()> {

@@ -1,8 +1,9 @@
 //! `join`.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 
-use raddle_core::compat;
+use raddle_core::compat::{self, Place};
 
 use crate::global;
 
@@ -21,6 +22,7 @@ use crate::global;
 /// assert_eq!((a, b), (2, 4));
 /// ```
 #[inline]
+#[track_caller]
 pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
@@ -28,8 +30,20 @@ where
     RA: Send,
     RB: Send,
 {
+    join_at(Location::caller(), oper_a, oper_b)
+}
+
+/// As [`join`], called from `place`.
+#[inline]
+pub(crate) fn join_at<A, B, RA, RB>(place: Place, oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
     let (a, b) = (|_| oper_a(), |_| oper_b());
-    compat::join(false, a, b, |a, b| global::team().call(|| injected(a, b)))
+    compat::join(place, false, a, b, |a, b| global::team().call(|| injected(place, a, b)))
 }
 
 /// As [`join`], with closures that are told whether they run on another thread than the caller's.
@@ -40,6 +54,7 @@ where
 /// assert_eq!(both, (false, false));
 /// ```
 #[inline]
+#[track_caller]
 pub fn join_context<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
@@ -49,19 +64,20 @@ where
 {
     let a = |migrated| oper_a(FnContext::new(migrated));
     let b = |migrated| oper_b(FnContext::new(migrated));
-    compat::join(false, a, b, |a, b| global::team().call(|| injected(a, b)))
+    let place = Location::caller();
+    compat::join(place, false, a, b, |a, b| global::team().call(|| injected(place, a, b)))
 }
 
 /// A join that comes from outside, on the thread that has taken it.
 #[cold]
-fn injected<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+fn injected<A, B, RA, RB>(place: Place, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(bool) -> RA + Send,
     B: FnOnce(bool) -> RB + Send,
     RA: Send,
     RB: Send,
 {
-    compat::join(true, a, b, |_, _| unreachable!("on a thread of the pool"))
+    compat::join(place, true, a, b, |_, _| unreachable!("on a thread of the pool"))
 }
 
 /// What [`join_context`] tells its closures.

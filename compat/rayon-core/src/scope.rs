@@ -1,10 +1,11 @@
 //! Tasks that borrow.
 
 use std::fmt;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 use raddle_core::Snapshot;
-use raddle_core::compat::{self, Team, with_here};
+use raddle_core::compat::{self, Place, Team, with_here};
 
 use crate::broadcast::BroadcastContext;
 use crate::fifo::Fifo;
@@ -66,12 +67,13 @@ impl<'scope> Fifos<'scope> {
 /// });
 /// assert_eq!(parts, [0, 1, 4, 9]);
 /// ```
+#[track_caller]
 pub fn scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
-    global::in_pool(|_| in_place_scope(op))
+    scope_at(Location::caller(), op)
 }
 
 /// As [`scope`], with [`ScopeFifo::spawn_fifo`]: of what a thread has spawned in the scope it runs the oldest first.
@@ -79,12 +81,13 @@ where
 /// # Panics
 ///
 /// As [`scope`].
+#[track_caller]
 pub fn scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
-    global::in_pool(|_| in_place_scope_fifo(op))
+    scope_fifo_at(Location::caller(), op)
 }
 
 /// As [`scope`], with `op` called on this thread, also outside of pools.
@@ -92,14 +95,12 @@ where
 /// # Panics
 ///
 /// As [`scope`].
+#[track_caller]
 pub fn in_place_scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R,
 {
-    with_here(|here| match here {
-        Some(here) => here.scope(|scope| op(Scope::of(scope))),
-        None => scope_in(global::team(), op),
-    })
+    in_place_scope_at(Location::caller(), op)
 }
 
 /// As [`scope_fifo`], with `op` called on this thread, also outside of pools.
@@ -107,26 +108,64 @@ where
 /// # Panics
 ///
 /// As [`scope`].
+#[track_caller]
 pub fn in_place_scope_fifo<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&ScopeFifo<'scope>) -> R,
 {
+    in_place_scope_fifo_at(Location::caller(), op)
+}
+
+/// As [`scope`], called from `place`.
+pub(crate) fn scope_at<'scope, OP, R>(place: Place, op: OP) -> R
+where
+    OP: FnOnce(&Scope<'scope>) -> R + Send,
+    R: Send,
+{
+    global::in_pool(|_| in_place_scope_at(place, op))
+}
+
+/// As [`scope_fifo`], called from `place`.
+pub(crate) fn scope_fifo_at<'scope, OP, R>(place: Place, op: OP) -> R
+where
+    OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    global::in_pool(|_| in_place_scope_fifo_at(place, op))
+}
+
+fn in_place_scope_at<'scope, R>(place: Place, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
     with_here(|here| match here {
-        Some(here) => {
-            let fifos = fifos(here.num_threads());
-            here.scope(|scope| op(&ScopeFifo::of(scope, Fifos(NonNull::from(&*fifos)))))
-        }
-        None => scope_fifo_in(global::team(), op),
+        Some(here) => here.scope(place, |scope| op(Scope::of(scope))),
+        None => scope_in(global::team(), place, op),
     })
 }
 
-pub(crate) fn scope_in<'scope, R>(team: &Team, op: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    team.scope(|scope| op(Scope::of(scope)))
+fn in_place_scope_fifo_at<'scope, R>(place: Place, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
+    with_here(|here| match here {
+        Some(here) => {
+            let fifos = fifos(here.num_threads());
+            here.scope(place, |scope| op(&ScopeFifo::of(scope, Fifos(NonNull::from(&*fifos)))))
+        }
+        None => scope_fifo_in(global::team(), place, op),
+    })
 }
 
-pub(crate) fn scope_fifo_in<'scope, R>(team: &Team, op: impl FnOnce(&ScopeFifo<'scope>) -> R) -> R {
+pub(crate) fn scope_in<'scope, R>(
+    team: &Team,
+    place: Place,
+    op: impl FnOnce(&Scope<'scope>) -> R,
+) -> R {
+    team.scope(place, |scope| op(Scope::of(scope)))
+}
+
+pub(crate) fn scope_fifo_in<'scope, R>(
+    team: &Team,
+    place: Place,
+    op: impl FnOnce(&ScopeFifo<'scope>) -> R,
+) -> R {
     let fifos = fifos(team.num_threads());
-    team.scope(|scope| op(&ScopeFifo::of(scope, Fifos(NonNull::from(&*fifos)))))
+    team.scope(place, |scope| op(&ScopeFifo::of(scope, Fifos(NonNull::from(&*fifos)))))
 }
 
 /// For so many threads. To outlive the scope.
@@ -143,6 +182,7 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task, which may spawn further ones through the scope it is given. What a thread has spawned last it runs
     /// first, unless others have taken it.
+    #[track_caller]
     pub fn spawn<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -173,6 +213,7 @@ impl<'scope> ScopeFifo<'scope> {
     }
 
     /// Spawns a task. Of what a thread has spawned so, it runs the oldest first.
+    #[track_caller]
     pub fn spawn_fifo<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,

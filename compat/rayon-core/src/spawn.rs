@@ -1,10 +1,11 @@
 //! Tasks that nobody waits for.
 
 use std::cell::RefCell;
+use std::panic::Location;
 use std::sync::Arc;
 
 use raddle_core::Snapshot;
-use raddle_core::compat::{Here, Team, with_here};
+use raddle_core::compat::{Here, Place, Team, with_here};
 
 use crate::fifo::Fifo;
 use crate::global;
@@ -21,25 +22,29 @@ use crate::global;
 /// rayon_core::spawn(move || send.send(7).unwrap());
 /// assert_eq!(receive.recv(), Ok(7));
 /// ```
+#[track_caller]
 pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
+    let place = Location::caller();
     with_here(|here| match here {
-        Some(here) => here.spawn(func),
-        None => global::team().spawn(func),
+        Some(here) => here.spawn(place, func),
+        None => global::team().spawn(place, func),
     })
 }
 
 /// As [`spawn`], but of what a thread has spawned so, it runs the oldest first.
+#[track_caller]
 pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
+    let place = Location::caller();
     with_here(|here| match here {
-        Some(here) => spawn_fifo_here(here, func),
+        Some(here) => spawn_fifo_here(here, place, func),
         // What comes from outside is in order anyway.
-        None => global::team().spawn(func),
+        None => global::team().spawn(place, func),
     })
 }
 
@@ -67,18 +72,18 @@ fn fifo_of(part: usize) -> Arc<Fifo<Entry>> {
     FIFOS.try_with(find).unwrap_or_default()
 }
 
-pub(crate) fn spawn_fifo_here(here: Here<'_>, func: impl FnOnce() + Send + 'static) {
+pub(crate) fn spawn_fifo_here(here: Here<'_>, place: Place, func: impl FnOnce() + Send + 'static) {
     // It may run by the token of another, but not in its context.
     let context = Snapshot::capture();
     let fifo = fifo_of(here.part());
     fifo.push(Box::new(move || context.run(func)));
-    here.spawn(move || fifo.pop()());
+    here.spawn(place, move || fifo.pop()());
 }
 
 /// As [`spawn_fifo`], in this pool.
-pub(crate) fn spawn_fifo_in(team: &Team, func: impl FnOnce() + Send + 'static) {
+pub(crate) fn spawn_fifo_in(team: &Team, place: Place, func: impl FnOnce() + Send + 'static) {
     with_here(|here| match here.filter(|here| here.is_of(team)) {
-        Some(here) => spawn_fifo_here(here, func),
-        None => team.spawn(func),
+        Some(here) => spawn_fifo_here(here, place, func),
+        None => team.spawn(place, func),
     })
 }

@@ -2,13 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 
 use raddle_core::compat::{Here, MAX_THREADS, Team, with_here};
 
 use crate::broadcast::{self, BroadcastContext};
+use crate::join::join_at;
 use crate::scope::{self, Scope, ScopeFifo};
-use crate::{ThreadPoolBuildError, global, join, spawn};
+use crate::{ThreadPoolBuildError, global, spawn};
 
 /// A pool of threads: built by [`ThreadPoolBuilder`](crate::ThreadPoolBuilder).
 ///
@@ -84,6 +85,7 @@ impl ThreadPool {
     /// # Panics
     ///
     /// As there.
+    #[track_caller]
     pub fn join<A, B, RA, RB>(&self, oper_a: A, oper_b: B) -> (RA, RB)
     where
         A: FnOnce() -> RA + Send,
@@ -91,7 +93,8 @@ impl ThreadPool {
         RA: Send,
         RB: Send,
     {
-        self.install(|| join(oper_a, oper_b))
+        let place = Location::caller();
+        self.install(|| join_at(place, oper_a, oper_b))
     }
 
     /// As [`scope`](crate::scope()), in this pool.
@@ -99,12 +102,14 @@ impl ThreadPool {
     /// # Panics
     ///
     /// As there.
+    #[track_caller]
     pub fn scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R + Send,
         R: Send,
     {
-        self.install(|| crate::scope(op))
+        let place = Location::caller();
+        self.install(|| scope::scope_at(place, op))
     }
 
     /// As [`scope_fifo`](crate::scope_fifo()), in this pool.
@@ -112,12 +117,14 @@ impl ThreadPool {
     /// # Panics
     ///
     /// As there.
+    #[track_caller]
     pub fn scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
         R: Send,
     {
-        self.install(|| crate::scope_fifo(op))
+        let place = Location::caller();
+        self.install(|| scope::scope_fifo_at(place, op))
     }
 
     /// As [`in_place_scope`](crate::in_place_scope()), with tasks in this pool.
@@ -125,11 +132,12 @@ impl ThreadPool {
     /// # Panics
     ///
     /// As there.
+    #[track_caller]
     pub fn in_place_scope<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&Scope<'scope>) -> R,
     {
-        scope::scope_in(&self.team, op)
+        scope::scope_in(&self.team, Location::caller(), op)
     }
 
     /// As [`in_place_scope_fifo`](crate::in_place_scope_fifo()), with tasks in this pool.
@@ -137,27 +145,30 @@ impl ThreadPool {
     /// # Panics
     ///
     /// As there.
+    #[track_caller]
     pub fn in_place_scope_fifo<'scope, OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R,
     {
-        scope::scope_fifo_in(&self.team, op)
+        scope::scope_fifo_in(&self.team, Location::caller(), op)
     }
 
     /// As [`spawn`](crate::spawn()), in this pool.
+    #[track_caller]
     pub fn spawn<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
     {
-        self.team.spawn(op);
+        self.team.spawn(Location::caller(), op);
     }
 
     /// As [`spawn_fifo`](crate::spawn_fifo()), in this pool.
+    #[track_caller]
     pub fn spawn_fifo<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
     {
-        spawn::spawn_fifo_in(&self.team, op);
+        spawn::spawn_fifo_in(&self.team, Location::caller(), op);
     }
 
     /// As [`spawn_broadcast`](crate::spawn_broadcast()), in this pool.

@@ -49,3 +49,17 @@ fn what_bounds_an_iterator_is_read_from_the_trace() {
     assert!(scale.bound() > 4.0, "{scale:?}");
     assert!(!scale.verdict().is_empty());
 }
+
+#[test]
+fn forks_have_the_lines_of_the_program() {
+    let folder = Folder::new("raddle-programs-places");
+    let trace = record("forks", &folder.0.join("trace"), 2);
+    let places = |file: &str| trace.places.iter().filter(|place| place.contains(file)).count();
+    // The join, the scope or its task, the task.
+    assert!(places("src/forks.rs") >= 3, "{:?}", trace.places);
+    assert_eq!((places("compat/join.rs"), places("rayon-core/src")), (0, 0), "{:?}", trace.places);
+    // An iterator's join is called by rayon.
+    let trace = record("leaves", &folder.0.join("trace"), 2);
+    let of_rayon = |place: &String| place.contains("rayon-1") && place.contains("plumbing");
+    assert!(trace.places.iter().any(of_rayon), "{:?}", trace.places);
+}

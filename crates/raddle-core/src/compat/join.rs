@@ -3,6 +3,7 @@
 use std::mem::forget;
 use std::panic::{self, AssertUnwindSafe};
 
+use super::Place;
 use crate::join::{Hint, Restore};
 use crate::latch;
 use crate::panics::discard;
@@ -11,7 +12,7 @@ use crate::pool::{Waits, Worker};
 /// Runs both closures, perhaps in parallel, and returns both results; outside of pools what `outside` makes of them.
 ///
 /// Each closure is told whether it runs elsewhere than its caller would expect: both if the whole join was `injected` into
-/// the pool, the second one if it was stolen. What `a` spawns runs before `b`, unless somebody has taken either; by
+/// the pool, the second one if it was stolen. In a trace the join is at `place`. What `a` spawns runs before `b`, unless somebody has taken either; by
 /// [`Waits::Substitute`] whenever.
 ///
 /// # Panics
@@ -20,6 +21,7 @@ use crate::pool::{Waits, Worker};
 // Not inlined: iterators call it from the functions that have their leaves' loops, which would have fewer registers.
 #[inline(never)]
 pub fn join<A, B, RA, RB>(
+    place: Place,
     injected: bool,
     a: A,
     b: B,
@@ -37,7 +39,8 @@ where
     let home = std::ptr::from_ref(worker).expose_provenance();
     let position = worker.memory().ring.position();
     worker.slot().date(position);
-    let (ra, rb) = worker.join(
+    let (ra, rb) = worker.join_at(
+        place,
         move |next| {
             next.set_current();
             // Caught, so that what runs until `b` is over is not within a panic: as that of `b`.

@@ -40,6 +40,8 @@ use crate::spawn;
 /// The most threads that a team may have.
 pub const MAX_THREADS: usize = MOST_SEATS;
 
+/// Where in the source something is forked, for traces: what a function with `#[track_caller]` gets from [`Location::caller`].
+pub type Place = &'static Location<'static>;
 /// What a thread of a team calls, with its index.
 pub type ThreadHook = Box<dyn Fn(usize) + Send + Sync>;
 /// What gets the panics that nobody waits for.
@@ -175,9 +177,8 @@ impl Team {
 
     /// Has one of the threads call `f` some time: on a thread of the team, this one before all that it has queued
     /// before.
-    #[track_caller]
-    pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        spawn_in(&self.0, f);
+    pub fn spawn(&self, place: Place, f: impl FnOnce() + Send + 'static) {
+        spawn_in(&self.0, place, f);
     }
 
     /// Has each thread call `f` with its number, one after the other of its other calls of this kind; nobody waits for it. See
@@ -192,9 +193,7 @@ impl Team {
     }
 
     /// As [`scope`](crate::scope()), of tasks in this team, on whichever thread calls.
-    #[track_caller]
-    pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        let place = Location::caller();
+    pub fn scope<'scope, R>(&self, place: Place, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         match self.0.worker_beneath() {
             Some(worker) => worker.call_here(|_| Scope::open(&self.0, place, f)),
             None => Scope::open(&self.0, place, f),
@@ -308,9 +307,8 @@ impl Here<'_> {
     }
 
     /// As [`Team::spawn`].
-    #[track_caller]
-    pub fn spawn(&self, f: impl FnOnce() + Send + 'static) {
-        spawn_in(self.memory.registry(), f);
+    pub fn spawn(&self, place: Place, f: impl FnOnce() + Send + 'static) {
+        spawn_in(self.memory.registry(), place, f);
     }
 
     /// As [`Team::spawn_each`].
@@ -324,9 +322,8 @@ impl Here<'_> {
     }
 
     /// As [`Team::scope`].
-    #[track_caller]
-    pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        Scope::open(self.memory.registry(), Location::caller(), f)
+    pub fn scope<'scope, R>(&self, place: Place, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+        Scope::open(self.memory.registry(), place, f)
     }
 }
 
@@ -336,11 +333,10 @@ impl fmt::Debug for Here<'_> {
     }
 }
 
-#[track_caller]
-fn spawn_in(registry: &Registry, f: impl FnOnce() + Send + 'static) {
+fn spawn_in(registry: &Registry, place: Place, f: impl FnOnce() + Send + 'static) {
     registry.assert_here();
     pool::assert_takes_tasks(registry);
-    pool::queue(registry, task_in(registry, f), Some(Location::caller()));
+    pool::queue(registry, task_in(registry, f), Some(place));
 }
 
 fn spawn_each_in(registry: &Registry, f: impl Fn(usize) + Send + Sync + 'static) {
