@@ -15,6 +15,7 @@ pub(crate) mod demo;
 mod docs;
 mod lock;
 mod packages;
+mod rows;
 mod runs;
 
 use std::fs;

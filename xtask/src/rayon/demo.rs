@@ -10,15 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::packages::copy_package;
+use super::rows::{self, Row, Took};
 use super::{demo_suite, missing};
-use crate::steps::{Outcome, cargo, root, target_dir};
+use crate::steps::{Outcome, cargo, target_dir};
 
 /// Where the figures are.
 pub(crate) const FIGURES: &str = "bench/rayon-demo.json";
 const THREADS: &str = "2";
+/// So many times rayon's time a row may take.
+const MOST: f64 = 1.05;
 /// Parts of the names of benchmarks that never call rayon.
 const SERIAL: &[&str] = &[
     "serial",
@@ -64,20 +67,18 @@ fn measure(clone: &Path, rounds: usize) -> io::Result<()> {
                 found.push(run(program, name)?);
             }
         }
-        let [theirs, ours] = found.map(Took::median);
+        let [theirs, ours] = found.map(|all| Took::median(&all));
+        let row = Row { name: name.clone(), ours, theirs };
+        let [wall, busy] = row.ratios();
         println!(
-            "{name}: {:.0} ns, rayon {:.0}: {:.3}, processor time {:.3}",
-            ours.wall,
-            theirs.wall,
-            ours.wall / theirs.wall,
-            ours.busy / theirs.busy
+            "{name}: {:.0} ns, rayon {:.0}: {wall:.3}, processor time {busy:.3}",
+            ours.wall, theirs.wall
         );
-        rows.push(json!({
-            "name": name, "ours": [ours.wall, ours.busy], "theirs": [theirs.wall, theirs.busy],
-        }));
+        rows.push(row);
+        // Hours of measuring are not lost with the last row.
+        rows::save(FIGURES, rounds, &rows)?;
     }
-    let figures = json!({ "rounds": rounds, "rows": rows });
-    fs::write(root().join(FIGURES), serde_json::to_string_pretty(&figures)? + "\n")
+    Ok(())
 }
 
 /// The program with the benchmarks.
@@ -106,23 +107,6 @@ fn is_parallel(name: &str) -> bool {
 }
 
 /// Nanoseconds of an iteration.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Took {
-    wall: f64,
-    /// Of all processors together.
-    busy: f64,
-}
-
-impl Took {
-    fn median(mut all: Vec<Took>) -> Took {
-        let mut middle = |of: fn(&Took) -> f64| {
-            all.sort_by(|a, b| of(a).total_cmp(&of(b)));
-            all.get(all.len() / 2).map_or(0.0, of)
-        };
-        Took { wall: middle(|took| took.wall), busy: middle(|took| took.busy) }
-    }
-}
-
 fn run(program: &Path, name: &str) -> io::Result<Took> {
     let (before, start) = (processor_time()?, Instant::now());
     let mut command = Command::new(program);
@@ -154,33 +138,25 @@ fn processor_time() -> io::Result<f64> {
 
 /// COMPARE's part about them.
 pub(crate) fn table(figures: &str) -> Result<String, String> {
-    let value: Value = serde_json::from_str(figures).map_err(|error| error.to_string())?;
-    let rows = value["rows"].as_array().ok_or("the figures of rayon-demo have no rows")?;
+    let (rounds, rows) = rows::parse(figures)?;
     let mut lines: BTreeMap<&str, String> = BTreeMap::new();
     let (mut sums, mut above) = ([0.0, 0.0], 0);
-    for row in rows {
-        let name = row["name"].as_str().ok_or("a row has no name")?;
-        let of = |whose: &str, at: usize| row[whose][at].as_f64().ok_or(format!("{name}: {whose}"));
-        let ratios = [of("ours", 0)? / of("theirs", 0)?, of("ours", 1)? / of("theirs", 1)?];
+    for row in &rows {
+        let ratios = row.ratios();
         for (sum, ratio) in sums.iter_mut().zip(ratios) {
             *sum += ratio.ln();
         }
-        above += usize::from(ratios[0] > 1.05);
-        let bold = |ratio: f64| match ratio > 1.05 {
-            true => format!("**{ratio:.2}**"),
-            false => format!("{ratio:.2}"),
-        };
-        let (ours, theirs) = (of("ours", 0)? / 1e3, of("theirs", 0)? / 1e3);
-        let [wall, busy] = ratios.map(bold);
+        above += usize::from(ratios[0] > MOST);
+        let (name, ours, theirs) = (&row.name, row.ours.wall / 1e3, row.theirs.wall / 1e3);
+        let [wall, busy] = ratios.map(|ratio| rows::ratio(ratio, MOST));
         lines.insert(name, format!("| {name} | {ours:.1} | {theirs:.1} | {wall} | {busy} |\n"));
     }
     let [wall, busy] = sums.map(|sum| (sum / rows.len() as f64).exp());
     let mut text = format!(
-        "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, medians of {} rounds in turn: \
+        "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, medians of {rounds} rounds in turn: \
          geometric mean of the ratios {wall:.2}, of processor time {busy:.2} (at most 0.75 was asked of the first). {above} of \
-         {} take more than 1.05 times rayon's time.\n\n<details>\n<summary>All of them</summary>\n\n\
+         {} take more than {MOST} times rayon's time.\n\n<details>\n<summary>All of them</summary>\n\n\
          | benchmark | raddle, us | rayon, us | time | processor time |\n|---|---|---|---|---|\n",
-        value["rounds"],
         rows.len()
     );
     lines.values().for_each(|line| text += line);
@@ -190,6 +166,7 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn figures_are_read_and_compared() {
@@ -197,9 +174,6 @@ mod tests {
         assert_eq!(nanos(line), Some(1234.5));
         assert!(is_parallel("join_microbench::increment_all_serialized"));
         assert!(!is_parallel("nbody::bench::nbody_seq") && !is_parallel("sieve::sieve_serial"));
-        let took = |wall, busy| Took { wall, busy };
-        let all = vec![took(1.0, 9.0), took(3.0, 8.0), took(2.0, 7.0)];
-        assert_eq!(Took::median(all), took(2.0, 8.0));
         let row = |name, ours| json!({ "name": name, "ours": [ours, 2.0], "theirs": [2.0, 4.0] });
         let figures = json!({ "rounds": 3, "rows": [row("b", 4.0), row("a", 1.0)] });
         let text = table(&figures.to_string()).unwrap();

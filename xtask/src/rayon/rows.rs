@@ -1,0 +1,96 @@
+//! Rows that were measured with raddle and with rayon's own scheduler: medians of rounds, and the file that keeps them.
+
+use std::fs;
+use std::io;
+
+use serde_json::{Value, json};
+
+use crate::steps::root;
+
+/// What one thing takes, in any unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Took {
+    pub(super) wall: f64,
+    /// Of all processors together.
+    pub(super) busy: f64,
+}
+
+impl Took {
+    /// Of several rounds, each figure for itself.
+    pub(super) fn median(all: &[Took]) -> Took {
+        let middle = |of: fn(&Took) -> f64| {
+            let mut all: Vec<f64> = all.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            all.get(all.len() / 2).copied().unwrap_or_default()
+        };
+        Took { wall: middle(|took| took.wall), busy: middle(|took| took.busy) }
+    }
+}
+
+/// One row of both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) ours: Took,
+    pub(super) theirs: Took,
+}
+
+impl Row {
+    /// Of the times, and of the processor times.
+    pub(super) fn ratios(&self) -> [f64; 2] {
+        [self.ours.wall / self.theirs.wall, self.ours.busy / self.theirs.busy]
+    }
+}
+
+/// Writes them down.
+pub(super) fn save(file: &str, rounds: usize, rows: &[Row]) -> io::Result<()> {
+    let both = |took: Took| [took.wall, took.busy];
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| json!({ "name": row.name, "ours": both(row.ours), "theirs": both(row.theirs) }))
+        .collect();
+    let figures = json!({ "rounds": rounds, "rows": rows });
+    fs::write(root().join(file), serde_json::to_string_pretty(&figures)? + "\n")
+}
+
+/// The rounds and rows in such a file.
+pub(super) fn parse(text: &str) -> Result<(u64, Vec<Row>), String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let rows = value["rows"].as_array().ok_or("figures without rows")?;
+    let row = |row: &Value| {
+        let name = row["name"].as_str().ok_or("a row has no name")?;
+        let of = |whose: &str, at: usize| {
+            row[whose][at].as_f64().ok_or_else(|| format!("{name}: {whose} has no figure"))
+        };
+        let took = |whose| Ok::<_, String>(Took { wall: of(whose, 0)?, busy: of(whose, 1)? });
+        Ok(Row { name: name.to_owned(), ours: took("ours")?, theirs: took("theirs")? })
+    };
+    let rows: Result<Vec<Row>, String> = rows.iter().map(row).collect();
+    Ok((value["rounds"].as_u64().ok_or("figures without rounds")?, rows?))
+}
+
+/// For a table: bold if it is above `most`.
+pub(super) fn ratio(ratio: f64, most: f64) -> String {
+    if ratio > most { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_and_medians_are_in_the_middle() {
+        let took = |wall, busy| Took { wall, busy };
+        let all = [took(1.0, 9.0), took(3.0, 8.0), took(2.0, 7.0)];
+        assert_eq!(Took::median(&all), took(2.0, 8.0));
+        assert_eq!(Took::median(&[]), Took::default());
+        let text =
+            r#"{ "rounds": 3, "rows": [{ "name": "a", "ours": [3, 9], "theirs": [2, 6] }] }"#;
+        let (rounds, rows) = parse(text).unwrap();
+        assert_eq!((rounds, rows[0].ratios()), (3, [1.5, 1.5]));
+        assert_eq!((&*ratio(1.06, 1.05), &*ratio(1.05, 1.05)), ("**1.06**", "1.05"));
+        let error =
+            parse(r#"{ "rounds": 3, "rows": [{ "name": "a", "ours": [3] }] }"#).unwrap_err();
+        assert_eq!(error, "a: ours has no figure");
+    }
+}
