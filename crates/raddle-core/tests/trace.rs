@@ -1,12 +1,13 @@
 //! What pools record, seen through the public interface.
 
+use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::trace::{self, TraceLevel};
-use raddle_core::{Pool, Promise, Worker, join, scope};
+use raddle_core::{Pool, Promise, Worker, join, par, scope};
 use raddle_trace::{EventKind, Refusal, State, Subject, Trace};
 
 fn pool(level: TraceLevel) -> Pool {
@@ -452,4 +453,28 @@ fn what_a_pool_records_into_a_file_is_all_there() {
     std::fs::remove_file(&path).unwrap();
     let error = build().trace_to("/nonexistent/dir/t").build().unwrap_err().to_string();
     assert!(error.starts_with("/nonexistent/dir/t: cannot be written: "), "{error}");
+}
+
+/// Loops and sorts are at their callers' lines, whether they are called in a pool or from outside.
+#[test]
+fn loops_have_the_lines_of_their_callers() {
+    let mut items = vec![1_u64; 5000];
+    let here = |line: u32| format!("tests/trace.rs:{line}:");
+    let pool = pool(TraceLevel::Tasks);
+    let lines = pool.run(|_| {
+        let work = |n: &mut u64| (0..500).for_each(|i| *n = black_box(*n ^ i));
+        par::for_each(&mut items, work);
+        let first = line!() - 1;
+        par::inclusive_scan(&mut items, |a, b| (0..500).fold(a ^ b, |n, i| black_box(n ^ i)));
+        items.iter_mut().zip(0..).for_each(|(n, i)| *n = i * 7919 % 5000);
+        par::sort(&mut items);
+        par::sort_unstable_by_key(&mut items, |n| n ^ 0x2a5);
+        [first, first + 2, first + 4, first + 5]
+    });
+    let trace = pool.trace();
+    for line in lines {
+        let found = trace.places.iter().any(|place| place.contains(&here(line)));
+        assert!(found, "line {line} in {:?}", trace.places);
+    }
+    assert!(!trace.places.iter().any(|place| place.contains("src/par/")), "{:?}", trace.places);
 }

@@ -129,6 +129,7 @@ where
 /// assert_eq!(par::map_collect(&["warp", "weft"], |word| word.to_uppercase()), ["WARP", "WEFT"]);
 /// ```
 #[doc(alias = "par_iter", alias = "into_par_iter")]
+#[track_caller]
 pub fn map_collect<I, R, F>(items: I, f: F) -> Vec<R>
 where
     I: Items,
@@ -205,6 +206,7 @@ where
 /// let numbers = par::filter_map(&["1", "one", "2"], |text| text.parse::<u32>().ok());
 /// assert_eq!(numbers, [1, 2]);
 /// ```
+#[track_caller]
 pub fn filter_map<I, R, F>(items: I, f: F) -> Vec<R>
 where
     I: Items,
@@ -226,6 +228,7 @@ where
 /// assert_eq!(par::filter(0..10, |n| n % 3 == 0), [0, 3, 6, 9]);
 /// assert_eq!(par::filter(&["warp", "and", "weft"], |word| word.len() == 4), [&"warp", &"weft"]);
 /// ```
+#[track_caller]
 pub fn filter<I, F>(items: I, f: F) -> Vec<I::Item>
 where
     I: Items<Item: Copy + Send>,

@@ -1,5 +1,8 @@
 //! The loop: sequential while nobody asks, halved when somebody does and what is left is worth it.
 
+use std::panic::Location;
+
+use crate::pool::recorder::Place;
 use crate::pool::{Pool, Worker, clock};
 
 /// What takes less time, in ticks of the clock, is not worth a fork that another thread takes: some microseconds.
@@ -35,19 +38,29 @@ pub(crate) trait Work: Sized + Send {
     fn combine(front: Self::Output, back: Self::Output) -> Self::Output;
 }
 
-/// Calls `f` with the worker that this thread is, or as a guest of the global pool.
-pub(crate) fn enter<R: Send>(f: impl FnOnce(&Worker) -> R + Send) -> R {
+/// Calls `f` with the worker that this thread is, or as a guest of the global pool, from `place`.
+pub(crate) fn enter<R: Send>(place: Place, f: impl FnOnce(&Worker) -> R + Send) -> R {
     let mut f = Some(f);
     let mut call = |worker: &Worker| f.take().map(|f| f(worker));
     match Worker::with(&mut call).flatten() {
         Some(result) => result,
-        None => Pool::global().run(call).expect("called once"),
+        None => Pool::global().run_at(place, call).expect("called once"),
     }
 }
 
-/// Runs a loop on the pool that this thread is in, or on the global one.
+/// Runs a loop on the pool that this thread is in, or on the global one. In a trace it is its caller's, as are the functions of this
+/// module that call it.
+#[track_caller]
 pub(crate) fn run<W: Work>(work: W) -> W::Output {
-    if work.left() < W::LEAST { alone(work) } else { enter(|worker| drive(worker, work, true)) }
+    run_at(Location::caller(), work)
+}
+
+/// As `run`, called from `place`.
+pub(crate) fn run_at<W: Work>(place: Place, work: W) -> W::Output {
+    if work.left() < W::LEAST {
+        return alone(work);
+    }
+    enter(place, |worker| drive(worker, place, work, true))
 }
 
 /// Runs a loop on this thread, where there is nothing to share.
@@ -58,14 +71,18 @@ fn alone<W: Work>(mut work: W) -> W::Output {
 
 /// Runs a loop, and has others take part who ask. A `whole` one they may share before anything is known of it: its first item may
 /// wait for its last.
-pub(crate) fn drive<W: Work>(worker: &Worker, mut work: W, whole: bool) -> W::Output {
+pub(crate) fn drive<W: Work>(worker: &Worker, place: Place, mut work: W, whole: bool) -> W::Output {
     let mut step = W::FIRST;
     let mut pace = Pace::new(work.left(), whole);
     loop {
         let left = work.left();
         if left >= W::LEAST && pace.is_worth(left) && (left <= HANDFUL || worker.should_fork()) {
             let (front, back) = work.halve();
-            let (front, back) = worker.join(|w| drive(w, front, false), |w| drive(w, back, false));
+            let (front, back) = worker.join_at(
+                place,
+                |w| drive(w, place, front, false),
+                |w| drive(w, place, back, false),
+            );
             return W::combine(front, back);
         }
         // Whoever asks meanwhile waits: for little beside what is left to share.

@@ -1,7 +1,10 @@
 //! Loops for their effects.
 
-use crate::par::drive::{Work, run};
+use std::panic::Location;
+
+use crate::par::drive::{Work, run_at};
 use crate::par::items::{Chunks, Divide, Items, Pairs};
+use crate::pool::recorder::Place;
 
 /// A loop that calls a closure with each item.
 struct Each<'f, P, F> {
@@ -33,12 +36,18 @@ impl<P: Divide, F: Fn(P::Item) + Sync> Work for Each<'_, P, F> {
     fn combine((): (), (): ()) {}
 }
 
+#[track_caller]
 fn each<P: Divide>(parts: P, f: impl Fn(P::Item) + Sync) {
-    run(Each { parts, f: &f });
+    each_at(Location::caller(), parts, f);
+}
+
+/// Calls `f` with each of these, from `place`.
+pub(super) fn each_at<P: Divide>(place: Place, parts: P, f: impl Fn(P::Item) + Sync) {
+    run_at(place, Each { parts, f: &f });
 }
 
 /// Indices beside items.
-fn indexed<P: Divide>(parts: P) -> Pairs<<std::ops::Range<usize> as Items>::Parts, P> {
+pub(super) fn indexed<P: Divide>(parts: P) -> Pairs<<std::ops::Range<usize> as Items>::Parts, P> {
     let indices = (0..parts.len()).parts();
     Pairs(indices, parts)
 }
@@ -59,6 +68,7 @@ fn indexed<P: Divide>(parts: P) -> Pairs<<std::ops::Range<usize> as Items>::Part
 /// assert_eq!(numbers, [2, 4, 6]);
 /// ```
 #[doc(alias = "par_iter_mut")]
+#[track_caller]
 pub fn for_each<T: Send, F: Fn(&mut T) + Sync>(data: &mut [T], f: F) {
     each(data, f);
 }
@@ -77,6 +87,7 @@ pub fn for_each<T: Send, F: Fn(&mut T) + Sync>(data: &mut [T], f: F) {
 /// assert_eq!(numbers, [0, 1, 4, 9, 16]);
 /// ```
 #[doc(alias = "enumerate")]
+#[track_caller]
 pub fn for_each_indexed<T: Send, F: Fn(usize, &mut T) + Sync>(data: &mut [T], f: F) {
     each(indexed(data), |(index, item)| f(index, item));
 }
@@ -96,6 +107,7 @@ pub fn for_each_indexed<T: Send, F: Fn(usize, &mut T) + Sync>(data: &mut [T], f:
 /// assert_eq!(sum.into_inner(), 4950);
 /// ```
 #[doc(alias = "parallel_for")]
+#[track_caller]
 pub fn for_each_in<I: Items, F: Fn(I::Item) + Sync>(items: I, f: F) {
     each(items.parts(), f);
 }
@@ -116,6 +128,7 @@ pub fn for_each_in<I: Items, F: Fn(I::Item) + Sync>(items: I, f: F) {
 /// assert_eq!(numbers, [1, 2, 3, 4, 5]);
 /// ```
 #[doc(alias = "par_chunks_mut")]
+#[track_caller]
 pub fn chunks_mut<T: Send, F: Fn(&mut [T]) + Sync>(data: &mut [T], size: usize, f: F) {
     assert!(size > 0, "chunk size must not be zero");
     each(Chunks { slice: data, size }, f);
@@ -134,6 +147,7 @@ pub fn chunks_mut<T: Send, F: Fn(&mut [T]) + Sync>(data: &mut [T], size: usize, 
 /// par::chunks_mut_indexed(&mut rows, 2, |row, cells| cells.fill(row));
 /// assert_eq!(rows, [0, 0, 1, 1, 2, 2]);
 /// ```
+#[track_caller]
 pub fn chunks_mut_indexed<T, F>(data: &mut [T], size: usize, f: F)
 where
     T: Send,
@@ -157,6 +171,7 @@ where
 /// par::zip(&mut y, &x, |y, x| *y += 0.5 * x);
 /// assert_eq!(y, [6.0, 12.0]);
 /// ```
+#[track_caller]
 pub fn zip<A: Send, B: Sync, F: Fn(&mut A, &B) + Sync>(a: &mut [A], b: &[B], f: F) {
     let both = a.len().min(b.len());
     each(Pairs(&mut a[..both], &b[..both]), |(a, b)| f(a, b));

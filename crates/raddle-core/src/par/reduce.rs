@@ -136,6 +136,7 @@ impl<'f, P: Divide, R: Send, C: Reduction<P::Item, R>> Work for Reduce<'f, P, R,
 /// assert_eq!(text, "warpandweft");
 /// ```
 #[doc(alias = "fold", alias = "sum")]
+#[track_caller]
 pub fn map_reduce<Form, I, R, Id, M, C>(items: I, identity: Id, map: M, reduce: C) -> R
 where
     I: Items,
@@ -208,6 +209,7 @@ where
 /// assert_eq!(par::find_any(0..1_000_000_u64, |n| n * n == 998_001), Some(999));
 /// assert_eq!(par::find_any(&["warp", "weft"], |word| word.ends_with('t')), Some(&"weft"));
 /// ```
+#[track_caller]
 pub fn find_any<I, F>(items: I, f: F) -> Option<I::Item>
 where
     I: Items<Item: Copy + Send>,
@@ -226,6 +228,7 @@ where
 /// ```
 /// assert!(raddle::par::any(&[1, 2, 3], |&n| n == 2));
 /// ```
+#[track_caller]
 pub fn any<I, F>(items: I, f: F) -> bool
 where
     I: Items<Item: Copy + Send>,
@@ -243,6 +246,7 @@ where
 /// ```
 /// assert!(raddle::par::all(0..100, |n| n < 100));
 /// ```
+#[track_caller]
 pub fn all<I, F>(items: I, f: F) -> bool
 where
     I: Items<Item: Copy + Send>,

@@ -5,9 +5,10 @@
 //! twice, but for those of the first block and the last.
 
 use std::mem;
+use std::panic::Location;
 
 use crate::par::drive::enter;
-use crate::par::each::{for_each, for_each_indexed};
+use crate::par::each::{each_at, indexed};
 
 /// Fewer elements are scanned in place.
 const LEAST: usize = 512;
@@ -60,6 +61,7 @@ fn total<T>(data: &[T], op: &impl Fn(&T, &T) -> T) -> Option<T> {
 /// assert_eq!(numbers, [1, 3, 6, 10]);
 /// ```
 #[doc(alias = "prefix_sum", alias = "cumsum", alias = "scan")]
+#[track_caller]
 pub fn inclusive_scan<T, F>(data: &mut [T], op: F)
 where
     T: Send + Sync,
@@ -68,13 +70,14 @@ where
     if data.len() < LEAST {
         return inclusive(data, &op);
     }
-    enter(|worker| {
+    let place = Location::caller();
+    enter(place, |worker| {
         if worker.num_threads() == 1 {
             return inclusive(data, &op);
         }
         let mut blocks = blocks(data, worker.num_threads());
         let all_but_last = blocks.len() - 1;
-        for_each_indexed(&mut blocks[..all_but_last], |index, block| {
+        each_at(place, indexed(&mut blocks[..all_but_last]), |(index, block)| {
             if index == 0 {
                 inclusive(block.elements, &op);
             } else {
@@ -88,7 +91,7 @@ where
             let total = total.as_ref().unwrap_or(&elements[0]);
             rest[next].start = Some(op(start.as_ref().unwrap_or(last), total));
         }
-        for_each(rest, |block| {
+        each_at(place, &mut *rest, |block| {
             let start = block.start.as_ref().unwrap_or(last);
             block.elements[0] = op(start, &block.elements[0]);
             inclusive(block.elements, &op);
@@ -110,6 +113,7 @@ where
 /// let end = raddle::par::exclusive_scan(&mut sizes, 0, |a, b| a + b);
 /// assert_eq!((sizes, end), ([0, 3, 4], 8));
 /// ```
+#[track_caller]
 pub fn exclusive_scan<T, F>(data: &mut [T], start: T, op: F) -> T
 where
     T: Send + Sync,
@@ -118,7 +122,8 @@ where
     if data.len() < LEAST {
         return exclusive(data, start, &op);
     }
-    enter(|worker| {
+    let place = Location::caller();
+    enter(place, |worker| {
         if worker.num_threads() == 1 {
             return exclusive(data, start, &op);
         }
@@ -129,7 +134,7 @@ where
             let start = block.start.take().expect("set before");
             block.total = Some(exclusive(block.elements, start, &op));
         };
-        for_each_indexed(&mut blocks[..all_but_last], |index, block| {
+        each_at(place, indexed(&mut blocks[..all_but_last]), |(index, block)| {
             if index == 0 {
                 scan(block);
             } else {
@@ -144,7 +149,7 @@ where
             let total = total.as_ref().unwrap_or(&elements[0]);
             rest[next].start = Some(op(start, total));
         }
-        for_each(rest, scan);
+        each_at(place, &mut *rest, scan);
         rest.last_mut().and_then(|block| block.total.take()).expect("scanned")
     })
 }

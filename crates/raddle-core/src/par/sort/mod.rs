@@ -21,6 +21,7 @@ use std::cmp::Ordering;
 /// assert_eq!(numbers, [1, 2, 3]);
 /// ```
 #[doc(alias = "par_sort")]
+#[track_caller]
 pub fn sort<T: Ord + Send>(data: &mut [T]) {
     stable::sort(data, &T::cmp);
 }
@@ -36,6 +37,7 @@ pub fn sort<T: Ord + Send>(data: &mut [T]) {
 /// raddle::par::sort_by(&mut words, |a, b| a.len().cmp(&b.len()));
 /// assert_eq!(words, ["and", "weft", "warp"]);
 /// ```
+#[track_caller]
 pub fn sort_by<T, F>(data: &mut [T], compare: F)
 where
     T: Send,
@@ -55,6 +57,7 @@ where
 /// raddle::par::sort_by_key(&mut words, |word| word.len());
 /// assert_eq!(words, ["and", "weft", "warp"]);
 /// ```
+#[track_caller]
 pub fn sort_by_key<T, K, F>(data: &mut [T], key: F)
 where
     T: Send,
@@ -78,6 +81,7 @@ where
 /// assert_eq!(numbers, [1, 2, 3]);
 /// ```
 #[doc(alias = "par_sort_unstable")]
+#[track_caller]
 pub fn sort_unstable<T: Ord + Send>(data: &mut [T]) {
     unstable::sort(data, &T::cmp);
 }
@@ -93,6 +97,7 @@ pub fn sort_unstable<T: Ord + Send>(data: &mut [T]) {
 /// raddle::par::sort_unstable_by(&mut numbers, f64::total_cmp);
 /// assert_eq!(numbers, [-1.0, 0.25, 0.5]);
 /// ```
+#[track_caller]
 pub fn sort_unstable_by<T, F>(data: &mut [T], compare: F)
 where
     T: Send,
@@ -112,6 +117,7 @@ where
 /// raddle::par::sort_unstable_by_key(&mut numbers, |n| n.abs());
 /// assert_eq!(numbers, [-1, -2, 3]);
 /// ```
+#[track_caller]
 pub fn sort_unstable_by_key<T, K, F>(data: &mut [T], key: F)
 where
     T: Send,

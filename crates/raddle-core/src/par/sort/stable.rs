@@ -5,10 +5,11 @@
 
 use std::cmp::Ordering;
 use std::mem::MaybeUninit;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 
 use crate::panics::discard;
 use crate::pool::Worker;
+use crate::pool::recorder::Place;
 
 use super::is_one_run;
 use super::merge::{Merge, copy};
@@ -19,6 +20,7 @@ const LEAST: usize = 1_024;
 /// As many levels as there are between the slice and the slice again: so pieces need not be copied.
 const BACK_AND_FORTH: usize = 2;
 
+#[track_caller]
 pub(super) fn sort<T, F>(data: &mut [T], compare: &F)
 where
     T: Send,
@@ -27,14 +29,15 @@ where
     if data.len() < LEAST || size_of::<T>() == 0 {
         return data.sort_by(compare);
     }
-    enter(|worker| {
+    let place = Location::caller();
+    enter(place, |worker| {
         let levels = levels(worker.num_threads(), data.len());
         if levels == 0 || is_one_run(data, compare) {
             return data.sort_by(compare);
         }
         let mut buffer = Vec::with_capacity(data.len());
         let buffer = &mut buffer.spare_capacity_mut()[..data.len()];
-        pieces(worker, data, buffer, levels, false, compare);
+        pieces(worker, place, data, buffer, levels, false, compare);
     });
 }
 
@@ -50,6 +53,7 @@ fn levels(threads: usize, len: usize) -> usize {
 /// Sorts a piece: its elements are then in the buffer, or in the slice (ST1).
 fn pieces<T, F>(
     worker: &Worker,
+    place: Place,
     data: &mut [T],
     buffer: &mut [MaybeUninit<T>],
     levels: usize,
@@ -66,13 +70,13 @@ fn pieces<T, F>(
     }
     let middle = data.len() / 2;
     let half = |worker: &Worker, data: &mut [T], buffer: &mut [MaybeUninit<T>]| {
-        let sort = || pieces(worker, data, buffer, levels - 1, !into_buffer, compare);
+        let sort = || pieces(worker, place, data, buffer, levels - 1, !into_buffer, compare);
         panic::catch_unwind(AssertUnwindSafe(sort))
     };
     let ends = {
         let (left, right) = data.split_at_mut(middle);
         let (left_buffer, right_buffer) = buffer.split_at_mut(middle);
-        worker.join(|w| half(w, left, left_buffer), |w| half(w, right, right_buffer))
+        worker.join_at(place, |w| half(w, left, left_buffer), |w| half(w, right, right_buffer))
     };
     let data = as_places(data);
     let ends = match ends {
@@ -94,7 +98,7 @@ fn pieces<T, F>(
     let (from, to) = if into_buffer { (data, buffer) } else { (buffer, data) };
     // SAFETY: ST1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
     // in the slice either way.
-    drive(worker, unsafe { Merge::new(from, middle, to, compare) }, false);
+    drive(worker, place, unsafe { Merge::new(from, middle, to, compare) }, false);
 }
 
 /// A slice as places for its elements.

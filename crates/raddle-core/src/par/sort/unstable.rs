@@ -1,8 +1,10 @@
 //! A quicksort that forks after each partition.
 
 use std::cmp::Ordering;
+use std::panic::Location;
 
 use crate::pool::Worker;
+use crate::pool::recorder::Place;
 
 use super::is_one_run;
 use crate::par::drive::enter;
@@ -16,6 +18,7 @@ const SAMPLE: usize = 63;
 /// If less than this part lies below it, others may equal it.
 const LOPSIDED: usize = 8;
 
+#[track_caller]
 pub(super) fn sort<T, F>(data: &mut [T], compare: &F)
 where
     T: Send,
@@ -24,7 +27,8 @@ where
     if data.len() < LEAST {
         return data.sort_unstable_by(compare);
     }
-    enter(|worker| {
+    let place = Location::caller();
+    enter(place, |worker| {
         if worker.num_threads() == 1 {
             return data.sort_unstable_by(compare);
         }
@@ -33,13 +37,19 @@ where
         }
         let pieces = PIECES * worker.num_threads();
         let least = (data.len() / pieces).max(LEAST / 2);
-        divide(worker, data, least, 2 * pieces.ilog2() + 2, compare);
+        divide(worker, place, data, least, 2 * pieces.ilog2() + 2, compare);
     });
 }
 
 /// Sorts; so many levels down, or with so few elements, on this thread.
-fn divide<T, F>(worker: &Worker, data: &mut [T], least: usize, levels: u32, compare: &F)
-where
+fn divide<T, F>(
+    worker: &Worker,
+    place: Place,
+    data: &mut [T],
+    least: usize,
+    levels: u32,
+    compare: &F,
+) where
     T: Send,
     F: Fn(&T, &T) -> Ordering + Sync,
 {
@@ -58,9 +68,10 @@ where
     let above = below + 1 + equal;
     data.swap(0, below);
     let (front, back) = data.split_at_mut(above);
-    worker.join(
-        |w| divide(w, &mut front[..below], least, levels - 1, compare),
-        |w| divide(w, back, least, levels - 1, compare),
+    worker.join_at(
+        place,
+        |w| divide(w, place, &mut front[..below], least, levels - 1, compare),
+        |w| divide(w, place, back, least, levels - 1, compare),
     );
 }
 
