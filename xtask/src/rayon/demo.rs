@@ -31,6 +31,8 @@ const SERIAL: &[&str] = &[
     "fibonacci_iterative",
     "fibonacci_recursive",
 ];
+/// These do not, either.
+const SERIAL_NAMES: &[&str] = &["life::bench::generations", "sieve::bench::sieve_chunks"];
 /// It does call rayon.
 const NOT_SERIAL: &str = "increment_all_serialized";
 
@@ -103,7 +105,8 @@ fn benchmarks(program: &Path) -> io::Result<Vec<String>> {
 }
 
 fn is_parallel(name: &str) -> bool {
-    name.ends_with(NOT_SERIAL) || !SERIAL.iter().any(|part| name.contains(part))
+    let serial = SERIAL_NAMES.contains(&name) || SERIAL.iter().any(|part| name.contains(part));
+    name.ends_with(NOT_SERIAL) || !serial
 }
 
 /// Nanoseconds of an iteration.
@@ -174,6 +177,8 @@ mod tests {
         assert_eq!(nanos(line), Some(1234.5));
         assert!(is_parallel("join_microbench::increment_all_serialized"));
         assert!(!is_parallel("nbody::bench::nbody_seq") && !is_parallel("sieve::sieve_serial"));
+        assert!(!is_parallel("life::bench::generations"));
+        assert!(is_parallel("life::bench::par_iter_generations"));
         let row = |name, ours| json!({ "name": name, "ours": [ours, 2.0], "theirs": [2.0, 4.0] });
         let figures = json!({ "rounds": 3, "rows": [row("b", 4.0), row("a", 1.0)] });
         let text = table(&figures.to_string()).unwrap();
