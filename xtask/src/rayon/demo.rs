@@ -155,8 +155,12 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
         lines.insert(name, format!("| {name} | {ours:.1} | {theirs:.1} | {wall} | {busy} |\n"));
     }
     let [wall, busy] = sums.map(|sum| (sum / rows.len() as f64).exp());
+    let how = match rounds {
+        1 => "in one round".into(),
+        _ => format!("medians of {rounds} rounds in turn"),
+    };
     let mut text = format!(
-        "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, medians of {rounds} rounds in turn: \
+        "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, {how}: \
          geometric mean of the ratios {wall:.2}, of processor time {busy:.2} (at most 0.75 was asked of the first). {above} of \
          {} take more than {MOST} times rayon's time.\n\n<details>\n<summary>All of them</summary>\n\n\
          | benchmark | raddle, us | rayon, us | time | processor time |\n|---|---|---|---|---|\n",
