@@ -154,6 +154,7 @@ pub(crate) struct Builder<'a> {
     /// Forks that are not pure, and that other lanes have begun.
     mixed: Vec<u32>,
     /// To be used again.
+    #[expect(clippy::vec_box, reason = "the boxes come from nodes, and go back there")]
     spare: Vec<Box<Mix>>,
 }
 
