@@ -35,10 +35,7 @@ pub(crate) fn book() -> Outcome {
     println!("{} pages, {} faults", pages.len(), faults.len());
     let drawn = match tool("mdbook") {
         None => {
-            println!(
-                "mdbook is not there, so the book is checked and not drawn (cargo xtask tools)"
-            );
-            Outcome::Passed
+            Outcome::ToolMissing("no mdbook: the book is checked, not drawn (cargo xtask tools)")
         }
         Some(mdbook) => outcome(
             Command::new(mdbook)

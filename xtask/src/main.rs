@@ -105,6 +105,9 @@ fn run(steps: &[&Step]) -> ExitCode {
     for (step, outcome, time) in &done {
         println!("{:<9} {:>7.1} s  {outcome}", step.name, time.as_secs_f64());
     }
+    if let Some(skipped) = skipped(done.iter().map(|(step, outcome, _)| (step.name, outcome))) {
+        println!("\n{skipped}");
+    }
     // Asked for alone, a step has to run; among others one whose tool is not to be had is named, above.
     let alone = steps.len() == 1;
     let well = |outcome: &Outcome| match outcome {
@@ -116,5 +119,31 @@ fn run(steps: &[&Step]) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// What was not checked, or not all of it, for want of a tool: said last, so that nobody takes silence for success.
+fn skipped<'a>(done: impl Iterator<Item = (&'a str, &'a Outcome)>) -> Option<String> {
+    let names: Vec<&str> = done
+        .filter(|(_, outcome)| matches!(outcome, Outcome::ToolMissing(_)))
+        .map(|(name, _)| name)
+        .collect();
+    let count = names.len();
+    let steps = if count == 1 { "step" } else { "steps" };
+    (count > 0)
+        .then(|| format!("SKIPPED, wholly or in part: {count} {steps}: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outcome::{Failed, Passed, ToolMissing};
+    use super::skipped;
+
+    #[test]
+    fn what_was_skipped_is_listed_last() {
+        assert_eq!(skipped([("fmt", &Passed), ("loom", &Failed)].into_iter()), None);
+        let missing = ToolMissing("it");
+        let told = skipped([("page", &missing), ("fmt", &Passed), ("book", &missing)].into_iter());
+        assert_eq!(told.unwrap(), "SKIPPED, wholly or in part: 2 steps: page, book");
     }
 }

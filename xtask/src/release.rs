@@ -1,7 +1,7 @@
 //! What has to hold before a version is given out: packages, licences, promises kept, old compilers, other systems.
 
 use crate::sanitize::works;
-use crate::steps::{Outcome, cargo, outcome, root, target_dir};
+use crate::steps::{Outcome, cargo, outcome, root, target_dir, worst};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -93,7 +93,7 @@ pub(crate) fn msrv() -> Outcome {
 
 /// The libraries for other systems, as far as a compiler can tell.
 pub(crate) fn targets() -> Outcome {
-    let mut all = Outcome::Passed;
+    let mut all = Vec::new();
     for (target, packages) in TARGETS {
         let libraries = Command::new("rustc")
             .args(["--print", "target-libdir", "--target", target])
@@ -101,6 +101,9 @@ pub(crate) fn targets() -> Outcome {
             .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
         if !libraries.is_ok_and(|directory| directory.is_dir()) {
             println!("{target}: NOT CHECKED (rustup target add {target})");
+            all.push(Outcome::ToolMissing(
+                "Rust for systems that are named above (rustup target add)",
+            ));
             continue;
         }
         let mut command = cargo();
@@ -108,11 +111,9 @@ pub(crate) fn targets() -> Outcome {
         command.args(packages.iter().flat_map(|name| ["-p", name]));
         let checked = outcome(&mut command);
         println!("{target}: {}: {checked}", packages.join(", "));
-        if checked != Outcome::Passed {
-            all = checked;
-        }
+        all.push(checked);
     }
-    all
+    worst(all)
 }
 
 /// Installs what the checks need besides Rust, into `target/tools`: mdBook, cargo-deny, cargo-semver-checks.

@@ -18,7 +18,8 @@ pub(crate) struct Step {
 pub(crate) enum Outcome {
     Passed,
     Failed,
-    /// What is missing, and how to get it. Counts as a failure: nothing was checked.
+    /// What is missing, and how to get it. Counts as a failure of a step that was asked for alone: it was not checked, or
+    /// not all of it.
     ToolMissing(&'static str),
 }
 

@@ -22,6 +22,8 @@ use crate::{
 };
 
 const LEAVES: usize = 100;
+/// Regions of which the median is told: they differ much.
+const SEEDS: u64 = 400;
 const QUIET: Duration = Duration::from_millis(3);
 const HERE: &str = "2 workers, cold, 1 ms in leaves of 5 to 15 us";
 const FENCES: &str = "heavy fences, 500 us of work for each";
@@ -53,7 +55,7 @@ struct Measured {
 pub(crate) fn table(settings: &Settings) -> Table {
     let shared = Shared::default();
     let samples = settings.size(200, 3);
-    let seeds = settings.size(400, 2);
+    let seeds = settings.size(SEEDS, 2);
     let group = |contenders| Group { unit: "us", references: &[], ceiling: None, contenders };
     let largest = settings.size(1024, 32);
     let sizes: Vec<usize> =
@@ -116,6 +118,17 @@ fn setup(workers: usize, policy: Policy, costs: Costs, leaves: usize, leaf: u64)
 /// What 32 workers woken one by one or in a tree come to, with the costs that the study gives. The work is
 /// taken from its run without sleeping: 32 workers for the 65 us in which they all worked or caught up.
 fn study(seeds: u64) -> Vec<Contender> {
+    let row = |(name, setup): (&str, Setup)| {
+        let names = PARTS.map(|part| format!("{name}: {part}")).to_vec();
+        Contender::several(STUDY, names, move || {
+            let regions = regions(&setup, seeds);
+            OF.iter().map(|part| vec![median(&regions, part)]).collect()
+        })
+    };
+    setups_of_the_study().into_iter().map(row).collect()
+}
+
+fn setups_of_the_study() -> Vec<(&'static str, Setup)> {
     const WORK: u64 = 32 * 65_000;
     let costs = |latency: u64, wake: u64| Costs {
         enter: 300,
@@ -128,24 +141,17 @@ fn study(seeds: u64) -> Vec<Contender> {
         nap: 0,
         latency: vec![latency],
     };
-    let mut contenders = Vec::new();
-    let mut row = |name: String, setup: Setup| {
-        let names = PARTS.map(|part| format!("{name}: {part}")).to_vec();
-        contenders.push(Contender::several(STUDY, names, move || {
-            let regions = regions(&setup, seeds);
-            OF.iter().map(|part| vec![median(&regions, part)]).collect()
-        }));
-    };
+    let mut setups = Vec::new();
     for (name, fan_out) in [("vanilla", 2), ("wakeup-3", 3), ("wakeup-4", 4)] {
         let policy = Policy { fan_out, ..Policy::default() };
         let setup = setup(32, policy, costs(60_000, 10_000), 512, WORK / 512);
-        row(name.into(), Setup { caller_works: false, bold: true, ..setup });
+        setups.push((name, Setup { caller_works: false, bold: true, ..setup }));
     }
     let loops = setup(32, Policy::default(), costs(5_000, 200), 512, WORK / 512);
-    row("busy loop".into(), Setup { caller_works: false, busy_loop: true, ..loops });
+    setups.push(("busy loop", Setup { caller_works: false, busy_loop: true, ..loops }));
     let helps = setup(32, Policy::default(), costs(60_000, 10_000), 512, WORK / 512);
-    row("as raddle: the caller works".into(), helps);
-    contenders
+    setups.push(("as raddle: the caller works", helps));
+    setups
 }
 
 /// Regions that would take 500 us if all worked from the start.
@@ -381,5 +387,37 @@ mod tests {
         let svg = draw(&[2, 4], &[(1, vec![10.0, 20.0]), (2, vec![10.0, 150.0])]);
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.contains("70.0,325.0 610.0,115.0") && svg.ends_with("</svg>\n"), "{svg}");
+    }
+
+    /// Whoever reads how far to believe the simulation is told where it does not agree with the study, and what it says of
+    /// raddle's own rules: in the figures that come out.
+    #[test]
+    fn what_is_said_of_the_study_is_what_comes_out() {
+        let text = include_str!("../../../crates/raddle-core/src/places.md").replace('\n', " ");
+        let (_, said) = text.split_once("How far to believe it").unwrap();
+        let (said, _) = said.split_once("![").unwrap();
+        // What the study measured, and with which words it is said beside what is simulated.
+        let told = [
+            ("vanilla", [("{} us (measured: 429)", 5), ("ramp-up {} (240)", 1)].as_slice()),
+            ("wakeup-3", &[("with three wakes at a time {} (415)", 5)]),
+            ("wakeup-4", &[("with four {} (390)", 5)]),
+            ("busy loop", &[("without sleeping {} (150)", 5), ("{} of full parallelism (55)", 2)]),
+            ("as raddle: the caller works", &[("raddle's own rules come to {} us", 5)]),
+        ];
+        let mut totals = Vec::new();
+        for ((name, words), (of, setup)) in told.into_iter().zip(setups_of_the_study()) {
+            assert_eq!(name, of);
+            let regions = regions(&setup, SEEDS);
+            for &(words, part) in words {
+                // What lies between two figures may be told as either.
+                let figure = median(&regions, OF[part]);
+                let says = |figure: f64| said.contains(&words.replace("{}", &figure.to_string()));
+                let says_it = says(figure.floor()) || says(figure.ceil());
+                assert!(says_it, "it does not say {words} with {figure}");
+            }
+            totals.push(median(&regions, OF[5]));
+        }
+        let more = format!("{:.0} % more than", 100.0 * (totals[4] / totals[0] - 1.0));
+        assert!(said.contains(&more), "it does not say: {more}");
     }
 }

@@ -101,6 +101,48 @@ fn a_program_is_recorded_without_a_change() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Ctrl-C ends a process without anything that runs at its exit.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_that_is_interrupted_leaves_its_trace() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::ExitStatusExt;
+    const CHILD: &str = "RADDLE_TEST_CHILD_INTERRUPTED";
+    if std::env::var_os(CHILD).is_some() {
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        pool.install(|| {
+            each(0..100, &|_| std::thread::yield_now());
+            println!("it works");
+            loop {
+                each(0..100, &|_| std::thread::yield_now());
+            }
+        });
+    }
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let file = std::env::temp_dir().join(format!("raddle-{signal}-{}", std::process::id()));
+        // A shell has jobs in its background ignore Ctrl-C: this one does not.
+        let mut child = Command::new("env")
+            .arg(format!("--default-signal={signal}"))
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "a_program_that_is_interrupted_leaves_its_trace", "--nocapture"])
+            .env(CHILD, "1")
+            .env("RADDLE_TRACE", &file)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(told.any(|line| line.contains("it works")), "it ended before it was interrupted");
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().signal(), Some(number));
+        let trace = raddle_trace::Trace::load(&file).unwrap();
+        let mut ran = trace.lanes.iter().flat_map(|lane| &lane.events);
+        assert!(ran.any(|event| event.kind == raddle_trace::EventKind::Exec), "{signal}");
+        assert!(!trace.summary().is_empty());
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
 /// More forks than a ring has room for by default: all of them are in the trace, so that it says what bounds the program.
 #[test]
 fn what_bounds_a_program_is_read_from_its_trace() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use raddle::PoolBuilder;
-use raddle::trace::{Damage, LoadError, Scale, Trace, TraceLevel};
+use raddle::trace::{Change, Damage, Diff, LoadError, Scale, Trace, TraceLevel};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Common, DiffArgs, DrawnArgs, ScaleArgs, ShownArgs, TraceCommand};
@@ -35,10 +35,10 @@ pub(crate) fn run(command: &TraceCommand, json: bool) -> Result<(), Error> {
                 report::print(&found.to_string())
             }
         }
+        TraceCommand::Diff(args) => diff(args, json),
         _ if json => Err(Error::usage(
-            "--json is for `raddle trace summary`, `scale` and `doctor`; chrome writes JSON anyway",
+            "--json is for `raddle trace summary`, `scale`, `diff` and `doctor`; chrome writes JSON anyway",
         )),
-        TraceCommand::Diff(args) => diff(args),
         TraceCommand::Html(drawn) => draw(drawn, |trace| trace.html().into_bytes()),
         TraceCommand::Chrome(drawn) => draw(drawn, |trace| trace.chrome_json().into_bytes()),
         TraceCommand::Perfetto(drawn) => draw(drawn, Trace::perfetto),
@@ -191,9 +191,39 @@ fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
     })
 }
 
-fn diff(args: &DiffArgs) -> Result<(), Error> {
-    let (before, after) = (load_whole(&args.before)?, load_whole(&args.after)?);
-    report::print(&before.diff(&after))
+/// One recording is let go before the other is read: each may be large.
+fn diff(args: &DiffArgs, json: bool) -> Result<(), Error> {
+    let before = load_whole(&args.before)?.profile();
+    let after = load_whole(&args.after)?.profile();
+    let diff = before.diff(&after);
+    if json { tell(&differing(args, &diff)) } else { report::print(&diff.to_string()) }
+}
+
+/// What `trace diff` says, for programs: every row, of which people see the first ten.
+fn differing(args: &DiffArgs, diff: &Diff) -> Value {
+    let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
+    let rows = |changes: &[Change]| {
+        let row = |change: &Change| {
+            json!({
+                "name": change.name,
+                "before_us": us(change.before),
+                "after_us": us(change.after),
+                "more_us": change.more_nanos() as f64 / 1e3,
+                "ratio": change.ratio(),
+            })
+        };
+        changes.iter().map(row).collect::<Vec<_>>()
+    };
+    json!({
+        "schema": "raddle-trace-diff-1",
+        "before": args.before.display().to_string(),
+        "after": args.after.display().to_string(),
+        "regions": rows(&diff.regions),
+        "phases": rows(&diff.phases),
+        "places": rows(&diff.places),
+        "run": diff.run.as_ref().ok().map(|run| rows(run)),
+        "not_compared": diff.run.as_ref().err().map(ToString::to_string),
+    })
 }
 
 /// Where `--trace` writes, and how much it records.

@@ -37,12 +37,19 @@ impl Activity {
         for lane in lanes {
             let mut follower = Follower::new();
             let mut was_active = false;
+            let first = changes.len();
             for event in &lane.events {
                 follower.step(event);
                 let is_active = follower.state() == State::Executing;
-                if is_active != was_active {
+                if is_active == was_active {
+                    continue;
+                }
+                was_active = is_active;
+                // What comes and goes at one instant would be counted the wrong way round.
+                if changes[first..].last() == Some(&(event.tsc, !is_active)) {
+                    changes.pop();
+                } else {
                     changes.push((event.tsc, is_active));
-                    was_active = is_active;
                 }
             }
         }
@@ -180,6 +187,14 @@ impl Activity {
 mod tests {
     use super::*;
     use crate::event::{Event, EventKind::*};
+
+    #[test]
+    fn what_takes_no_time_is_no_second_lane() {
+        let event = |tsc, kind| Event::new(tsc, kind, 1);
+        let events = vec![event(5, Exec), event(5, Executed), event(5, Exec), event(9, Executed)];
+        let activity = Activity::of(&[Lane::new("", events)]);
+        assert_eq!(activity.steps, [(5, 1), (9, 0)]);
+    }
 
     #[test]
     fn blocks_are_of_no_consequence() {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::edges::Wakes;
 use crate::phases::Phases;
-use crate::scale::Refusal;
 use crate::trace::Trace;
 use crate::workers::Times;
 
@@ -30,9 +29,6 @@ const NOTEWORTHY: f64 = 0.25;
 const DOUBTFUL: f64 = 0.02;
 /// A task that changes hands should be a few times as long as the steal costs, which is a microsecond.
 const SHORT: Duration = Duration::from_micros(2);
-
-/// Of a trace with more events no graph is made unless it is asked for.
-pub(crate) const MOST_EVENTS: usize = 3_000_000;
 
 impl Trace {
     /// What the trace suggests, the weightiest first. Nothing if all is well.
@@ -148,8 +144,7 @@ impl Trace {
             return;
         }
         let finding = format!("{average:.2} of {width} workers were busy on average");
-        let graph = (self.len() <= MOST_EVENTS).then(|| self.scale(&[]));
-        let remedy = match graph.unwrap_or(Err(Refusal::Empty)) {
+        let remedy = match self.scale(&[]) {
             Ok(scale) if scale.bound() < 1.5 * width as f64 => scale.verdict(),
             Ok(_) => "there is enough to do side by side, so look at the phases".into(),
             Err(_) => "fork more and earlier, or use fewer threads; a recording at level tasks says what bounds it \

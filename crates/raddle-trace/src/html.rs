@@ -6,7 +6,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::advice::MOST_EVENTS;
 use crate::chrome::quoted;
 use crate::names::Names;
 use crate::queues::queues;
@@ -17,6 +16,8 @@ const PAGE: &str = include_str!("html/page.html");
 const SCRIPT: &str = include_str!("html/page.js");
 /// How many names the table of times has, at most.
 const NAMED: usize = 20;
+/// Of a trace with more events the page does not show where the span was: that needs each fork by itself.
+const MOST_EVENTS: usize = 3_000_000;
 
 impl Trace {
     /// The trace as one self-contained page. First it says what bounds the run, and what more processors would give; then how
@@ -103,13 +104,9 @@ impl Trace {
             if width == 1 { "" } else { "s" },
             crate::summary::time(span)
         );
-        let scale = match (self.len() <= MOST_EVENTS).then(|| self.scale(&[])) {
-            Some(Ok(scale)) => scale,
-            refused => {
-                let why = match refused {
-                    Some(Err(why)) => why.to_string(),
-                    _ => "that many events take raddle trace scale".into(),
-                };
+        let scale = match self.scale(&[]) {
+            Ok(scale) => scale,
+            Err(why) => {
                 let advice = self.advice();
                 let first = advice.first().map(|advice| advice.to_string() + ".");
                 let mut verdict = first.unwrap_or_else(|| "Nothing stands out.".into());

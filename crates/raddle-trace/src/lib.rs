@@ -10,7 +10,7 @@
 //! | find what to do about it | [`Trace::advice`], [`Trace::lengths`] |
 //! | keep it | [`Trace::save`], [`Trace::load`], [`Writer`] |
 //! | find why it hung | [`Trace::doctor`] |
-//! | compare two | [`Trace::diff`], [`Trace::time_by_name`] |
+//! | compare two | [`Trace::diff`], [`Trace::profile`], [`Trace::time_by_name`] |
 //! | show it | [`Trace::summary`], [`Trace::html`], [`Trace::chrome_json`], [`Trace::perfetto`] |
 //!
 //! No pool is needed: a trace can be recorded by raddle, read from a file, or made by hand.
@@ -54,6 +54,7 @@ mod trace;
 mod workers;
 
 pub use advice::Advice;
+pub use diff::{Change, Diff, Profile};
 pub use doctor::Diagnosis;
 pub use edges::{Edge, EdgeKind, Wakes};
 pub use event::{Event, EventKind, Subject, UnknownKind};

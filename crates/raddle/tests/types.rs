@@ -24,9 +24,10 @@ use raddle::par::Items;
 use raddle::policy::{Policy, Who};
 use raddle::trace::file::{Damage, LoadError, Ring};
 use raddle::trace::{
-    Advice, Bound, ClockPair, Costs, Diagnosis, Edge, EdgeKind, Event, EventKind, Lane, Lengths,
-    Measured, Named, Phases, Place, Point, Refusal, RegionGuard, RegionScale, Scale, Segment,
-    State, Subject, Times, Trace, TraceLevel, UnknownKind, Wakes, WhatIf, Writer,
+    Advice, Bound, Change, ClockPair, Costs, Diagnosis, Diff, Edge, EdgeKind, Event, EventKind,
+    Lane, Lengths, Measured, Named, Phases, Place, Point, Profile, Refusal, RegionGuard,
+    RegionScale, Scale, Segment, State, Subject, Times, Trace, TraceLevel, UnknownKind, Wakes,
+    WhatIf, Writer,
 };
 use raddle::{
     AsCompleted, Binding, BindingRef, Bindings, BroadcastContext, CancelOnDrop, CurrentPool,
@@ -259,7 +260,8 @@ is_not! {
 // Traces: a copy of what was recorded, and what was made of it. Numbers and texts, all of it.
 is! {
     Advice: Send, Advice: Sync, Bound: Send, Bound: Sync, ClockPair: Send, ClockPair: Sync, Costs: Send, Costs: Sync,
-    Damage: Send, Damage: Sync, Diagnosis: Send, Diagnosis: Sync, Edge: Send, Edge: Sync,
+    Change: Send, Change: Sync, Damage: Send, Damage: Sync, Diagnosis: Send, Diagnosis: Sync,
+    Diff: Send, Diff: Sync, Edge: Send, Edge: Sync, Profile: Send, Profile: Sync,
     EdgeKind: Send, EdgeKind: Sync, Event: Send, Event: Sync, EventKind: Send, EventKind: Sync,
     Lane: Send, Lane: Sync, Lengths: Send, Lengths: Sync, LoadError: Send, LoadError: Sync,
     Measured: Send, Measured: Sync, Named: Send, Named: Sync, Phases: Send, Phases: Sync,

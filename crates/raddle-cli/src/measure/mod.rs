@@ -37,7 +37,11 @@ struct Figures {
     others: Option<f64>,
 }
 
-/// From how much work on it pays to share it.
+/// Less than this, in seconds, is no figure: a fork adds some instructions at least, and takes their time.
+const LEAST: f64 = 0.05e-9;
+
+/// From how much work on it pays to share it; nothing where that cannot be told: on one thread it never does, and what sharing
+/// adds may be lost in what else disturbs the clock.
 struct Verdict {
     /// Of a fork among others, with all threads at work: what it adds is earned by what the other threads take off.
     fork: Option<f64>,
@@ -90,8 +94,7 @@ impl Figures {
     /// Work of the time `w` on `n` threads takes `w / n` and what sharing adds. That is less than `w` from
     /// `added * n / (n - 1)` on; of a fork each thread has its part of what is added too.
     fn verdict(&self) -> Verdict {
-        let others = self.threads as f64 - 1.0;
-        let pays = |added: f64| (others > 0.0).then(|| added.max(0.0) / others);
+        let pays = |added: f64| pays(added, self.threads);
         let call = |time: f64| pays((time - self.join_floor()) * self.threads as f64);
         Verdict {
             fork: pays(self.forks.worker - self.forks.call),
@@ -168,5 +171,25 @@ impl Figures {
     /// How long two halves take if handing them off costs nothing.
     fn join_floor(&self) -> f64 {
         HALF.as_secs_f64() * if self.threads == 1 { 2.0 } else { 1.0 }
+    }
+}
+
+/// The work from which on it pays to share it among so many threads if that adds so much.
+fn pays(added: f64, threads: usize) -> Option<f64> {
+    (threads > 1 && added > LEAST).then(|| added / (threads - 1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pays;
+
+    #[test]
+    fn what_is_lost_among_disturbances_is_no_figure() {
+        assert_eq!(pays(2e-9, 2), Some(2e-9));
+        assert_eq!(pays(2e-9, 5), Some(0.5e-9));
+        assert_eq!(pays(2e-9, 1), None, "one thread shares nothing");
+        for added in [0.0, 1e-12, -3e-9, f64::NAN] {
+            assert_eq!(pays(added, 2), None, "{added}");
+        }
     }
 }

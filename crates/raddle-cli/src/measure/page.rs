@@ -52,14 +52,7 @@ fn title(figures: &Figures) -> String {
 
 fn verdict(figures: &Figures) -> [String; 2] {
     let Verdict { fork, call, .. } = figures.verdict();
-    let pays = match fork.zip(call) {
-        None => "On one thread forks never pay; this is what they cost.".into(),
-        Some((fork, call)) => format!(
-            "Forks pay from {} of work on, calls from outside from {} on.",
-            duration(fork),
-            duration(call)
-        ),
-    };
+    let pays = pays(figures.threads, fork, call);
     let threads = count(figures.threads, "thread");
     let idle = figures.idle.map_or("unknown".into(), |idle| format!("{:.2} %", idle * 100.0));
     let speedup = figures.speedup();
@@ -68,6 +61,28 @@ fn verdict(figures: &Figures) -> [String; 2] {
         _ => format!("{threads} do {speedup:.2}x the work of one. "),
     };
     [pays, format!("{gain}Idle, a pool takes {idle} of a processor.")]
+}
+
+/// From how much work on forks and calls pay, as far as that could be measured.
+fn pays(threads: usize, fork: Option<f64>, call: Option<f64>) -> String {
+    // Less than that is nothing that anybody could fork.
+    let from = |time: f64| match time {
+        time if time < 0.1e-9 => "less than 0.1 ns".into(),
+        time => duration(time),
+    };
+    match (fork.map(from), call.map(from)) {
+        _ if threads == 1 => "On one thread forks never pay; this is what they cost.".into(),
+        (Some(fork), Some(call)) => {
+            format!("Forks pay from {fork} of work on, calls from outside from {call} on.")
+        }
+        (Some(fork), None) => {
+            format!("Forks pay from {fork} of work on; what calls add cannot be told.")
+        }
+        (None, Some(call)) => {
+            format!("What forks add cannot be told; calls pay from {call} on.")
+        }
+        (None, None) => "What forks and calls add cannot be told: it is too little.".into(),
+    }
 }
 
 fn warning(figures: &Figures) -> String {
@@ -143,4 +158,23 @@ fn beside_floor<const N: usize>(name: &'static str, rows: [(&str, f64); N]) -> G
 
 fn plain(name: String, seconds: f64) -> Row {
     Row { name, seconds, beside: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pays;
+
+    #[test]
+    fn only_what_was_measured_is_told() {
+        let told = |fork, call| pays(2, fork, call);
+        let all = told(Some(2e-9), Some(3e-6));
+        assert_eq!(all, "Forks pay from 2.00 ns of work on, calls from outside from 3.00 us on.");
+        for (fork, call) in [(None, Some(3e-6)), (Some(1e-12), None), (None, None)] {
+            let text = told(fork, call);
+            assert!(!text.contains("0.00 ns") && text.len() < 80, "{text}");
+            assert_eq!(text.contains("calls pay from 3.00 us"), call.is_some(), "{text}");
+            assert_eq!(text.contains("less than 0.1 ns"), fork.is_some(), "{text}");
+        }
+        assert!(pays(1, None, None).starts_with("On one thread"));
+    }
 }

@@ -1,6 +1,8 @@
 //! The program as its users meet it.
 
 mod bad_input;
+#[cfg(unix)]
+mod hangs;
 mod harm;
 mod measuring;
 mod output;

@@ -10,7 +10,10 @@ fn one_page_that_leaves_a_line_for_the_next_command() {
         let lines: Vec<&str> = page.lines().collect();
         assert!(lines.len() <= 23 && lines.iter().all(|line| line.chars().count() <= 80), "{page}");
         // What it comes to comes first, then a bar for each figure.
-        assert!(lines[1].starts_with(verdict), "{page}");
+        // What forks add may be too little to be seen among what else the machine does.
+        let nothing = threads > 1 && lines[1].starts_with("What forks ");
+        assert!(lines[1].starts_with(verdict) || nothing, "{page}");
+        assert!(!lines[1].contains("0.00 ns"), "{page}");
         assert!(lines[2].contains("Idle, a pool takes "), "{page}");
         let bars = lines.iter().filter(|line| line.contains("  #")).count();
         assert_eq!(bars, lines.len() - 5, "{page}");

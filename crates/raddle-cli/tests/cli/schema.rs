@@ -115,6 +115,12 @@ fn every_object_is_as_promised() {
     conforms(&room.raddle("trace summary t.trace --json").json(), "trace-summary");
     conforms(&room.scaled("fib --n 14 --cutoff 6", "tasks.trace", |_| true), "trace-scale");
     conforms(&room.raddle("trace doctor tasks.trace --json").json(), "trace-doctor");
+    let diff = room.raddle("trace diff tasks.trace tasks.trace --json").json();
+    conforms(&diff, "trace-diff");
+    assert!(diff["run"].is_array(), "{diff}");
+    let diff = room.raddle("trace diff t.trace tasks.trace --json").json();
+    conforms(&diff, "trace-diff");
+    assert!(diff["not_compared"].as_str().unwrap().contains("level phase"), "{diff}");
     conforms(&room.raddle("plan sequential --json").json(), "plan");
     conforms(&room.raddle("run knn digits.csv --k 2 --plan sequential --json").json(), "run");
     conforms(&room.raddle("--quick --json --threads 1").json(), "measure");

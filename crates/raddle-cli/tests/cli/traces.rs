@@ -119,7 +119,15 @@ fn what_scales_is_told_as_text_and_as_json() {
     room.raddle("run fib --n 15 --threads 1 --trace p").well();
     assert!(room.raddle("trace scale p").refused().contains("--trace-level tasks"));
     assert!(room.raddle("trace summary p --json").json()["regions"][0]["total_us"].is_number());
-    assert!(room.raddle("trace diff t p").well().contains("region"));
+    let told = room.raddle("trace diff t p").well();
+    assert!(told.contains("region") && told.contains("phase, of all regions"), "{told}");
+    let diff = room.raddle("trace diff t p --json").json();
+    assert_eq!((&diff["before"], &diff["after"]), (&"t".into(), &"p".into()));
+    // Each is compared with itself: what differs is which is which.
+    let back = room.raddle("trace diff p t --json").json();
+    let region = |diff: &serde_json::Value, key: &str| diff["regions"][0][key].as_f64().unwrap();
+    assert_eq!(region(&diff, "before_us"), region(&back, "after_us"));
+    assert_eq!(region(&diff, "more_us"), -region(&back, "more_us"));
     assert!(room.raddle("trace doctor p").well().contains("nothing was going on"));
 }
 
@@ -161,31 +169,29 @@ fn forks_are_where_the_workload_asks_for_them() {
     }
 }
 
+/// A shell has jobs in its background ignore Ctrl-C: this one does not, wherever the test runs.
+#[cfg(unix)]
+fn heeds_ctrl_c(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let heeds = || {
+        // SAFETY: the default runs no handler.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: it makes a call of the system alone.
+    unsafe { command.pre_exec(heeds) };
+}
+
 /// A run that is ended from outside leaves a trace that can be read.
 #[cfg(unix)]
 #[test]
 fn a_killed_run_leaves_a_trace() {
     let room = Room::new("trace-killed");
-    // Not INT, which a shell has jobs in its background ignore.
-    for signal in ["TERM", "KILL"] {
-        let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_raddle"))
-            .current_dir(room.path("."))
-            .args([
-                "run",
-                "fib",
-                "--n",
-                "60",
-                "--threads",
-                "1",
-                "--trace",
-                "t",
-                "--trace-level",
-                "tasks",
-            ])
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+    for signal in ["INT", "TERM", "KILL"] {
+        let mut run = room.start("run fib --n 60 --threads 1 --trace t --trace-level tasks");
+        run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        heeds_ctrl_c(&mut run);
+        let mut run = run.spawn().unwrap();
         // Until something of all its threads is in the file: one of them alone writes a third of that before it is the others' turn.
         let start = Instant::now();
         while std::fs::metadata(room.path("t")).map_or(0, |found| found.len()) < 3 << 20 {

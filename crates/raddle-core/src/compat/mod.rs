@@ -19,6 +19,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(unix)]
+mod ended;
 mod join;
 mod record;
 
@@ -94,7 +96,7 @@ impl Team {
     /// A team whose threads have yet to come.
     ///
     /// If the environment variable `RADDLE_TRACE` names a file, what the team does is recorded, and written there when
-    /// the process exits (a second team's to the same name with `.2` added, and so on).
+    /// the process exits, or is ended by Ctrl-C or SIGTERM and does not heed them itself (a second team's to the same name with `.2` added, and so on).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Recording of teams by the environment: `RADDLE_TRACE=FILE` writes what they did when the process exits.
+//! Recording of teams by the environment: `RADDLE_TRACE=FILE` writes what they did when the process exits, or Ctrl-C ends it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
@@ -117,6 +117,7 @@ fn at_exit() {
             "RADDLE_TRACE: the system does not let us write a trace at exit"
         ));
     }
+    super::ended::before_a_signal_ends_it(save_all);
 }
 
 #[cfg(not(unix))]
@@ -125,7 +126,10 @@ fn at_exit() {
 }
 
 fn save_all() {
+    static SAVES: Mutex<()> = Mutex::new(());
     let Some(Wanted { file, .. }) = wanted() else { return };
+    // A process may exit while a signal has its trace written: not before that is done.
+    let _saves = SAVES.lock().unwrap_or_else(|e| e.into_inner());
     // Those that are still there stay from now on: their threads may still run, and it is not for this one to be the last.
     let mut held: Vec<Option<Arc<Registry>>> = Vec::new();
     let any_going = |all: &mut Vec<Recorded>| {

@@ -54,7 +54,11 @@ fn before_lock() {
 
 /// The calling thread is about to sleep for a lock.
 fn note_wait(lock: usize, holder: u32) {
-    Worker::occupied().for_each(|memory| memory.registry().places.wants_lock());
+    for memory in Worker::occupied() {
+        memory.registry().places.wants_lock();
+        // Whoever waits for what this one has is told whom it waits for.
+        memory.lane.note_strand();
+    }
     recorder::note_if_recording(
         EventKind::LockWait,
         holder as usize,

@@ -4,11 +4,17 @@
 //! half of a fork and region that it runs. The time between two events of a lane is work of the innermost frame, unless
 //! that waits. A frame has a current node; a fork, a result, a scope's end and a future's begin the next one.
 
+mod tasks;
+
 use std::collections::HashMap;
 
-use super::graph::{EdgeKind, Fork, Graph, NONE};
-use super::label::Label;
+use super::Refusal;
+use super::arena::{self, Done, Mark, Raw};
+use super::graph::{EdgeKind, Graph, NONE};
+use super::label::{Label, WhatIf};
+use super::mix::Mix;
 use super::processor::Processor;
+use super::suppose::Supposing;
 use crate::event::{Event, EventKind, Subject};
 use crate::trace::Trace;
 
@@ -34,6 +40,8 @@ pub(crate) struct Region {
 pub(crate) struct Built {
     pub(crate) graph: Graph,
     pub(crate) regions: Vec<Region>,
+    /// Pieces that were told apart, also those that have vanished since.
+    pub(crate) pieces: u64,
     /// Tasks that ran, of which nobody knows where they were forked.
     pub(crate) orphans: u64,
     /// Forks, and tasks that were spawned.
@@ -44,6 +52,12 @@ pub(crate) struct Built {
     pub(crate) lost: f64,
     /// Nanoseconds spent in waits for locks.
     pub(crate) locks: f64,
+    /// Nanoseconds of work as it was recorded, whatever is supposed.
+    pub(crate) work: f64,
+    /// The two longest tasks without forks that were put together with others.
+    pub(crate) longest: [f64; 2],
+    /// What is supposed of something that there is not.
+    pub(crate) unknown: Option<Refusal>,
 }
 
 /// Told of each stretch of work: its node, its lane, and from when to when.
@@ -52,19 +66,27 @@ pub(crate) type Watch<'a> = &'a mut dyn FnMut(u32, usize, u64, u64);
 struct OpenFork {
     key: Key,
     fork: u32,
+    /// Before it.
+    from: usize,
     /// Where the first half ended.
-    end: u32,
+    end: usize,
     outer: u32,
     place: u16,
+    /// As [`Fork::pure`].
+    pure: bool,
+    /// Where its first half begins.
+    mark: Mark,
 }
 
 struct Frame {
     key: Key,
-    node: u32,
+    /// The place of its current node on its lane.
+    node: usize,
     region: u32,
     /// The innermost fork around.
     fork: u32,
-    forks: Vec<OpenFork>,
+    /// How many forks were open on its lane when it began.
+    outer: usize,
     waits: u32,
     /// A second half that its owner runs.
     own: bool,
@@ -78,10 +100,36 @@ struct Frame {
 #[derive(Default)]
 struct Lane {
     frames: Vec<Frame>,
+    /// Of all frames, the innermost last.
+    forks: Vec<OpenFork>,
+    done: Done,
     last: u64,
     /// The last node of what was done here outside of tasks.
-    outside: u32,
+    outside: Option<usize>,
     locked: u64,
+}
+
+impl Lane {
+    /// The innermost fork of the innermost frame.
+    fn open(&mut self) -> Option<&mut OpenFork> {
+        let outer = self.frames.last()?.outer;
+        self.forks.get_mut(outer..)?.last_mut()
+    }
+
+    /// The number of a node by its place.
+    fn number(&self, at: usize) -> u32 {
+        self.done.nodes[at].number
+    }
+}
+
+/// How a graph is built.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct How<'a> {
+    /// What recording an event takes, in nanoseconds.
+    pub(crate) cost: f64,
+    /// Forks with less work become one piece, if nobody stole them: nanoseconds.
+    pub(crate) grain: f64,
+    pub(crate) supposed: &'a [WhatIf],
 }
 
 pub(crate) struct Builder<'a> {
@@ -95,28 +143,42 @@ pub(crate) struct Builder<'a> {
     scopes: HashMap<u32, Vec<u32>>,
     resolved: HashMap<u32, u32>,
     processor: Vec<Processor>,
-    /// What recording an event costs, and nanoseconds in a tick.
-    cost: f64,
+    how: How<'a>,
+    /// Nanoseconds in a tick.
     tick: f64,
     watch: Option<Watch<'a>>,
+    supposing: Supposing<'a>,
+    /// The next node's number, and the next fork's.
+    next: u32,
+    next_fork: u32,
+    /// Forks that are not pure, and that other lanes have begun.
+    mixed: Vec<u32>,
+    /// To be used again.
+    #[expect(clippy::vec_box, reason = "the boxes come from nodes, and go back there")]
+    spare: Vec<Box<Mix>>,
 }
 
-/// The graph of a trace; `cost` is what recording an event takes, in nanoseconds.
-pub(crate) fn build<'a>(trace: &'a Trace, cost: f64, watch: Option<Watch<'a>>) -> Built {
+/// The graph of a trace. What watches has nodes' numbers, which are their places if there is no grain.
+pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>) -> Built {
     let tick = trace.tick();
     let builder = Builder {
         trace,
         built: Built::default(),
-        lanes: trace.lanes.iter().map(|_| Lane { outside: NONE, ..Lane::default() }).collect(),
+        lanes: trace.lanes.iter().map(|_| Lane::default()).collect(),
         forked: HashMap::new(),
         done: HashMap::new(),
         submitted: HashMap::new(),
         scopes: HashMap::new(),
         resolved: HashMap::new(),
         processor: trace.lanes.iter().map(|lane| Processor::of(lane, tick)).collect(),
-        cost,
+        how,
         tick,
         watch,
+        supposing: Supposing::new(trace, how.supposed),
+        next: 0,
+        next_fork: 0,
+        mixed: Vec::new(),
+        spare: Vec::new(),
     };
     builder.run()
 }
@@ -126,12 +188,25 @@ impl Builder<'_> {
         let trace = self.trace;
         trace.in_order(|number, event| self.event(number, event));
         for number in 0..self.lanes.len() {
-            while let Some(frame) = self.lanes[number].frames.pop() {
-                self.close_region(&frame, trace.end.tsc);
+            while !self.lanes[number].frames.is_empty() {
+                self.drop_frame(number, trace.end.tsc);
             }
         }
-        self.built.graph.finish();
-        self.built
+        let Builder { mut built, lanes, mut supposing, mixed, next, .. } = self;
+        let mut regions = std::mem::take(&mut built.regions);
+        let settle = |raw: &mut Raw| {
+            raw.work = supposing.work(raw.label, raw.region, &regions, raw.work);
+            if let Some(mix) = &mut raw.before {
+                mix.goes_on(raw.label, raw.work);
+            }
+        };
+        let lanes = lanes.into_iter().map(|lane| lane.done).collect();
+        let (graph, places) = arena::finish(lanes, &mixed, settle);
+        for region in &mut regions {
+            // A region's first and last nodes stay, whatever vanishes.
+            (region.first, region.last) = (places.of(region.first), places.of(region.last));
+        }
+        Built { graph, regions, pieces: next.into(), unknown: supposing.check(), ..built }
     }
 
     /// The time since the lane's last event is work of its innermost frame.
@@ -144,15 +219,14 @@ impl Builder<'_> {
         };
         let wall = tsc.saturating_sub(from) as f64 * self.tick;
         let part = self.processor[number].part(tsc);
-        let nanos = ((wall - self.cost) * part).max(0.0);
+        let nanos = ((wall - self.how.cost) * part).max(0.0);
         self.built.wall += wall;
         self.built.lost += wall * (1.0 - part);
-        let node = frame.node;
-        let target = &mut self.built.graph.nodes[node as usize];
-        target.work += nanos as f32;
-        target.span += nanos as f32;
+        self.built.work += nanos;
+        let node = &mut lane.done.nodes[frame.node];
+        node.work += nanos;
         if let Some(watch) = &mut self.watch {
-            watch(node, number, from, tsc);
+            watch(node.number, number, from, tsc);
         }
     }
 
@@ -171,18 +245,22 @@ impl Builder<'_> {
             }
             (Submit, _) => {
                 let node = self.here(number);
+                let node = self.lanes[number].number(node);
                 self.submitted.insert(event.key(), (node, event.aux));
-                if self.lanes[number].frames.is_empty() {
-                    self.go_on(number, &[], 0);
+                match self.lanes[number].frames.last() {
+                    // What is submitted begins after it, here or elsewhere.
+                    Some(frame) => self.mixes(number, frame.fork),
+                    None => self.go_on(number, &[], 0),
                 }
             }
             (Exec, _) => self.exec(number, event),
             (Executed, _) => self.executed(number, event),
             (Join, _) => {
-                if let Some(frame) = self.lanes[number].frames.last_mut() {
+                let lane = &mut self.lanes[number];
+                if let Some(frame) = lane.frames.last_mut() {
                     frame.waits += 1;
                     let node = frame.node;
-                    if let Some(open) = frame.forks.last_mut().filter(|f| f.key == event.key()) {
+                    if let Some(open) = lane.open().filter(|open| open.key == event.key()) {
                         open.end = node;
                     }
                 }
@@ -216,7 +294,7 @@ impl Builder<'_> {
             (TouchEnd, subject) if subject != Subject::Region => self.touch_end(number, event),
             (Resolve, _) => {
                 let node = self.here(number);
-                self.resolved.insert(event.task, node);
+                self.resolved.insert(event.task, self.lanes[number].number(node));
                 self.go_on(number, &[], 0);
             }
             (Kill, _) => _ = self.forked.remove(&event.key()),
@@ -240,16 +318,27 @@ impl Builder<'_> {
         }
     }
 
-    /// The current node of a lane: outside of tasks, one without work.
-    fn here(&mut self, number: usize) -> u32 {
+    /// The place of a lane's current node: outside of tasks, one without work.
+    fn here(&mut self, number: usize) -> usize {
         let lane = &mut self.lanes[number];
         if let Some(frame) = lane.frames.last() {
             return frame.node;
         }
-        if lane.outside == NONE {
-            lane.outside = self.built.graph.add(Label::Unknown, NONE, NONE);
+        let add = || lane.done.add(&mut self.next, Label::Unknown, NONE, NONE);
+        *lane.outside.get_or_insert_with(add)
+    }
+
+    /// A fork that a lane is in has to do with what is outside of it.
+    fn mixes(&mut self, number: usize, fork: u32) {
+        if fork == NONE {
+            return;
         }
-        lane.outside
+        match self.lanes[number].forks.last_mut() {
+            Some(open) if open.fork == fork => open.pure = false,
+            _ if self.mixed.last() == Some(&fork) => {}
+            // Another lane's, of which this one has the second half.
+            _ => self.mixed.push(fork),
+        }
     }
 
     /// The next node of a lane: after the current one and all of `ends`. What surrounds it is no tree of forks.
@@ -259,207 +348,20 @@ impl Builder<'_> {
 
     fn go_on_by(&mut self, number: usize, ends: &[u32], kind: EdgeKind, place: u16) {
         let node = self.here(number);
-        let graph = &mut self.built.graph;
+        let frame = self.lanes[number].frames.last();
+        let (region, fork) = frame.map_or((NONE, NONE), |f| (f.region, f.fork));
+        self.mixes(number, fork);
         let lane = &mut self.lanes[number];
-        let (region, fork) = lane.frames.last().map_or((NONE, NONE), |f| (f.region, f.fork));
-        if fork != NONE {
-            graph.forks[fork as usize].pure = false;
-        }
-        let label = graph.nodes[node as usize].label;
+        let Raw { number: before, label, .. } = lane.done.nodes[node];
         let label = if place != 0 { Label::After(place) } else { label };
-        let next = graph.add(label, region, fork);
-        graph.edge(node, next, EdgeKind::Next);
+        let next = lane.done.add(&mut self.next, label, region, fork);
+        lane.done.edge(before, EdgeKind::Next);
         for &end in ends {
-            graph.edge(end, next, kind);
+            lane.done.edge(end, kind);
         }
         match lane.frames.last_mut() {
             Some(frame) => frame.node = next,
-            None => lane.outside = next,
+            None => lane.outside = Some(next),
         }
-    }
-
-    fn fork(&mut self, number: usize, event: &Event) {
-        let Some(frame) = self.lanes[number].frames.last_mut() else { return };
-        let graph = &mut self.built.graph;
-        let from = &mut graph.nodes[frame.node as usize];
-        from.label = from.label.forks_at(event.aux);
-        let fork = graph.forks.len() as u32;
-        graph.forks.push(Fork { parent: frame.fork, from: frame.node, join: NONE, pure: true });
-        let half = graph.add(Label::In(event.aux), frame.region, fork);
-        graph.edge(frame.node, half, EdgeKind::Next);
-        self.forked.insert(event.key(), (frame.node, fork, event.aux, frame.region));
-        let (outer, place) = (frame.fork, event.aux);
-        frame.forks.push(OpenFork { key: event.key(), fork, end: half, outer, place });
-        (frame.node, frame.fork) = (half, fork);
-    }
-
-    fn spawn(&mut self, number: usize, event: &Event) {
-        let node = self.here(number);
-        let label = &mut self.built.graph.nodes[node as usize].label;
-        *label = label.forks_at(event.aux);
-        let region = self.lanes[number].frames.last().map_or(NONE, |frame| frame.region);
-        self.forked.insert(event.key(), (node, NONE, event.aux, region));
-        self.go_on(number, &[], event.aux);
-    }
-
-    fn exec(&mut self, number: usize, event: &Event) {
-        let key = event.key();
-        if let Some(submitted) = self.submitted.remove(&key) {
-            return self.begin_region(number, event, submitted);
-        }
-        let graph = &mut self.built.graph;
-        let lane = &mut self.lanes[number];
-        // The owner takes its fork back: the first half is over.
-        let mut own = false;
-        if let Some(frame) = lane.frames.last_mut().filter(|frame| frame.waits == 0) {
-            if let Some(open) = frame.forks.last_mut().filter(|open| open.key == key) {
-                open.end = frame.node;
-                own = true;
-            }
-        }
-        let (from, fork, place, region) = self.forked.remove(&key).unwrap_or_else(|| {
-            self.built.orphans += 1;
-            (NONE, NONE, 0, NONE)
-        });
-        let node = graph.add(Label::In(place), region, fork);
-        graph.edge(from, node, EdgeKind::Child);
-        lane.frames.push(Frame {
-            key,
-            node,
-            region,
-            fork,
-            forks: Vec::new(),
-            waits: 0,
-            own,
-            scope: None,
-            marks: NONE,
-            touched: Vec::new(),
-            place,
-        });
-    }
-
-    fn begin_region(&mut self, number: usize, event: &Event, (after, name): (u32, u16)) {
-        let same_lane = event.subject() == Subject::Region;
-        let before = if same_lane { self.here(number) } else { after };
-        let graph = &mut self.built.graph;
-        let lane = &mut self.lanes[number];
-        let (parent, fork) = lane.frames.last().map_or((NONE, NONE), |f| (f.region, f.fork));
-        if fork != NONE {
-            graph.forks[fork as usize].pure = false;
-        }
-        let label =
-            if name != 0 && parent != NONE { Label::Named(name) } else { Label::In(event.aux) };
-        let region = self.built.regions.len() as u32;
-        let node = graph.add(label, region, fork);
-        graph.edge(before, node, EdgeKind::Next);
-        let (from, to) = (event.tsc, event.tsc);
-        let task = event.task;
-        self.built.regions.push(Region { parent, name, task, first: node, last: node, from, to });
-        lane.frames.push(Frame {
-            key: event.key(),
-            node,
-            region,
-            fork,
-            forks: Vec::new(),
-            waits: 0,
-            own: false,
-            scope: None,
-            marks: region,
-            touched: Vec::new(),
-            place: event.aux,
-        });
-    }
-
-    fn close_region(&mut self, frame: &Frame, tsc: u64) {
-        if frame.marks != NONE {
-            let region = &mut self.built.regions[frame.marks as usize];
-            (region.last, region.to) = (frame.node, tsc);
-        }
-    }
-
-    fn executed(&mut self, number: usize, event: &Event) {
-        let key = event.key();
-        let depth = self.lanes[number].frames.iter().rposition(|frame| frame.key == key);
-        let Some(depth) = depth else { return };
-        while self.lanes[number].frames.len() > depth + 1 {
-            if let Some(lost) = self.lanes[number].frames.pop() {
-                self.close_region(&lost, event.tsc);
-            }
-        }
-        let Some(frame) = self.lanes[number].frames.pop() else { return };
-        self.close_region(&frame, event.tsc);
-        if frame.marks != NONE {
-            if key.0 != Subject::Region {
-                self.done.insert(key, frame.node);
-            }
-            return self.after_region(number, &frame);
-        }
-        if let Some(scope) = frame.scope {
-            self.scopes.entry(scope).or_default().push(frame.node);
-        }
-        if let Some(outer) = self.lanes[number].frames.last_mut().filter(|f| f.waits > 0) {
-            // Run while it waits for a future: perhaps that future's task.
-            outer.touched.push(frame.node);
-        }
-        if frame.own {
-            self.join(number, frame.node, frame.place);
-        } else if key.0 == Subject::Fork {
-            self.done.insert(key, frame.node);
-        }
-    }
-
-    fn after_region(&mut self, number: usize, frame: &Frame) {
-        let graph = &mut self.built.graph;
-        let lane = &mut self.lanes[number];
-        let Some(outer) = lane.frames.last_mut() else {
-            // The next that is handed over from here comes after it.
-            let next = graph.add(Label::Unknown, NONE, NONE);
-            graph.edge(frame.node, next, EdgeKind::Next);
-            lane.outside = next;
-            return;
-        };
-        let label = graph.nodes[outer.node as usize].label;
-        let next = graph.add(label, outer.region, outer.fork);
-        graph.edge(frame.node, next, EdgeKind::Next);
-        outer.node = next;
-    }
-
-    /// Both halves of the innermost fork are over, the second one with node `second`.
-    fn join(&mut self, number: usize, second: u32, place: u16) {
-        let graph = &mut self.built.graph;
-        let Some(frame) = self.lanes[number].frames.last_mut() else { return };
-        let Some(open) = frame.forks.pop() else { return };
-        let place = if open.place != 0 { open.place } else { place };
-        let next = graph.add(Label::After(place), frame.region, open.outer);
-        graph.edge(open.end, next, EdgeKind::Next);
-        graph.edge(second, next, EdgeKind::Result);
-        graph.forks[open.fork as usize].join = next;
-        (frame.node, frame.fork) = (next, open.outer);
-    }
-
-    fn joined(&mut self, number: usize, event: &Event) {
-        let key = event.key();
-        self.wait(number, -1);
-        let Some(frame) = self.lanes[number].frames.last_mut() else { return };
-        if frame.forks.last().is_none_or(|open| open.key != key) {
-            return;
-        }
-        let second = self.done.remove(&key).unwrap_or(NONE);
-        self.join(number, second, event.aux);
-    }
-
-    fn scope_end(&mut self, number: usize, event: &Event) {
-        let ends = self.scopes.remove(&event.task).unwrap_or_default();
-        self.go_on(number, &ends, event.aux);
-    }
-
-    fn touch_end(&mut self, number: usize, event: &Event) {
-        self.wait(number, -1);
-        let mut ends: Vec<u32> = match self.lanes[number].frames.last_mut() {
-            Some(frame) => std::mem::take(&mut frame.touched),
-            None => Vec::new(),
-        };
-        ends.extend(self.resolved.get(&event.task));
-        self.go_on_by(number, &ends, EdgeKind::Future, event.aux);
     }
 }

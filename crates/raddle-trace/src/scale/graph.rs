@@ -4,6 +4,7 @@
 //! successor is where something was forked; one with several predecessors, where something was waited for.
 
 use super::label::Label;
+use super::mix::{Mix, Part};
 
 /// Nobody, of nodes and forks.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -21,6 +22,8 @@ pub(crate) struct Node {
     pub(crate) region: u32,
     /// The innermost fork that it is part of, or `NONE`.
     pub(crate) fork: u32,
+    /// What it is made of if that has several labels, or `NONE`: `label` is the last one then.
+    pub(crate) mix: u32,
 }
 
 /// One `join`: from the node that forks to the one that has both results.
@@ -53,6 +56,7 @@ pub(crate) struct Graph {
     /// From, to; in the order of `to` once `finish` has been called.
     pub(crate) edges: Vec<(u32, u32, EdgeKind)>,
     pub(crate) forks: Vec<Fork>,
+    pub(crate) mixes: Vec<Mix>,
 }
 
 /// The longest way through a graph to each of its nodes.
@@ -66,17 +70,6 @@ pub(crate) struct Longest {
 }
 
 impl Graph {
-    pub(crate) fn add(&mut self, label: Label, region: u32, fork: u32) -> u32 {
-        self.nodes.push(Node { work: 0.0, span: 0.0, label, region, fork });
-        (self.nodes.len() - 1) as u32
-    }
-
-    pub(crate) fn edge(&mut self, from: u32, to: u32, kind: EdgeKind) {
-        if from != NONE && from < to {
-            self.edges.push((from, to, kind));
-        }
-    }
-
     /// All edges in the order in which longest ways are found.
     pub(crate) fn finish(&mut self) {
         self.edges.sort_unstable_by_key(|edge| (edge.1, edge.0));
@@ -86,8 +79,48 @@ impl Graph {
         self.nodes.iter().map(|node| f64::from(node.work)).sum()
     }
 
-    /// Longest ways, each hand-off taking `burden` nanoseconds, and the work of a node counted `factor` times.
-    pub(crate) fn longest(&self, burden: f64, factor: impl Fn(&Node) -> f64) -> Longest {
+    fn mix(&self, node: &Node) -> Option<&Mix> {
+        self.mixes.get(node.mix as usize)
+    }
+
+    /// What a node is made of.
+    pub(crate) fn parts(&self, node: &Node) -> impl Iterator<Item = Part> + '_ {
+        let mix = self.mix(node);
+        let (work, span) = (f64::from(node.work), f64::from(node.span));
+        let all = mix.is_none().then_some(Part { label: node.label, work, on: span, less: span });
+        mix.into_iter().flat_map(|mix| mix.parts.iter().copied()).chain(all)
+    }
+
+    /// The longest task without forks on a node's longest way.
+    pub(crate) fn task(&self, node: &Node) -> f64 {
+        match (self.mix(node), node.label) {
+            (Some(mix), _) => mix.task,
+            (None, Label::In(_)) => f64::from(node.span),
+            (None, _) => 0.0,
+        }
+    }
+
+    /// How long the longest way of all would be if what has this label took no time.
+    pub(crate) fn span_without(&self, label: Label) -> f64 {
+        let mut ends = vec![0.0_f64; self.nodes.len()];
+        let mut edges = self.edges.iter().peekable();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let mut begin = 0.0_f64;
+            while let Some(edge) = edges.next_if(|edge| edge.1 as usize == number) {
+                begin = begin.max(ends[edge.0 as usize]);
+            }
+            let less = match self.mix(node) {
+                Some(mix) => mix.part(label).map_or(0.0, |part| part.less),
+                None if node.label == label => f64::from(node.span),
+                None => 0.0,
+            };
+            ends[number] = begin + (f64::from(node.span) - less).max(0.0);
+        }
+        ends.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Longest ways, each hand-off taking `burden` nanoseconds.
+    pub(crate) fn longest(&self, burden: f64) -> Longest {
         let count = self.nodes.len();
         let mut ways =
             Longest { begin: vec![0.0; count], end: vec![0.0; count], after: vec![NONE; count] };
@@ -105,7 +138,7 @@ impl Graph {
                 }
             }
             ways.begin[number] = begin;
-            ways.end[number] = begin + f64::from(node.span) * factor(node);
+            ways.end[number] = begin + f64::from(node.span);
             ways.after[number] = after;
         }
         ways
@@ -142,7 +175,7 @@ impl Graph {
             let outer = if node.fork == NONE { NONE } else { within[node.fork as usize] };
             if outer == NONE {
                 place[number] = coarse.nodes.len() as u32;
-                coarse.nodes.push(Node { fork: NONE, ..*node });
+                coarse.nodes.push(Node { fork: NONE, mix: NONE, ..*node });
                 continue;
             }
             // The first node of a fork that vanishes stands for all of it.
@@ -152,7 +185,7 @@ impl Graph {
                 let span = ways.begin[fork.join as usize] - ways.end[fork.from as usize];
                 let work = work[outer as usize] as f32;
                 let span = (span.max(0.0) as f32).min(work);
-                coarse.nodes.push(Node { work, span, fork: NONE, ..*node });
+                coarse.nodes.push(Node { work, span, fork: NONE, mix: NONE, ..*node });
             }
             place[number] = stands[outer as usize];
         }

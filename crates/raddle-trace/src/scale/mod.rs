@@ -10,8 +10,10 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `build.rs` | from events to a graph |
+//! | `build.rs`, `build/tasks.rs` | from events to a graph |
+//! | `arena.rs`, `mix.rs` | the graph in the making, and small forks in it that become one piece |
 //! | `graph.rs` | the graph, its longest ways, and a coarser one |
+//! | `suppose.rs` | what is supposed to be faster |
 //! | `processor.rs` | how much of the time a thread had a processor |
 //! | `simulate.rs` | the graph run by any number of workers |
 //! | `label.rs` | places in the source |
@@ -19,14 +21,17 @@
 //! | `verdict.rs` | what bounds the run |
 //! | `report.rs`, `plot.rs` | as text |
 
+mod arena;
 mod build;
 mod costs;
 mod graph;
 mod label;
+mod mix;
 mod plot;
 mod processor;
 mod report;
 mod simulate;
+mod suppose;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -35,8 +40,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use self::build::{Built, build};
-use self::graph::{Graph, Longest, NONE, Node};
+use self::build::{Built, How, build};
+use self::graph::{Graph, Longest, NONE};
 use self::label::Label;
 pub use self::label::WhatIf;
 pub(crate) use self::label::short;
@@ -220,7 +225,8 @@ impl Trace {
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
-    /// Costs a pass over all events with three nodes for each fork, and a simulation of up to some 200,000 of them.
+    /// Costs a pass over all events, with three nodes for each fork that was stolen or is worth a hand-off: the others become
+    /// one piece with what is around them. Then up to some 200,000 nodes are simulated.
     ///
     /// # Errors
     ///
@@ -243,12 +249,13 @@ impl Trace {
     /// # Ok::<(), raddle_trace::Refusal>(())
     /// ```
     pub fn scale(&self, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
-        let built = self.graph()?;
-        self.scale_of(built, supposed)
+        self.carries_a_graph()?;
+        let costs = costs::of_hand_offs(self);
+        let built = self.graph(2.0 * costs.steal, supposed)?;
+        self.scale_of(built, costs, supposed)
     }
 
-    /// The graph, if the recording carries it.
-    fn graph(&self) -> Result<Built, Refusal> {
+    fn carries_a_graph(&self) -> Result<(), Refusal> {
         if self.drops() > 0 {
             return Err(Refusal::Lost(self.drops()));
         }
@@ -257,9 +264,15 @@ impl Trace {
         if self.level() != TraceLevel::Tasks && (stolen || self.fact("level").is_some()) {
             return Err(Refusal::Level);
         }
-        let built = build(self, costs::of_an_event(self), None);
-        let tasks = built.graph.nodes.len() as u64;
-        if built.graph.work() <= 0.0 {
+        Ok(())
+    }
+
+    /// The graph, if the recording carries it. What holds less work than `grain` nanoseconds is one piece.
+    fn graph(&self, grain: f64, supposed: &[WhatIf]) -> Result<Built, Refusal> {
+        self.carries_a_graph()?;
+        let mut built = build(self, How { cost: costs::of_an_event(self), grain, supposed }, None);
+        let tasks = built.pieces;
+        if built.work <= 0.0 {
             return Err(Refusal::Empty);
         }
         if built.orphans as f64 > tasks as f64 * MOST_ORPHANS {
@@ -269,26 +282,27 @@ impl Trace {
         if built.wall > 0.0 && had < LEAST_PROCESSOR {
             return Err(Refusal::Preempted(had));
         }
-        Ok(built)
+        match built.unknown.take() {
+            Some(unknown) => Err(unknown),
+            None => Ok(built),
+        }
     }
 
-    fn scale_of(&self, mut built: Built, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
+    fn scale_of(&self, built: Built, costs: Costs, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
         let elapsed: u64 = built
             .regions
             .iter()
             .filter(|region| region.parent == NONE)
             .map(|region| self.between(region.from, region.to))
             .sum();
-        let speedup = ratio(built.graph.work(), elapsed as f64);
+        let speedup = ratio(built.work, elapsed as f64);
         let width = self.width();
         let measured = vec![Measured { processors: width, speedup }];
-        self.suppose(&mut built, supposed)?;
         let graph = &built.graph;
-        let costs = costs::of_hand_offs(self);
         let work = graph.work();
-        let ways = graph.longest(0.0, |_| 1.0);
+        let ways = graph.longest(0.0);
         let span = ways.end.iter().copied().fold(0.0, f64::max);
-        let burdened = graph.coarse(2.0 * costs.steal, &ways).longest(costs.steal, |_| 1.0);
+        let burdened = graph.coarse(2.0 * costs.steal, &ways).longest(costs.steal);
         let burdened = burdened.end.iter().copied().fold(span, f64::max);
         let grain = (work / MOST_NODES).max(2.0 * costs.steal);
         let coarse = graph.coarse(grain, &ways);
@@ -335,64 +349,20 @@ impl Trace {
         })
     }
 
-    /// Changes the work of what is named.
-    fn suppose(&self, built: &mut Built, supposed: &[WhatIf]) -> Result<(), Refusal> {
-        for what in supposed {
-            let mut about: HashMap<(Label, u32), bool> = HashMap::new();
-            let mut any = false;
-            for node in &mut built.graph.nodes {
-                let is = *about.entry((node.label, node.region)).or_insert_with(|| {
-                    let mut region = node.region;
-                    loop {
-                        let of = built.regions.get(region as usize);
-                        let name =
-                            of.and_then(|of| self.names.get(usize::from(of.name).checked_sub(1)?));
-                        if what.is_about(node.label, name.map(String::as_str), self) {
-                            return true;
-                        }
-                        match of {
-                            Some(of) if of.parent != NONE => region = of.parent,
-                            _ => return false,
-                        }
-                    }
-                });
-                if is {
-                    any |= node.work > 0.0;
-                    node.work *= what.factor as f32;
-                    node.span *= what.factor as f32;
-                }
-            }
-            if !any {
-                let mut known: Vec<(f32, String)> = Vec::new();
-                let mut sums: HashMap<Label, f32> = HashMap::new();
-                for node in &built.graph.nodes {
-                    *sums.entry(node.label).or_default() += node.work;
-                }
-                known.extend(sums.into_iter().map(|(label, work)| (work, label.text(self))));
-                known.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-                let known = known.into_iter().take(PLACES).map(|known| known.1).collect();
-                return Err(Refusal::Unknown(what.name.clone(), known));
-            }
-        }
-        Ok(())
-    }
-
     fn places_of(&self, graph: &Graph, ways: &Longest, work: f64) -> Vec<Place> {
         let mut on_span: HashMap<Label, f64> = HashMap::new();
         for node in critical(ways) {
-            let node = &graph.nodes[node as usize];
-            *on_span.entry(node.label).or_default() += f64::from(node.span);
+            for part in graph.parts(&graph.nodes[node as usize]) {
+                *on_span.entry(part.label).or_default() += part.on;
+            }
         }
         let mut order: Vec<(Label, f64)> = on_span.into_iter().filter(|on| on.1 > 0.0).collect();
         order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         order.truncate(PLACES);
         let place = |(label, on_span): (Label, f64)| {
-            let is = |node: &Node| node.label == label;
-            let there: f64 =
-                graph.nodes.iter().filter(|node| is(node)).map(|node| f64::from(node.work)).sum();
-            let rest = graph.longest(0.0, |node| if is(node) { 0.0 } else { 1.0 });
-            let rest = rest.end.iter().copied().fold(0.0, f64::max);
-            let without = ratio(work, rest.max(1.0));
+            let parts = graph.nodes.iter().flat_map(|node| graph.parts(node));
+            let there: f64 = parts.filter(|part| part.label == label).map(|part| part.work).sum();
+            let without = ratio(work, graph.span_without(label).max(1.0));
             Place { name: label.text(self), on_span: nanos(on_span), work: nanos(there), without }
         };
         order.into_iter().map(place).collect()
@@ -427,8 +397,9 @@ impl Trace {
     /// When and where what the span hangs on was done: lane, from, to, in the order of time; nothing if the recording does
     /// not carry it. For pictures.
     pub(crate) fn critical_stretches(&self) -> Vec<(usize, u64, u64)> {
-        let Ok(built) = self.graph() else { return Vec::new() };
-        let ways = built.graph.longest(0.0, |_| 1.0);
+        // Each node by itself: what has no grain has nodes' places for their numbers.
+        let Ok(built) = self.graph(0.0, &[]) else { return Vec::new() };
+        let ways = built.graph.longest(0.0);
         let mut is_on = vec![false; built.graph.nodes.len()];
         critical(&ways).for_each(|node| is_on[node as usize] = true);
         drop(built);
@@ -442,7 +413,7 @@ impl Trace {
                 _ => stretches.push((lane, from, to)),
             }
         };
-        build(self, 0.0, Some(&mut watch));
+        build(self, How::default(), Some(&mut watch));
         stretches
     }
 }

@@ -218,15 +218,16 @@ mod tests {
 
     /// So many pieces of work side by side, between a beginning and an end of no work.
     fn broad(pieces: &[f32]) -> Graph {
-        let mut graph = Graph::default();
-        let root = graph.add(Label::Unknown, NONE, NONE);
-        for &work in pieces {
-            let node = graph.add(Label::Unknown, NONE, NONE);
-            graph.nodes[node as usize].work = work;
-            graph.edge(root, node, EdgeKind::Child);
-        }
-        let end = graph.add(Label::Unknown, NONE, NONE);
-        (1..end).for_each(|node| graph.edge(node, end, EdgeKind::Result));
+        let node = |work| {
+            let label = Label::Unknown;
+            Node { work, span: work, label, region: NONE, fork: NONE, mix: NONE }
+        };
+        let works = [0.0].iter().chain(pieces).chain(&[0.0]);
+        let mut graph =
+            Graph { nodes: works.map(|&work| node(work)).collect(), ..Graph::default() };
+        let end = pieces.len() as u32 + 1;
+        graph.edges.extend((1..end).map(|node| (0, node, EdgeKind::Child)));
+        graph.edges.extend((1..end).map(|node| (node, end, EdgeKind::Result)));
         graph.finish();
         graph
     }

@@ -1,5 +1,8 @@
 //! Runs whose work and span are known.
 
+mod merged;
+mod span;
+
 use super::*;
 use crate::event::{Event, EventKind, EventKind::*, Subject};
 use crate::trace::{ClockPair, Lane};
@@ -292,14 +295,14 @@ fn small_forks_become_one_piece_and_the_span_stays() {
     let mut script = Script::new();
     script.region(0, |s| s.tree(4096, 100));
     let trace = script.trace();
-    let built = trace.graph().unwrap();
-    let ways = built.graph.longest(0.0, |_| 1.0);
+    let built = trace.graph(0.0, &[]).unwrap();
+    let ways = built.graph.longest(0.0);
     let coarse = built.graph.coarse(2_000.0, &ways);
     assert!(coarse.nodes.len() < built.graph.nodes.len() / 8);
     let same = |a: f64, b: f64| assert!((a - b).abs() < 1.0, "{a} {b}");
     same(coarse.work(), built.graph.work());
     let end = |ways: &Longest| ways.end.iter().copied().fold(0.0, f64::max);
-    same(end(&coarse.longest(0.0, |_| 1.0)), end(&ways));
+    same(end(&coarse.longest(0.0)), end(&ways));
     assert_eq!(end(&ways), 100.0);
 }
 
@@ -401,7 +404,7 @@ fn the_least_is_what_a_greedy_schedule_reaches() {
         let mut script = Script::new();
         script.region(0, body);
         let trace = script.trace();
-        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph().unwrap());
+        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph(0.0, &[]).unwrap());
         let plan = Plan::new(&built.graph, |_| 1.0);
         let free = Costs { steal: 0.0, wake: 0.0 };
         let (work, span) = (scale.work.as_nanos() as f64, scale.span.as_nanos() as f64);

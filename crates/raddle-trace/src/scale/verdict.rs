@@ -1,8 +1,9 @@
 //! What keeps a run from being faster: found in its graph, and told in one sentence.
 
 use super::build::Built;
-use super::graph::{EdgeKind, Graph, Longest, Node};
+use super::graph::{EdgeKind, Graph, Longest, NONE, Node};
 use super::label::Label;
+use super::mix::Part;
 use super::{Place, Point, Scale, critical, ratio, times};
 use crate::summary::time;
 
@@ -57,7 +58,8 @@ pub(crate) struct Found {
     forks: u64,
     /// Nanoseconds of the span with nothing else to do, if all is done as early as it can be.
     alone: f64,
-    /// The longest task on the span, and how many tasks are half as long at least.
+    /// The longest task on the span, and how many tasks are half as long at least: of those that were put together with others
+    /// up to two.
     longest: f64,
     alike: usize,
     /// Nanoseconds of waits for locks.
@@ -78,14 +80,17 @@ impl Found {
         let (work, forks) = (graph.work(), built.forks);
         let span = ways.end.iter().copied().fold(0.0, f64::max);
         let on_way: Vec<u32> = critical(ways).collect();
-        let spent = |node: &u32| f64::from(graph.nodes[*node as usize].span);
-        let is_task = |node: &&u32| matches!(graph.nodes[**node as usize].label, Label::In(_));
-        let longest = on_way.iter().filter(is_task).map(spent).fold(0.0, f64::max);
+        let node = |number: &u32| &graph.nodes[*number as usize];
+        let longest = on_way.iter().map(|n| graph.task(node(n))).fold(0.0, f64::max);
         let is_alike = |node: &&Node| {
-            matches!(node.label, Label::In(_)) && f64::from(node.span) >= HALF * longest
+            let is_task = node.mix == NONE && matches!(node.label, Label::In(_));
+            is_task && f64::from(node.span) >= HALF * longest
         };
-        let alike = graph.nodes.iter().filter(is_alike).count();
-        let in_tasks: f64 = on_way.iter().filter(is_task).map(spent).sum();
+        let small = built.longest.iter().filter(|&&task| task > 0.0 && task >= HALF * longest);
+        let alike = graph.nodes.iter().filter(is_alike).count() + small.count();
+        let parts = on_way.iter().flat_map(|n| graph.parts(node(n)));
+        let is_task = |part: &Part| matches!(part.label, Label::In(_));
+        let in_tasks: f64 = parts.filter(is_task).map(|part| part.on).sum();
         let alone = alone(coarse);
         let waited = here.processors > 1 && measured < WAITED * here.speedup;
         // Where recording took longer than the work, what was measured says nothing of waits.
@@ -105,7 +110,7 @@ impl Found {
 
 /// For how long only one piece is worked on, if each begins as early as it can.
 fn alone(graph: &Graph) -> f64 {
-    let ways = graph.longest(0.0, |_| 1.0);
+    let ways = graph.longest(0.0);
     let pieces = ways.begin.iter().zip(&ways.end).filter(|(begin, end)| begin < end);
     let mut steps: Vec<(f64, bool)> =
         pieces.flat_map(|(&begin, &end)| [(begin, true), (end, false)]).collect();

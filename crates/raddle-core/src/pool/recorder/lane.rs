@@ -102,7 +102,7 @@ impl Lane {
     }
 
     /// Records as which strand the thread holds locks, if that is new.
-    pub(super) fn note_strand(&self) {
+    pub(crate) fn note_strand(&self) {
         let Some(rings) = self.rings() else { return };
         let token = strand::with_local(strand::Local::token_or_zero);
         // ORD: the thread's own.

@@ -1,0 +1,90 @@
+//! What a run would be if parts of it were faster: `--what-if`.
+
+use std::collections::HashMap;
+
+use super::build::Region;
+use super::label::{Label, WhatIf};
+use super::{PLACES, Refusal};
+use crate::trace::Trace;
+
+/// Changes work while a graph is built.
+pub(super) struct Supposing<'a> {
+    trace: &'a Trace,
+    all: &'a [WhatIf],
+    /// Of each label in each region: by how much, and because of which.
+    known: HashMap<(Label, u32), (f64, Vec<usize>)>,
+    /// Whether each is about something.
+    used: Vec<bool>,
+    sums: HashMap<Label, f64>,
+}
+
+impl<'a> Supposing<'a> {
+    pub(super) fn new(trace: &'a Trace, all: &'a [WhatIf]) -> Supposing<'a> {
+        let used = vec![false; all.len()];
+        Supposing { trace, all, known: HashMap::new(), used, sums: HashMap::new() }
+    }
+
+    /// What becomes of work with this label, in this region, and because of which suppositions.
+    fn of(&mut self, label: Label, region: u32, regions: &[Region]) -> &(f64, Vec<usize>) {
+        let (trace, all) = (self.trace, self.all);
+        self.known.entry((label, region)).or_insert_with(|| {
+            let is_about = |what: &WhatIf| is_about(what, label, region, regions, trace);
+            let which: Vec<usize> = (0..all.len()).filter(|&at| is_about(&all[at])).collect();
+            (which.iter().map(|&at| all[at].factor).product(), which)
+        })
+    }
+
+    /// How many times as long it takes.
+    pub(super) fn factor(&mut self, label: Label, region: u32, regions: &[Region]) -> f64 {
+        if self.all.is_empty() { 1.0 } else { self.of(label, region, regions).0 }
+    }
+
+    /// So much work, told once, as it would be.
+    pub(super) fn work(
+        &mut self,
+        label: Label,
+        region: u32,
+        regions: &[Region],
+        nanos: f64,
+    ) -> f64 {
+        if self.all.is_empty() || nanos <= 0.0 {
+            return nanos;
+        }
+        let (factor, which) = self.of(label, region, regions);
+        let (factor, which) = (*factor, which.clone());
+        which.into_iter().for_each(|at| self.used[at] = true);
+        *self.sums.entry(label).or_default() += nanos;
+        nanos * factor
+    }
+
+    /// Refuses if something is supposed of what there is not.
+    pub(super) fn check(self) -> Option<Refusal> {
+        let unused = self.used.iter().position(|used| !used)?;
+        let mut known: Vec<(f64, String)> =
+            self.sums.iter().map(|(label, work)| (*work, label.text(self.trace))).collect();
+        known.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let known = known.into_iter().take(PLACES).map(|known| known.1).collect();
+        Some(Refusal::Unknown(self.all[unused].name.clone(), known))
+    }
+}
+
+/// Whether it is about this label, or about one of the regions around.
+fn is_about(
+    what: &WhatIf,
+    label: Label,
+    mut region: u32,
+    regions: &[Region],
+    trace: &Trace,
+) -> bool {
+    loop {
+        let of = regions.get(region as usize);
+        let name = of.and_then(|of| trace.names.get(usize::from(of.name).checked_sub(1)?));
+        if what.is_about(label, name.map(String::as_str), trace) {
+            return true;
+        }
+        match of {
+            Some(of) if of.parent != super::graph::NONE => region = of.parent,
+            _ => return false,
+        }
+    }
+}
