@@ -104,7 +104,7 @@ impl Crew {
         let build = build(true)?;
         // First: who fails to wait for a bridge leaves a zombie.
         let reactor = Reactor::new()?;
-        let (bridge, width) = Bridge::start(&plan, number(), |_| ())?;
+        let (bridge, width) = Bridge::start(&plan, &build, number(), |_| ())?;
         Crew::new(plan, build, width, Way::Open(Arc::new(bridge)), reactor)
     }
 
