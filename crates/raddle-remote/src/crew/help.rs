@@ -55,10 +55,12 @@ impl Crew {
         let (mut own, others): (Vec<_>, Vec<_>) =
             after.into_iter().partition(|completion| Arc::ptr_eq(&completion.task, task));
         let left = own.first_mut().and_then(|own| own.bell.take());
-        if left.or_else(|| task.course().bell.take()).is_some() {
-            // Not taken by anybody who would ring it later.
-            let _ = BELL.try_with(|kept| kept.replace(Some(bell)));
-        }
+        let bell = match left.or_else(|| task.course().bell.take()) {
+            Some(_) => Some(bell),
+            // Somebody has rung it, or will. With another at once this thread always has one descriptor.
+            None => Bell::new().ok().map(Arc::new),
+        };
+        let _ = BELL.try_with(|kept| kept.replace(bell));
         if !others.is_empty() {
             self.complete_elsewhere(others);
         }

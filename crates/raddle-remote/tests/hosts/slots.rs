@@ -66,7 +66,9 @@ pub(crate) fn slots_of_a_machine_share_the_program() {
     assert_eq!(third.line(), file);
     let mut other = Slot::start(&format!("{name}-other"), "none");
     assert_eq!(other.line(), "False");
-    [second, third, other].map(Slot::end);
+    for slot in [second, third, other] {
+        slot.end();
+    }
     let mut last = Slot::start(&name, "none");
     assert_eq!(last.line(), "False");
     last.end();
