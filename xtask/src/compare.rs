@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::rayon::{calls, demo};
 use crate::steps::{Outcome, cargo, root, target_dir};
 use figures::Figures;
+pub(crate) use text::filled;
 
 const FIGURES: &str = "bench/figures.json";
 /// How often the program is linked anew, its functions in another order each time.

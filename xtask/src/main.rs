@@ -9,6 +9,7 @@ mod compare;
 mod light;
 mod locks;
 mod miri;
+mod modes;
 mod page;
 mod peers;
 mod ray;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             Ok(_) => ended(steps::soak_for(minutes)),
             Err(_) => refuse(&format!("'{minutes}' is no number of minutes")),
         },
+        ["ray", "--quick"] => run(&[&steps::RAY_QUICK]),
         ["miri", "--quick"] => run(&[&steps::MIRI_QUICK]),
         ["compare", "--check"] => run(&[&steps::COMPARE_CHECK]),
         ["compare", "--measure"] => ended(compare::measure("120")),
@@ -77,6 +79,7 @@ fn usage() -> String {
         }
     }
     text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
+    text += "ray --quick: fewer rounds of what takes seconds there\n";
     text += "rayon --repeat: all of it N times in a row; --no-doc: without documentation\n";
     text += "compare --measure: takes the figures first, S seconds for each table at most (120)\n";
     text

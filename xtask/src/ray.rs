@@ -13,38 +13,52 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::steps::{Outcome, cargo, outcome, target_dir};
+use crate::steps::{Outcome, cargo, outcome, target_dir, worst};
 
 const PORT: &str = "6397";
 
 pub(crate) fn ray() -> Outcome {
+    run(true)
+}
+
+/// Fewer rounds of what takes seconds on a cluster.
+pub(crate) fn quick() -> Outcome {
+    run(false)
+}
+
+fn run(full: bool) -> Outcome {
     let Some(python) = python() else {
         return Outcome::ToolMissing("python3 with venv, and PyPI for `pip install ray`");
     };
     let Some(token) = token() else { return Outcome::Failed };
     let Some(head) = Head::start(&python, &token) else { return Outcome::Failed };
-    let address = format!("127.0.0.1:{PORT}");
-    let run = |args: &[&str]| {
+    let test = |args: &[&str]| {
         let mut command = cargo();
         command.args(["test", "-p", "raddle-remote"]).args(args);
-        command.env("RADDLE_TEST_RAY", &address).env("RADDLE_TEST_PYTHON", &python);
+        head.tell(&mut command, &python, &token);
+        if full {
+            command.env("RADDLE_TEST_FULL", "1");
+        }
         // What fails on purpose is said in a line each.
         command.env("RUST_BACKTRACE", "0");
-        outcome(command.env("RAY_AUTH_MODE", "token").env("RAY_AUTH_TOKEN", &token))
+        outcome(&mut command)
     };
     // One at a time: each takes two actors.
-    let suite = run(&["--test", "conformance", "--", "ray::", "--ignored", "--test-threads=1"]);
-    let hosts = run(&["--test", "hosts", "--", "_ray"]);
+    let suite = test(&["--test", "conformance", "--", "ray::", "--ignored", "--test-threads=1"]);
+    let hosts = test(&["--test", "hosts", "--", "_ray"]);
+    // The program, whose user says where it runs, by the Python that is found first. It compares with what it computes itself.
+    let mut program = cargo();
+    program.args(["run", "--quiet", "-p", "raddle-cli", "--", "run", "knn", "--plan", "ray:auto"]);
+    head.tell(&mut program, &python, &token);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let first = python.parent().map(|first| first.display().to_string()).unwrap_or_default();
+    let program = outcome(program.env("PATH", format!("{first}:{path}")));
     drop(head);
-    if (suite, hosts) == (Outcome::Passed, Outcome::Passed) {
-        Outcome::Passed
-    } else {
-        Outcome::Failed
-    }
+    worst(vec![suite, hosts, program])
 }
 
 /// What clients of the head must know.
-fn token() -> Option<String> {
+pub(crate) fn token() -> Option<String> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes)).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -73,7 +87,7 @@ pub(crate) fn python() -> Option<PathBuf> {
 }
 
 /// A head of Ray on this machine.
-struct Head {
+pub(crate) struct Head {
     process: Child,
     files: PathBuf,
     watch: Arc<Watch>,
@@ -91,7 +105,14 @@ struct Watch {
 }
 
 impl Head {
-    fn start(python: &Path, token: &str) -> Option<Head> {
+    /// Tells a command where it is, and how to be let in.
+    pub(crate) fn tell(&self, command: &mut Command, python: &Path, token: &str) {
+        command.env("RADDLE_TEST_RAY", format!("127.0.0.1:{PORT}"));
+        command.env("RADDLE_TEST_PYTHON", python);
+        command.env("RAY_AUTH_MODE", "token").env("RAY_AUTH_TOKEN", token);
+    }
+
+    pub(crate) fn start(python: &Path, token: &str) -> Option<Head> {
         // The paths of its sockets are limited to 107 bytes.
         let files = PathBuf::from(format!("/tmp/raddle-ray-{}", std::process::id()));
         // Four actors: two workers, and two more while a reset replaces them.

@@ -1,7 +1,8 @@
 //! The steps, and how a step runs cargo.
 
 use crate::{
-    arm, book, compare, light, locks, miri, page, peers, ray, rayon, release, rooms, sanitize,
+    arm, book, compare, light, locks, miri, modes, page, peers, ray, rayon, release, rooms,
+    sanitize,
 };
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,8 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "test", what: "unit, integration and documentation tests", run: test },
     Step { name: "features", what: "locks with their features, and fences", run: locks::features },
     Step { name: "release", what: "programs that once hung, in release", run: release_tests },
+    Step { name: "modes", what: "plans of processes in programs of any build", run: modes::modes },
+    Step { name: "remote", what: "tests of `raddle::remote` in full counts", run: remote_tests },
     Step { name: "programs", what: "30,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
@@ -103,6 +106,13 @@ pub(crate) const MIRI_QUICK: Step = Step {
     run: miri::quick,
 };
 
+/// `ray --quick`
+pub(crate) const RAY_QUICK: Step = Step {
+    name: "ray",
+    what: "the suite of `raddle::remote` on a head of Ray, fewer rounds",
+    run: ray::quick,
+};
+
 /// `rayon --quick`
 pub(crate) const RAYON_QUICK: Step = Step {
     name: "rayon-core",
@@ -130,6 +140,14 @@ fn release_tests() -> Outcome {
     };
     let all = [of("raddle-core", &core), of("raddle-sync", &["fork"]), of("raddle", &["locks"])];
     all.into_iter().find(|outcome| *outcome != Outcome::Passed).unwrap_or(Outcome::Passed)
+}
+
+/// What `test` does fewer rounds of; optimised.
+fn remote_tests() -> Outcome {
+    let mut command = cargo();
+    command.args(["test", "--release", "-p", "raddle-remote", "--test", "conformance"]);
+    command.args(["--test", "hosts"]).env("RADDLE_TEST_FULL", "1");
+    outcome(&mut command)
 }
 
 fn programs() -> Outcome {

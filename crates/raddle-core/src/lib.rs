@@ -87,7 +87,7 @@ pub use self::pool::policy;
 /// For the processes of `raddle-remote`.
 #[cfg(not(raddle_loom))]
 #[doc(hidden)]
-pub use self::spawn::interrupt_process;
+pub use self::{future::Helper, spawn::interrupt_process};
 #[cfg(not(raddle_loom))]
 pub use self::{
     future::{

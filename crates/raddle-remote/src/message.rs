@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::entry::Call;
+use crate::error::RemoteError;
 use crate::plan::Settings;
 use crate::seed::Seed;
 
@@ -72,4 +73,17 @@ pub(crate) enum Failed {
     TooLarge { len: u64, limit: u64 },
     Protocol(String),
     Start(String),
+}
+
+impl From<Failed> for RemoteError {
+    fn from(failed: Failed) -> RemoteError {
+        match failed {
+            Failed::Decode { type_name, reason } => RemoteError::Decode { type_name, reason },
+            Failed::Encode { type_name, reason } => RemoteError::Encode { type_name, reason },
+            Failed::TooLarge { len, limit } => RemoteError::TooLarge { len, limit },
+            Failed::BuildMismatch(text) => RemoteError::BuildMismatch(text),
+            Failed::Protocol(text) => RemoteError::Protocol(text),
+            Failed::Start(text) => RemoteError::Start(text),
+        }
+    }
 }

@@ -19,7 +19,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::cell::UnsafeCell;
@@ -28,6 +28,7 @@ use raddle_sync::sync::Mutex;
 use crate::future::Killed;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::{self, Head, NodeRef, VTable};
+use crate::future::promise::Helper;
 use crate::future::state::State;
 use crate::future::upstream::{Combination, Inputs};
 use crate::future::walk;
@@ -221,13 +222,14 @@ pub(crate) fn hear(mut handler: impl FnMut(Interrupt) + Send + 'static) -> Hear 
 
 struct Handler {
     call: Hear,
+    helper: Option<Arc<dyn Helper>>,
     /// That of the code that made the promise.
     context: Context,
 }
 
 impl Handler {
-    fn new(call: Hear) -> Box<Handler> {
-        Box::new(Handler { call, context: local::capture() })
+    fn new(call: Hear, helper: Option<Arc<dyn Helper>>) -> Box<Handler> {
+        Box::new(Handler { call, helper, context: local::capture() })
     }
 }
 
@@ -235,6 +237,11 @@ impl Heard {
     /// Whether there is a handler to be called now. One that is set later is called then.
     pub(crate) fn is_handled(&self) -> bool {
         self.handler.is_some() || self.running
+    }
+
+    /// Who can help whoever waits.
+    pub(crate) fn helper(&self) -> Option<Arc<dyn Helper>> {
+        self.handler.as_ref()?.helper.clone()
     }
 
     /// Whose result the promise is made of, if that is still there.
@@ -262,9 +269,14 @@ impl fmt::Debug for Interrupts {
 
 impl Interrupts {
     pub(crate) fn new(handler: Option<Hear>, inputs: Option<Weak<dyn Inputs>>) -> Interrupts {
-        let handler = handler.map(Handler::new);
+        let handler = handler.map(|call| Handler::new(call, None));
         let inputs = inputs.map(|inputs| (inputs, 0));
         Interrupts(InterruptNode::allocate(Heard { handler, inputs, ..Heard::default() }))
+    }
+
+    pub(crate) fn helped(call: Hear, helper: Arc<dyn Helper>) -> Interrupts {
+        let handler = Some(Handler::new(call, Some(helper)));
+        Interrupts(InterruptNode::allocate(Heard { handler, ..Heard::default() }))
     }
 
     pub(crate) fn with_inputs(inputs: Weak<dyn Inputs>) -> Interrupts {
@@ -289,7 +301,7 @@ impl Interrupts {
 
     /// Sets the handler, which has seen nothing yet; gives back the one before, unless it is being called.
     pub(crate) fn set(&self, call: Hear) -> Option<Box<dyn Any + Send>> {
-        let handler = Handler::new(call);
+        let handler = Handler::new(call, None);
         self.look(|heard| {
             heard.fresh = heard.signal.is_some();
             heard.replaced = heard.running;

@@ -86,6 +86,8 @@ use std::time::Duration;
 pub use self::failure::{Failure, FailureKind, StaticFailure};
 pub use self::handle::Future;
 pub use self::interrupt::Interrupt;
+#[doc(hidden)]
+pub use self::promise::Helper;
 pub use self::promise::{Producer, Promise};
 pub use self::shared_promise::SharedPromise;
 pub use self::{

@@ -285,6 +285,10 @@ impl<T> Pending<T> {
             }
             // What has been run may have brought new ones.
             if ran == 0 {
+                let may_help = waiter == Waiter::Patient && wait::host::is_outside();
+                if let Some(helper) = found.helper.filter(|_| may_help) {
+                    depth::fresh(|| wait::host::blocking(|| helper.help()));
+                }
                 return help;
             }
             if found.steps / ran > NEAR {

@@ -5,12 +5,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::future::Killed;
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
-use crate::future::interrupt_node::{self, InterruptNode, Interrupts};
+use crate::future::interrupt_node::{self, Hear, InterruptNode, Interrupts};
 use crate::future::link;
 use crate::future::node::{self, Ends, NodeRef, Root};
 use crate::future::state::State;
@@ -32,6 +33,25 @@ pub trait Producer: Send + 'static {
     /// Whatever produces the value is to stop; its future has failed, or is about to. Says what came of it: whether it had
     /// started.
     fn kill(&mut self) -> Killed;
+}
+
+/// What a thread that is about to wait for a value can do to have it sooner: what would be done by another thread, which would have
+/// to wake it.
+#[doc(hidden)]
+pub trait Helper: Send + Sync + 'static {
+    /// Called holding nothing, by a thread that works for no pool. It may block, but no longer than until the promise is completed,
+    /// by whomever; if it returns before, the thread waits as others do.
+    fn help(self: Arc<Self>);
+}
+
+fn heard_by(mut producer: impl Producer) -> Hear {
+    Box::new(move |interrupt| match interrupt.is_kill() {
+        true => producer.kill(),
+        false => {
+            producer.interrupt(interrupt);
+            Killed::BeforeStart
+        }
+    })
 }
 
 /// The right, and the duty, to complete a [`Future`], once.
@@ -145,15 +165,16 @@ impl<T: Send + 'static> Promise<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn with_producer(producer: impl Producer) -> (Promise<T>, Future<T>) {
-        let mut producer = producer;
-        let hear = move |interrupt: Interrupt| match interrupt.is_kill() {
-            true => producer.kill(),
-            false => {
-                producer.interrupt(interrupt);
-                Killed::BeforeStart
-            }
-        };
-        Self::with_hearing(Interrupts::new(Some(Box::new(hear)), None))
+        Self::with_hearing(Interrupts::new(Some(heard_by(producer)), None))
+    }
+
+    /// As [`with_producer`](Promise::with_producer); a thread that waits, and works for no pool, asks `helper` first.
+    #[doc(hidden)]
+    pub fn with_helper(
+        producer: impl Producer,
+        helper: Arc<dyn Helper>,
+    ) -> (Promise<T>, Future<T>) {
+        Self::with_hearing(Interrupts::helped(heard_by(producer), helper))
     }
 
     /// Has `handler` called when the future is interrupted, or one made of it, in the place of the handler before; at once if

@@ -30,6 +30,7 @@ use crate::future::interrupt_node::{Heard, InterruptNode, Interrupts};
 use crate::future::link::LinkNode;
 use crate::future::node::{Ends, NodeRef};
 use crate::future::pinned::Pinned;
+use crate::future::promise::Helper;
 use crate::future::state::Visit;
 use crate::future::{Killed, walk};
 use crate::panics::discard;
@@ -97,6 +98,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Found {
     /// Those whose handlers are to be run.
     hearings: Vec<Interrupts>,
+    /// Who can help whoever waits, if that is known to have to be over before the wait is: of the first that has somebody.
+    pub(crate) helper: Option<Arc<dyn Helper>>,
     /// Tasks that are not done.
     pub(crate) tasks: Vec<Pinned>,
     /// The node that was looked for.
@@ -318,6 +321,7 @@ impl Visitor {
     /// At a promise.
     unsafe fn root(&mut self, root: NodeRef, held: Option<&mut Visit>) -> Option<Locked> {
         let hears = matches!(self.purpose, Purpose::Interrupt(_));
+        let gathers = self.is_for_wait();
         let interrupt_node = match held {
             Some(visit) => match visit.interrupt_node() {
                 None if hears => {
@@ -342,6 +346,9 @@ impl Visitor {
                 Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
             };
             self.todo.extend(heard.combination());
+            if gathers && self.found.helper.is_none() {
+                self.found.helper = heard.helper();
+            }
             // Locked before the interrupt node is let go, so that whoever takes it out of that finds out.
             (replaced, heard.forward.map(LinkNode::lock), heard.is_handled())
         };

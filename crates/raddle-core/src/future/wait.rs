@@ -142,6 +142,11 @@ pub(super) mod host {
         }
     }
 
+    /// Whether this thread works for no pool.
+    pub(in crate::future) fn is_outside() -> bool {
+        Worker::occupied().next().is_none()
+    }
+
     /// Whether this thread leaves to others what it waits for, unless there is nobody.
     pub(in crate::future) fn relies_on_others() -> bool {
         timer::is_held_up() || thread::panicking()
@@ -218,6 +223,10 @@ pub(super) mod host {
 
     pub(in crate::future) fn relies_on_others() -> bool {
         false
+    }
+
+    pub(in crate::future) fn is_outside() -> bool {
+        true
     }
 
     /// Models have no pool.

@@ -8,6 +8,7 @@ mod chains;
 mod conventions;
 mod drops;
 mod graph;
+mod helpers;
 mod hooks;
 mod interrupts;
 mod kills;

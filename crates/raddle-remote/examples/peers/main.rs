@@ -1,8 +1,8 @@
-//! The benchmarks of the Lisp libraries as a table: `raddle::remote` on threads and processes, beside ProcessPoolExecutor and
-//! loky.
+//! The benchmarks of the Lisp libraries as tables: `raddle::remote` on threads, processes, slots and Ray, beside
+//! ProcessPoolExecutor and loky.
 //!
-//! `cargo xtask peers` runs it with a Python that has both. All of a row are measured in turns, and the best of each
-//! counts: minima, as the machine may be busy.
+//! `cargo xtask peers` runs it with a Python that has both, and a head of Ray, and writes the tables into `one_machine.md`. All of
+//! a row are measured in turns, and the best of each counts, as the machine may be busy; of round trips the median.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use raddle::remote::{Env, Plan};
 
 const ROUNDS: usize = 5;
+/// So often each round trip is measured.
+const TRIPS: usize = 15;
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("echo") {
@@ -27,7 +29,7 @@ fn main() {
     println!();
     rounds(&mut peers);
     println!();
-    starts(&mut peers);
+    starts();
 }
 
 /// The two of the table in Python.
@@ -54,9 +56,9 @@ impl Peers {
     }
 
     /// None if the peer cannot do it.
-    fn ask(&mut self, peer: &str, row: &str, number: f64) -> f64 {
+    fn ask(&mut self, peer: &str, which: &str, number: f64) -> f64 {
         let to = self.to.as_mut().expect("it is open");
-        writeln!(to, "{peer} {row} {number}").expect("the peers are there");
+        writeln!(to, "{peer} {which} {number}").expect("the peers are there");
         let mut answer = String::new();
         self.from.read_line(&mut answer).expect("the peers are there");
         answer.trim().parse().unwrap_or(f64::NAN)
@@ -85,6 +87,47 @@ fn least<const N: usize>(mut each: [&mut dyn FnMut() -> f64; N]) -> [f64; N] {
         }
     }
     least
+}
+
+/// The plans of two workers, or of one; Ray where there is a head.
+fn plans(workers: usize) -> [Option<Env>; 4] {
+    let python = std::env::var("RADDLE_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let ray = std::env::var("RADDLE_TEST_RAY").ok().map(Plan::ray);
+    [
+        Some(Plan::threads(workers)),
+        Some(Plan::processes(workers)),
+        Some(Plan::loopback(workers)),
+        ray.map(|plan| plan.workers(workers)),
+    ]
+    .map(|plan| plan.map(|plan| environment(plan.python(&python))))
+}
+
+const COLUMNS: &str = "| threads | processes | slots here | Ray | ProcessPoolExecutor | loky |";
+const LINES: &str = "|---|---|---|---|---|---|---|";
+
+/// A row: each plan's figure and each peer's, measured in turns.
+fn row(
+    plans: &[Option<Env>; 4],
+    ours: impl Fn(&Env) -> f64,
+    ask: impl Fn(&str) -> f64,
+) -> [f64; 6] {
+    let our = |at: usize| plans[at].as_ref().map_or(f64::NAN, &ours);
+    least([
+        &mut || our(0),
+        &mut || our(1),
+        &mut || our(2),
+        &mut || our(3),
+        &mut || ask("executor"),
+        &mut || ask("loky"),
+    ])
+}
+
+fn cells(figures: &[f64], digits: usize) -> String {
+    let cell = |figure: &f64| match figure.is_finite() {
+        true => format!(" {figure:.digits$} |"),
+        false => " |".to_owned(),
+    };
+    figures.iter().map(cell).collect()
 }
 
 fn environment(plan: Plan) -> Env {
@@ -124,30 +167,31 @@ fn trips(peers: &mut Peers) {
             }
         }) / f64::from(COUNT)
     };
-    let (one, thread) = (environment(Plan::processes(1)), environment(Plan::threads(1)));
-    let trip = |env: &Env| {
-        timed(|| (0..COUNT).for_each(|_| env.spawn(|()| (), ()).wait().expect("nothing")))
-            / f64::from(COUNT)
+    let plans = plans(1);
+    let trip = |env: &Env, count: u32| {
+        timed(|| (0..count).for_each(|_| env.spawn(|()| (), ()).wait().expect("nothing")))
+            / f64::from(count)
     };
     let peers = std::cell::RefCell::new(peers);
-    let [bare, threads, processes, executor, loky] = least([
-        &mut bare,
-        &mut || trip(&thread),
-        &mut || trip(&one),
-        &mut || peers.borrow_mut().ask("executor", "trip", 1000.0),
-        &mut || peers.borrow_mut().ask("loky", "trip", 500.0),
-    ]);
-    println!("| round trip of nothing | us | of a bare socketpair | of ProcessPoolExecutor |");
-    println!("|---|---|---|---|");
-    for (name, time) in [
-        ("bare socketpair", bare),
-        ("threads:1", threads),
-        ("processes:1", processes),
-        ("ProcessPoolExecutor", executor),
-        ("loky", loky),
-    ] {
-        println!("| {name} | {:.1} | {:.2} | {:.2} |", time * 1e6, time / bare, time / executor);
+    let our = |at: usize, count| plans[at].as_ref().map_or(f64::NAN, |env| trip(env, count));
+    let mut each: [Vec<f64>; 7] = Default::default();
+    for _ in 0..TRIPS {
+        each[0].push(bare());
+        each[1].push(our(0, COUNT));
+        each[2].push(our(1, COUNT));
+        each[3].push(our(2, COUNT / 10));
+        each[4].push(our(3, COUNT / 30));
+        each[5].push(peers.borrow_mut().ask("executor", "trip", 500.0));
+        each[6].push(peers.borrow_mut().ask("loky", "trip", 300.0));
     }
+    let [bare, rest @ ..] = each.map(|mut all| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    });
+    println!("| there and back with nothing, medians {COLUMNS}");
+    println!("{LINES}");
+    println!("| us (a bare socketpair: {:.1}) |{}", bare * 1e6, cells(&rest.map(|t| t * 1e6), 1));
+    println!("| times a bare socketpair |{}", cells(&rest.map(|time| time / bare), 2));
     drop(ours);
     let _ = child.wait();
 }
@@ -163,15 +207,13 @@ fn work(turns: u32) -> u64 {
 
 /// How many times as fast as alone tasks of a length are on two workers.
 fn tasks(peers: &mut Peers) {
-    println!(
-        "| tasks on 2 workers, times as fast as alone | threads:2 | processes:2 | ProcessPoolExecutor | loky |"
-    );
-    println!("|---|---|---|---|---|");
+    println!("| tasks of `fib` on 2 workers, times as fast as alone {COLUMNS}");
+    println!("{LINES}");
     let turn = (0..20)
         .map(|_| timed(|| _ = std::hint::black_box(work(100))))
         .fold(f64::INFINITY, f64::min)
         / 100.0;
-    let (threads, processes) = (environment(Plan::threads(2)), environment(Plan::processes(2)));
+    let plans = plans(2);
     let peers = std::cell::RefCell::new(peers);
     for milliseconds in [0.1, 0.25, 0.5, 1.0, 2.0, 4.0] {
         let turns = (milliseconds / 1e3 / turn) as u32;
@@ -183,23 +225,24 @@ fn tasks(peers: &mut Peers) {
                 all.into_iter().for_each(|one| _ = one.wait().expect("a number"));
             })
         };
-        let ask = |peer: &'static str| 1.0 / peers.borrow_mut().ask(peer, "tasks", milliseconds);
-        let [alone, threads, processes, executor, loky] = least([
-            &mut || alone(),
-            &mut || many(&threads),
-            &mut || many(&processes),
-            &mut || ask("executor"),
-            &mut || ask("loky"),
-        ]);
-        let (a, b, c, d) = (alone / threads, alone / processes, 1.0 / executor, 1.0 / loky);
-        println!("| {milliseconds} ms | {a:.2} | {b:.2} | {c:.2} | {d:.2} |");
+        let ask = |peer: &str| 1.0 / peers.borrow_mut().ask(peer, "tasks", milliseconds);
+        let least_alone = std::cell::Cell::new(f64::INFINITY);
+        // Of the same moments as the others.
+        let ours = |env: &Env| {
+            least_alone.set(least_alone.get().min(alone()));
+            many(env)
+        };
+        let [a, b, c, d, executor, loky] = row(&plans, ours, ask);
+        let alone = least_alone.get();
+        let times = [alone / a, alone / b, alone / c, alone / d, 1.0 / executor, 1.0 / loky];
+        println!("| {milliseconds} ms |{}", cells(&times, 2));
     }
 }
 
 fn rounds(peers: &mut Peers) {
-    println!("| s | threads:2 | processes:2 | ProcessPoolExecutor | loky |");
-    println!("|---|---|---|---|---|");
-    let (threads, processes) = (environment(Plan::threads(2)), environment(Plan::processes(2)));
+    println!("| s {COLUMNS}");
+    println!("{LINES}");
+    let plans = plans(2);
     let peers = std::cell::RefCell::new(peers);
     let round = |env: &Env, rounds: usize, futures: u32| {
         timed(|| {
@@ -209,23 +252,29 @@ fn rounds(peers: &mut Peers) {
             }
         })
     };
-    for (name, row, count, futures) in [
+    for (name, which, count, futures) in [
         ("100 rounds of 100 futures", "rounds", 100, 100),
         ("map-reduce: 100 rounds of 32 futures", "reduce", 100, 32),
     ] {
-        let ask = |peer: &'static str| peers.borrow_mut().ask(peer, row, count as f64);
-        let [a, b, c, d] = least([
-            &mut || round(&threads, count, futures),
-            &mut || round(&processes, count, futures),
-            &mut || ask("executor"),
-            &mut || ask("loky"),
-        ]);
-        println!("| {name} | {a:.3} | {b:.3} | {c:.3} | {d:.3} |");
+        let ask = |peer: &str| peers.borrow_mut().ask(peer, which, count as f64);
+        let figures = row(&plans, |env| round(env, count, futures), ask);
+        println!("| {name} |{}", cells(&figures, 3));
     }
+    // Who takes long does fewer, and is reckoned up.
+    let reset = |env: &Env| {
+        let slow = ["loopback", "ray"].iter().any(|name| env.plan().to_string().starts_with(name));
+        let count = if slow { 50 } else { 1000 };
+        1000.0 / f64::from(count) * timed(|| (0..count).for_each(|_| env.reset()))
+    };
+    let ask = |peer: &str| {
+        let count = if peer == "loky" { 1.0 } else { 10.0 };
+        1000.0 * peers.borrow_mut().ask(peer, "reset", count)
+    };
+    println!("| 1000 resets of a pool of 2 |{}", cells(&row(&plans, reset, ask), 2));
 }
 
 /// Workers that come and go.
-fn starts(peers: &mut Peers) {
+fn starts() {
     let first = || {
         let env = Env::new(Plan::processes(1)).expect("workers");
         let time = timed(|| env.spawn(|()| (), ()).wait().expect("nothing"));
@@ -251,26 +300,12 @@ fn starts(peers: &mut Peers) {
             }
         }) / 20.0
     };
-    let thousand = || timed(|| (0..1000).for_each(|_| pool.reset()));
-    let peers = std::cell::RefCell::new(peers);
-    let [first, killed, reset, executor, loky] = least([
-        &mut || first(),
-        &mut || killed(),
-        &mut || reset(),
-        &mut || peers.borrow_mut().ask("executor", "reset", 3.0),
-        &mut || peers.borrow_mut().ask("loky", "reset", 1.0),
-    ]);
-    println!("| ms | processes | ProcessPoolExecutor | loky |");
-    println!("|---|---|---|---|");
-    println!("| start to first answer | {:.2} | | |", first * 1e3);
-    println!("| kill to an answer of the replacement | {:.2} | | |", killed * 1e3);
-    println!(
-        "| reset of a pool of 2 | {:.2} | {:.1} | {:.1} |",
-        reset * 1e3,
-        executor * 1e3,
-        loky * 1e3
-    );
-    println!("| 1000 resets | {:.0} | | |", thousand() * 1e3);
+    let [first, killed, reset] = least([&mut || first(), &mut || killed(), &mut || reset()]);
+    println!("| ms | processes |");
+    println!("|---|---|");
+    println!("| start to first answer | {:.2} |", first * 1e3);
+    println!("| kill to an answer of the replacement | {:.2} |", killed * 1e3);
+    println!("| reset of a pool of 2, and an answer of each | {:.2} |", reset * 1e3);
 }
 
 /// A file that is there once the task runs.

@@ -18,17 +18,15 @@ def fib(n):
     return 1 if n <= 1 else fib(n - 1) + fib(n - 2)
 
 
-def spin(turns):
-    total = 0
-    for turn in range(turns):
-        total += turn
-    return total
+def work(turns):
+    """Calls `fib(5)` so often: a turn takes a microsecond or two."""
+    return sum(fib(5) for _ in range(turns))
 
 
 def turns_of(milliseconds):
     """How many turns take so long here."""
-    best = min(timed(lambda: spin(100_000)) for _ in range(5))
-    return max(1, int(100_000 * milliseconds / 1e3 / best))
+    best = min(timed(lambda: work(2_000)) for _ in range(5))
+    return max(1, int(2_000 * milliseconds / 1e3 / best))
 
 
 def timed(what):
@@ -66,9 +64,9 @@ class Executor:
     def tasks(self, milliseconds):
         turns = turns_of(milliseconds)
         count = max(20, int(300 / milliseconds / 4))
-        alone = timed(lambda: [spin(turns) for _ in range(count)])
+        alone = timed(lambda: [work(turns) for _ in range(count)])
         pool = self.get()
-        many = timed(lambda: [f.result() for f in [pool.submit(spin, turns) for _ in range(count)]])
+        many = timed(lambda: [f.result() for f in [pool.submit(work, turns) for _ in range(count)]])
         return alone / many
 
     def rounds(self, count):
@@ -78,7 +76,7 @@ class Executor:
 
     def reduce(self, count):
         pool = self.get()
-        one = lambda: sum(f.result() for f in [pool.submit(spin, 10) for _ in range(32)])
+        one = lambda: sum(f.result() for f in [pool.submit(fib, 5) for _ in range(32)])
         return timed(lambda: [one() for _ in range(int(count))])
 
     def reset(self, count):

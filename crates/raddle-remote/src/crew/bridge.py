@@ -1,261 +1,8 @@
 """The bridge between a driver of raddle-remote and its slots.
 
 It is started by the driver with `python3 -c`, reads frames from descriptor 0 and writes frames there; see `frame.rs` for the
-header. With `loopback` the slots are objects of this process, otherwise each is an actor of Ray. A slot holds one worker, a
-process of the driver's program, and passes on what it says.
+header. With `loopback` the slots are objects of this process, otherwise each is an actor of Ray.
 """
-
-import os
-import pickle
-import queue
-import select
-import signal
-import socket
-import struct
-import subprocess
-import sys
-import threading
-
-# Length, kind, flags, descriptors, task.
-HEADER = "<IBBHQ"
-HEADER_SIZE = 16
-CALL, BYE, READY, DONE, PANICKED, FAILED = 2, 6, 16, 17, 18, 19
-OUT, START, DATA, KILL, CONTROL, GONE, UP, ERROR = 21, 32, 33, 34, 35, 36, 37, 38
-ANSWERS = (READY, DONE, PANICKED, FAILED)
-
-
-class Blob:
-    """Bytes that Ray keeps as they are, and does not copy."""
-
-    def __init__(self, data):
-        self.data = data
-
-    def __reduce_ex__(self, protocol):
-        if protocol >= 5:
-            return (Blob, (pickle.PickleBuffer(self.data),))
-        return (Blob, (bytes(self.data),))
-
-
-class Slot:
-    """Holds one worker at a time. Events are pairs of a kind and bytes, in the order in which they came."""
-
-    def __init__(self):
-        self.program = None
-        self.lock = threading.Condition()
-        self.events = []
-        self.answers = 0
-        self.worker = None
-        self.gone = True
-        # The number of the worker, and of the one that was killed last: the kill may come first.
-        self.number = self.killed = None
-
-    def load(self, program):
-        """Takes the program's bytes, as a file in memory."""
-        self.program = os.memfd_create("raddle")
-        view = memoryview(program.data)
-        while len(view):
-            view = view[os.write(self.program, view[:1 << 30]):]
-
-    def start(self, number, path, config, hello):
-        """Starts a worker; returns what came until it was ready."""
-        return self.launch(number, path, config, hello) or self.answer()
-
-    def launch(self, number, path, config, hello):
-        """Starts a worker; returns why that cannot be, if so."""
-        if self.program is not None:
-            path = "/proc/%d/fd/%d" % (os.getpid(), self.program)
-        environment = dict(os.environ, **config["env"])
-        environment[config["token"]] = "1"
-        ours, theirs = socket.socketpair()
-        control, second = socket.socketpair()
-        socket.send_fds(ours, [hello], [second.fileno()])
-        piped = None if config["inherit"] else subprocess.PIPE
-        try:
-            worker = subprocess.Popen(
-                config["args"], executable=path, stdin=theirs, stdout=piped, stderr=piped,
-                env=environment, start_new_session=True)
-        except OSError as error:
-            for end in (ours, control):
-                end.close()
-            return [(ERROR, str(error).encode()), (GONE, b"u")]
-        finally:
-            theirs.close()
-            second.close()
-        with self.lock:
-            self.events, self.answers, self.gone = [], 0, False
-            self.worker, self.socket, self.control_socket = worker, ours, control
-            self.number = number
-            if self.killed == number:
-                self.end_group()
-        threading.Thread(target=self.pump, args=(worker, ours, control), daemon=True).start()
-        return []
-
-    def call(self, data):
-        """Passes a call on; returns what came until it was answered."""
-        with self.lock:
-            self.answers = 0
-        self.send(data)
-        return self.answer()
-
-    def send(self, data):
-        try:
-            self.socket.sendall(data)
-        except OSError:
-            pass  # It has gone: `pump` says how.
-
-    def answer(self):
-        with self.lock:
-            self.lock.wait_for(lambda: self.answers > 0 or self.gone)
-            return self.take()
-
-    def last(self):
-        """Waits until the worker, which was killed, has gone."""
-        with self.lock:
-            self.lock.wait_for(lambda: self.gone)
-            return self.take()
-
-    def next(self):
-        """Waits until there is something."""
-        with self.lock:
-            self.lock.wait_for(lambda: self.events)
-            return self.take()
-
-    def take(self, idle=True):
-        """What has come, without waiting. If not idle, a call is being answered, and what has come with the answer is left to it:
-        this may overtake it."""
-        with self.lock:
-            if not idle and (self.answers or self.gone):
-                return []
-            events, self.events = self.events, []
-            return events
-
-    def interrupt(self, data):
-        try:
-            self.control_socket.sendall(data)
-        except OSError:
-            pass
-
-    def kill(self, number):
-        """Ends the worker of this number, now or when it starts."""
-        with self.lock:
-            self.killed = number
-            if self.number == number:
-                self.end_group()
-
-    def end_group(self):
-        """Ends the worker and what it has started. It is reaped under the lock, so that its process id is its own here."""
-        if not self.gone and self.worker.returncode is None:
-            try:
-                os.killpg(self.worker.pid, signal.SIGKILL)
-            except OSError:
-                pass
-
-    def pump(self, worker, ours, control):
-        process = os.pidfd_open(worker.pid)
-        poll = select.poll()
-        pipes = {}
-        for stream, pipe in ((1, worker.stdout), (2, worker.stderr)):
-            if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
-                pipes[pipe.fileno()] = stream
-        for fd in (ours.fileno(), process, *pipes):
-            poll.register(fd, select.POLLIN)
-        frames = Frames()
-        open_ = True
-        while True:
-            ready = [fd for fd, _ in poll.poll()]
-            ended = process in ready
-            data = b""
-            if open_ and (ours.fileno() in ready or ended):
-                data = self.receive(ours)
-                if data is None:
-                    poll.unregister(ours.fileno())
-                    open_, data = False, b""
-            # What was written before an answer is there by now, and goes before it.
-            written = []
-            for fd, stream in list(pipes.items()):
-                if fd in ready or data or ended:
-                    self.drain(fd, stream, written, poll, pipes)
-            with self.lock:
-                self.events += written
-                if data:
-                    self.answers += frames.answers(data)
-                    self.events.append((DATA, data))
-                if ended:
-                    self.end(worker)
-                self.lock.notify_all()
-            if ended:
-                break
-        for end in (ours, control):
-            end.close()
-        os.close(process)
-        for pipe in (worker.stdout, worker.stderr):
-            if pipe is not None:
-                pipe.close()
-
-    def drain(self, fd, stream, written, poll, pipes):
-        """Takes what was written; of somebody who does not cease, some."""
-        for _ in range(64):
-            try:
-                some = os.read(fd, 1 << 18)
-            except BlockingIOError:
-                return
-            if not some:
-                poll.unregister(fd)
-                del pipes[fd]
-                return
-            written.append((OUT, bytes((stream,)) + some))
-
-    def receive(self, ours):
-        """What has come; nothing if it is closed."""
-        try:
-            data = ours.recv(1 << 20, socket.MSG_DONTWAIT)
-            return data if data else None
-        except BlockingIOError:
-            return b""
-        except OSError:
-            return None
-
-    def end(self, worker):
-        """The worker has ended: what it has left behind goes too, then it is reaped."""
-        try:
-            rest = self.receive(self.socket)
-            while rest:
-                self.events.append((DATA, rest))
-                rest = self.receive(self.socket)
-            os.killpg(worker.pid, signal.SIGKILL)
-        except OSError:
-            pass
-        code = worker.wait()
-        self.gone = True
-        self.events.append((GONE, ("e%d" % code if code >= 0 else "s%d" % -code).encode()))
-
-
-class Frames:
-    """Counts the answers in a stream of frames."""
-
-    def __init__(self):
-        self.head, self.kind = b"", None
-        self.left = 0
-
-    def answers(self, data):
-        found, at = 0, 0
-        while at < len(data):
-            if self.left:
-                step = min(self.left, len(data) - at)
-                self.left -= step
-            else:
-                step = min(HEADER_SIZE - len(self.head), len(data) - at)
-                self.head += data[at:at + step]
-                if len(self.head) == HEADER_SIZE:
-                    self.left, self.kind = struct.unpack(HEADER, self.head)[:2]
-            at += step
-            # An answer is there when all of it is.
-            if not self.left and len(self.head) == HEADER_SIZE:
-                found += self.kind in ANSWERS
-                self.head = b""
-        return found
-
 
 # By the number of the worker.
 SLOTS = {}
@@ -343,7 +90,8 @@ class Far:
     # How often one looks what there is: of a task that runs, and of a worker that has none.
     PEEK, LOOK = 0.05, 0.5
     free = []
-    program = None
+    # What slots are to run is sent to a machine when none of its slots has it.
+    program, sending = None, threading.Lock()
 
     def __init__(self, wire, config, ray):
         self.wire, self.config, self.ray = wire, config, ray
@@ -362,14 +110,39 @@ class Far:
             self.wire.events(worker, [(ERROR, first_line(error)), (GONE, b"l")])
 
     def enter(self, worker, hello):
-        try:
-            self.actor = Far.free.pop()
-        except IndexError:
-            self.actor = new_actor(self.ray, self.config)
-            self.ray.get(self.actor.load.remote(Far.program))
+        self.actor = self.free_one() or self.new_one()
         if self.killed:
             return self.events(worker, [(GONE, b"s9")])
         return self.wait(worker, self.actor.start.remote(worker, "", self.config, hello))
+
+    def free_one(self):
+        try:
+            return Far.free.pop()
+        except IndexError:
+            return None
+
+    def new_one(self):
+        """An actor of its own, or whichever becomes free meanwhile: where the cluster has no room for more there will be no
+        other. None if nobody wants it any more."""
+        actor, name = new_actor(self.ray, self.config), self.config["build"]
+        found = actor.find.remote(name)
+        while not self.ray.wait([found], timeout=Far.PEEK)[0]:
+            other = self.free_one()
+            if other is not None or self.killed:
+                self.ray.kill(actor)
+                return other
+        if not self.ray.get(found):
+            self.ray.get(actor.load.remote(name, self.sent()))
+        return actor
+
+    def sent(self):
+        """The program, where all machines get it from."""
+        config = self.config
+        with Far.sending:
+            if Far.program is None:
+                with open(config["program"], "rb") as program:
+                    Far.program = self.ray.put(Blob(bytearray(program.read())))
+            return Far.program
 
     def serve(self, worker):
         waiting, gone = [], False
@@ -396,7 +169,7 @@ class Far:
 
     def events(self, worker, events):
         """As those of the wire. The actor is free before the driver knows, who may want another worker at once."""
-        if any(kind == GONE for kind, _ in events):
+        if self.actor is not None and any(kind == GONE for kind, _ in events):
             Far.free.append(self.actor)
         return self.wire.events(worker, events)
 
@@ -485,8 +258,6 @@ def connect(config):
         # Ray says the same of whom nobody knows as of whom nobody hears.
         raise RuntimeError("%s If it is there, RAY_AUTH_TOKEN is not its token."
                            % first_line(error).decode())
-    with open(config["program"], "rb") as program:
-        Far.program = ray.put(Blob(bytearray(program.read())))
     per_slot = config["resources"].get("num_cpus", 1) or 1
     return ray, max(1, int(ray.cluster_resources().get("CPU", 1) / per_slot))
 

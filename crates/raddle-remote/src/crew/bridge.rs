@@ -2,7 +2,7 @@
 //! on this machine.
 //!
 //! A slot holds one worker at a time. To a crew it is a worker like others, whose frames come wrapped: `task` of the outer
-//! header is the worker's number. The bridge's program is `bridge.py`; it comes along in this one.
+//! header is the worker's number. The bridge's program is `slot.py` and `bridge.py`; it comes along in this one.
 
 use std::collections::HashMap;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -20,10 +20,11 @@ use super::{Crew, launch};
 use crate::error::{RemoteError, Status};
 use crate::frame::{Frames, Header, Kind, Payload, ROOM, whole};
 use crate::init;
+use crate::message::Build;
 use crate::os::{self, poll, process, socket};
 use crate::plan::{Engine, Output, Plan, Settings, Stream};
 
-const PROGRAM: &str = include_str!("bridge.py");
+const PROGRAM: &str = concat!(include_str!("slot.py"), "\n\n", include_str!("bridge.py"));
 
 pub(crate) struct Bridge {
     pub(super) conduit: Arc<Conduit>,
@@ -53,6 +54,7 @@ impl Bridge {
     /// to the process: whoever shuts its socket ends the wait.
     pub(super) fn start(
         plan: &Plan,
+        build: &Build,
         number: u64,
         begun: impl FnOnce(&Arc<Conduit>),
     ) -> Result<(Bridge, usize), RemoteError> {
@@ -72,7 +74,7 @@ impl Bridge {
         let pid = child.id();
         let stderr = child.stderr.take().map(OwnedFd::from);
         let limit = (settings.max_frame + (1 << 20)).min(u64::from(u32::MAX));
-        let told = config(settings, arguments);
+        let told = config(settings, build, arguments);
         let conduit = process::open(pid).and_then(|process| {
             socket::send_all(&ours, &[&whole(Kind::Start, 0, &told)])?;
             Conduit::new(number, pid, process, ours, None, None, stderr, limit)
@@ -118,7 +120,7 @@ impl Bridge {
 }
 
 /// What the bridge is told at first: texts, each ended by a zero.
-fn config(settings: &Settings, arguments: &[&str]) -> Vec<u8> {
+fn config(settings: &Settings, build: &Build, arguments: &[&str]) -> Vec<u8> {
     let mut told = Vec::new();
     let mut tell = |key: &str, value: &str| {
         told.extend_from_slice(key.as_bytes());
@@ -135,6 +137,9 @@ fn config(settings: &Settings, arguments: &[&str]) -> Vec<u8> {
         tell("workers", &workers.to_string());
     }
     tell("program", &format!("/proc/{}/exe", std::process::id()));
+    // Names of files in memory have 249 bytes at most.
+    let id: String = build.id.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+    tell("build", &format!("raddle-{:016x}-{id}", build.file));
     let name = std::env::args_os().next().unwrap_or_else(|| "raddle".into());
     tell("arg", &name.to_string_lossy());
     for argument in arguments {

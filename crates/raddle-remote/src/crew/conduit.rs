@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::outbox::{Outbox, Part};
 use crate::frame::{Frames, Kind, whole};
-use crate::os::poll::{self, Epoll};
+use crate::os::poll::{self, Bell, Epoll};
 use crate::os::{process, socket};
 
 pub(crate) const SOCKET: u32 = 1;
@@ -50,8 +50,15 @@ pub(crate) struct Conduit {
     pub(crate) stderr: Option<OwnedFd>,
     outbox: Outbox,
     turn: AtomicU32,
+    /// How often the socket was read.
+    reads: AtomicU32,
     io: Mutex<Io>,
 }
+
+/// There was something in the socket and no output when the socket had been read so often. What was in the socket is the beginning
+/// of the next frame: unless it was read meanwhile, nothing was written before that.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Quiet(Option<u32>);
 
 /// What whoever has the turn has.
 pub(crate) struct Io {
@@ -110,6 +117,7 @@ impl Conduit {
             stderr,
             outbox,
             turn,
+            reads: AtomicU32::new(0),
             io: Mutex::new(io),
         })
     }
@@ -189,6 +197,57 @@ impl Conduit {
 
     fn watch(&self, epoll: &Epoll, waits: bool) {
         let _ = epoll.want_room(&self.socket, key(self.number, SOCKET), waits);
+    }
+
+    /// Waits until something has come by the socket; none if the bell is rung before.
+    pub(crate) fn wait(&self, bell: &Bell) -> Option<Quiet> {
+        let fd = |fd: &Option<OwnedFd>| fd.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut outputs = [fd(&self.stdout), fd(&self.stderr)];
+        loop {
+            // ORD: see `Quiet`.
+            let reads = self.reads.load(Ordering::Relaxed);
+            // The system looks at them in this order: what was written before an answer is seen with that, or before.
+            let fds = [self.socket.as_raw_fd(), outputs[0], outputs[1], bell.fd().as_raw_fd()];
+            let events = poll::poll(fds.map(|fd| (fd, libc::POLLIN)), None).ok()?;
+            match events {
+                [0, _, _, 0] => {
+                    // Output is the reactor's. It may be a while until that has read it.
+                    outputs = [-1, -1];
+                }
+                [0, ..] => return None,
+                [_, 0, 0, _] if outputs == [fd(&self.stdout), fd(&self.stderr)] => {
+                    return Some(Quiet(Some(reads)));
+                }
+                _ => return Some(Quiet::default()),
+            }
+        }
+    }
+
+    /// Whether there is no output that belongs before the frame that is to come next, as far as that is known: by whoever has the
+    /// turn.
+    pub(crate) fn is_quiet(&self, quiet: Quiet) -> bool {
+        // ORD: whoever has read since had the turn before.
+        quiet.0 == Some(self.reads.load(Ordering::Relaxed))
+    }
+
+    /// Something was read from the socket, by whoever has the turn.
+    pub(crate) fn has_read(&self) {
+        // ORD: as in `is_quiet`.
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Has nobody told of what comes by the socket, until `unmute`; of its end they are. (Unless there is something left to send.)
+    pub(crate) fn mute(&self, epoll: &Epoll) {
+        self.outbox.mute(|| _ = epoll.want_nothing(&self.socket, key(self.number, SOCKET)));
+    }
+
+    /// What has come meanwhile and was not read is told.
+    pub(crate) fn unmute(&self, epoll: &Epoll) {
+        self.outbox.unmute(|waits| self.watch(epoll, waits));
+    }
+
+    pub(crate) fn is_muted(&self) -> bool {
+        self.outbox.is_muted()
     }
 
     pub(crate) fn interrupt(&self, attempt: u64) {

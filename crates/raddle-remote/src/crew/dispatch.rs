@@ -109,7 +109,17 @@ impl Crew {
     }
 
     /// Does what was decided; without the lock.
-    pub(super) fn carry_out(&self, mut moves: Vec<Move>, after: &mut Vec<Completion>) {
+    pub(super) fn carry_out(&self, moves: Vec<Move>, after: &mut Vec<Completion>) {
+        self.carry_out_for(None, moves, after);
+    }
+
+    /// The same, where the caller is about to have the future of one of the tasks.
+    pub(super) fn carry_out_for(
+        &self,
+        own: Option<&Arc<Task>>,
+        mut moves: Vec<Move>,
+        after: &mut Vec<Completion>,
+    ) {
         while let Some(next) = (!moves.is_empty()).then(|| moves.remove(0)) {
             match next {
                 Move::Bye(link) => link.bye(self),
@@ -119,7 +129,11 @@ impl Crew {
                     // First, and in any case: the worker counts as having them.
                     self.share(&link, &news);
                     match self.before(&task, first) {
-                        Ok(()) => self.send(&link, &task, attempt),
+                        Ok(()) => {
+                            self.send(&link, &task, attempt);
+                            let own = own.is_some_and(|own| Arc::ptr_eq(own, &task));
+                            self.listen(&link, &task, own, after);
+                        }
                         Err(failure) => {
                             moves.extend(self.answered(worker, attempt, Err(failure), after));
                         }

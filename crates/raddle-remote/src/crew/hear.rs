@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use raddle_core::Failure;
 
-use super::conduit::{self, Conduit, ENDED, Io, SOCKET, STDERR, STDOUT};
+use super::bridge::Bridge;
+use super::conduit::{self, Conduit, ENDED, Io, Quiet, SOCKET, STDERR, STDOUT};
 use super::dispatch::{MOST_FAILED, Move};
 use super::task::{Completion, Phase, Task};
 use super::worker::{Link, Stage};
@@ -45,6 +46,18 @@ impl Crew {
             // It has gone.
             _ => return,
         };
+        self.serve(conduit, bridge.as_deref(), bit, Quiet::default(), after);
+    }
+
+    /// The same, where it is known what the key stands for.
+    pub(super) fn serve(
+        &self,
+        conduit: &Conduit,
+        bridge: Option<&Bridge>,
+        bit: u32,
+        mut quiet: Quiet,
+        after: &mut Vec<Completion>,
+    ) {
         if !conduit.tell(bit) {
             return;
         }
@@ -52,9 +65,11 @@ impl Crew {
         for _ in 0..MOST_TURNS {
             let Some(bits) = conduit.next() else { return };
             let mut io = conduit.io();
-            left = match &bridge {
+            left = match bridge {
                 Some(bridge) => self.hear_bridge(bridge, &mut io, bits, after),
-                None => self.hear_process(conduit, &mut io, bits, after),
+                None => {
+                    self.hear_process(conduit, &mut io, bits, std::mem::take(&mut quiet), after)
+                }
             };
             if left != 0 {
                 break;
@@ -70,6 +85,7 @@ impl Crew {
         conduit: &Conduit,
         io: &mut Io,
         bits: u32,
+        quiet: Quiet,
         after: &mut Vec<Completion>,
     ) -> u32 {
         let ended = bits & ENDED != 0;
@@ -78,7 +94,7 @@ impl Crew {
             conduit.resume(&self.reactor.epoll);
             // Of one that has ended, all.
             let most = if ended { usize::MAX } else { MOST_READS };
-            left |= self.read_socket(conduit, io, most, after);
+            left |= self.read_socket(conduit, io, most, quiet, after);
         }
         if bits & (STDOUT | STDERR) != 0 || ended {
             left |= self.read_output(conduit, io);
@@ -94,9 +110,12 @@ impl Crew {
         conduit: &Conduit,
         io: &mut Io,
         most: usize,
+        quiet: Quiet,
         after: &mut Vec<Completion>,
     ) -> u32 {
         let number = conduit.number;
+        // Of the first frame.
+        let mut quiet = conduit.is_quiet(quiet);
         let mut left = 0;
         for _ in 0..most {
             if io.closed {
@@ -111,16 +130,18 @@ impl Crew {
                 }
                 Ok((_, more)) => more,
             };
+            conduit.has_read();
             loop {
                 match io.frames.next() {
                     Ok(None) => break,
                     Ok(Some((header, payload))) => {
+                        let quiet = std::mem::take(&mut quiet);
                         if matches!(
                             header.kind,
                             Kind::Done | Kind::Panicked | Kind::Failed | Kind::Ready
                         ) {
                             // What the task has written is there before its answer is.
-                            if conduit.has_output() {
+                            if !quiet && conduit.has_output() {
                                 left |= self.read_output(conduit, io);
                             }
                         }
@@ -151,11 +172,12 @@ impl Crew {
     /// Reads what was written, until there is no more; of somebody who does not cease, some.
     fn read_output(&self, conduit: &Conduit, io: &mut Io) -> u32 {
         let mut left = 0;
+        // Not on the stack: the thread may be anybody's who waits.
+        let mut buffer = vec![0; 32 << 10];
         for (fd, stream, bit) in
             [(&conduit.stdout, Stream::Stdout, STDOUT), (&conduit.stderr, Stream::Stderr, STDERR)]
         {
             let Some(fd) = fd else { continue };
-            let mut buffer = [0; 32 << 10];
             left |= bit;
             for _ in 0..MOST_READS {
                 let Ok(read @ 1..) = os::read(fd, &mut buffer) else {
@@ -465,18 +487,5 @@ fn failure_of(panicked: Panicked) -> Failure {
     match panicked.place {
         Some(place) => Failure::panicked_at(message, place),
         None => Failure::panicked(Box::new(message)),
-    }
-}
-
-impl From<Failed> for RemoteError {
-    fn from(failed: Failed) -> RemoteError {
-        match failed {
-            Failed::Decode { type_name, reason } => RemoteError::Decode { type_name, reason },
-            Failed::Encode { type_name, reason } => RemoteError::Encode { type_name, reason },
-            Failed::TooLarge { len, limit } => RemoteError::TooLarge { len, limit },
-            Failed::BuildMismatch(text) => RemoteError::BuildMismatch(text),
-            Failed::Protocol(text) => RemoteError::Protocol(text),
-            Failed::Start(text) => RemoteError::Start(text),
-        }
     }
 }

@@ -17,6 +17,7 @@
 //! | `launch` | how a process is started |
 //! | `bridge`, `renew` | how workers elsewhere are reached, and what if that is lost |
 //! | `reactor` | the threads that wait for all of that |
+//! | `help` | what a thread does that waits for a task |
 //! | `end` | kills, resets, shutdown |
 //!
 //! # Invariants
@@ -30,6 +31,7 @@ mod conduit;
 mod dispatch;
 mod end;
 mod hear;
+mod help;
 mod launch;
 mod outbox;
 mod reactor;
@@ -43,7 +45,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use raddle_core::{Failure, Future, Promise, Snapshot};
+use raddle_core::{Failure, Future, Helper, Promise, Snapshot};
 
 use self::bridge::Bridge;
 use self::reactor::Reactor;
@@ -104,7 +106,7 @@ impl Crew {
         let build = build(true)?;
         // First: who fails to wait for a bridge leaves a zombie.
         let reactor = Reactor::new()?;
-        let (bridge, width) = Bridge::start(&plan, number(), |_| ())?;
+        let (bridge, width) = Bridge::start(&plan, &build, number(), |_| ())?;
         Crew::new(plan, build, width, Way::Open(Arc::new(bridge)), reactor)
     }
 
@@ -166,10 +168,11 @@ impl Crew {
 
     /// The future of a task.
     pub(crate) fn spawn<R: Arg>(self: &Arc<Crew>, request: Request) -> Future<R> {
-        let task = Arc::new(Task::new(number(), request));
+        let task = Arc::new(Task::new(number(), request, self.this.clone()));
         let handle = Handle { crew: Arc::clone(self), task: Arc::clone(&task) };
         // A promise keeps the locals of whoever makes it, and with them what `Env::run` has bound: an environment, mostly this.
-        let (promise, future) = Snapshot::default().run(|| Promise::with_producer(handle));
+        let helper = Arc::clone(&task) as Arc<dyn Helper>;
+        let (promise, future) = Snapshot::default().run(|| Promise::with_helper(handle, helper));
         task.on_end(move |ended| {
             let value = ended.and_then(|bytes| {
                 panic::catch_unwind(|| decode(&bytes))
@@ -187,12 +190,12 @@ impl Crew {
         }
         state.unfinished += 1;
         state.queued += 1;
-        state.queue.push_back(task);
+        state.queue.push_back(Arc::clone(&task));
         let moves = self.dispatch(&mut state);
         drop(state);
         let mut after = Vec::new();
-        self.carry_out(moves, &mut after);
-        self.complete(after);
+        self.carry_out_for(Some(&task), moves, &mut after);
+        self.complete_here(after);
         future
     }
 
@@ -235,7 +238,11 @@ impl State {
 impl Completion {
     /// Calls what is to be called, and resolves the future.
     fn resolve(self, plan: &Plan) {
-        let Completion { task, ended, complete, started } = self;
+        let Completion { task, ended, complete, started, bell } = self;
+        if let Some(bell) = bell {
+            // It waits for the rest as others do.
+            bell.ring();
+        }
         if let Some(hook) = plan.hooks.after_finish.as_ref().filter(|_| started) {
             let outcome = ended.as_ref().map(|_| ());
             call_hook(|| hook(&task.info(), outcome));

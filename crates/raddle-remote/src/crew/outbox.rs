@@ -44,6 +44,8 @@ struct Queue {
     parts: VecDeque<Part>,
     /// Somebody tells when there is room.
     waits: bool,
+    /// Nobody is told of what comes by the socket.
+    muted: bool,
 }
 
 impl Outbox {
@@ -74,7 +76,30 @@ impl Outbox {
 
     /// Calls `watch` with what holds.
     pub(crate) fn again(&self, watch: impl FnOnce(bool)) {
-        watch(self.queue().waits);
+        let mut queue = self.queue();
+        queue.muted = false;
+        watch(queue.waits);
+    }
+
+    /// Calls `mute`, if that is not done and nobody waits for room: it has that told as well.
+    pub(crate) fn mute(&self, mute: impl FnOnce()) {
+        let mut queue = self.queue();
+        if !queue.muted && !queue.waits {
+            queue.muted = true;
+            mute();
+        }
+    }
+
+    /// Calls `watch` with what holds, if it is muted.
+    pub(crate) fn unmute(&self, watch: impl FnOnce(bool)) {
+        let mut queue = self.queue();
+        if std::mem::take(&mut queue.muted) {
+            watch(queue.waits);
+        }
+    }
+
+    pub(crate) fn is_muted(&self) -> bool {
+        self.queue().muted
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -89,6 +114,7 @@ impl Queue {
         }
         let waits = !self.parts.is_empty();
         if std::mem::replace(&mut self.waits, waits) != waits {
+            self.muted = false;
             watch(waits);
         }
     }

@@ -96,7 +96,7 @@ impl Crew {
                 Way::Coming(coming) => *coming = Some(Arc::clone(conduit)),
                 _ => socket::shut(&conduit.socket),
             };
-            let started = Bridge::start(&crew.plan, number(), begun);
+            let started = Bridge::start(&crew.plan, &crew.build, number(), begun);
             let mut after = Vec::new();
             let moves = crew.renewed(started.map(|(bridge, _)| bridge), &mut after);
             crew.carry_out(moves, &mut after);

@@ -13,7 +13,7 @@
 //! - **Q1** The phase changes under the crew's lock.
 //! - **Q2** Whoever makes a task `Over` takes its completion, and calls it once, without a lock.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use raddle_core::{Failure, Interrupt, Killed, Producer};
@@ -21,6 +21,7 @@ use raddle_core::{Failure, Interrupt, Killed, Producer};
 use super::Crew;
 use crate::entry::Call;
 use crate::frame::Payload;
+use crate::os::poll::Bell;
 use crate::seed::Seed;
 use crate::shared;
 
@@ -42,6 +43,8 @@ pub(crate) struct Request {
 pub(crate) struct Task {
     pub(crate) id: u64,
     pub(crate) request: Request,
+    /// Where it is.
+    pub(super) crew: Weak<Crew>,
     course: Mutex<Course>,
 }
 
@@ -54,6 +57,8 @@ pub(crate) struct Course {
     pub(crate) started: bool,
     /// On which worker it was last.
     pub(crate) worker: usize,
+    /// Of a thread that waits for its end (J2).
+    pub(super) bell: Option<Arc<Bell>>,
     complete: Option<Complete>,
 }
 
@@ -65,10 +70,16 @@ pub(crate) enum Phase {
 }
 
 impl Task {
-    pub(crate) fn new(id: u64, request: Request) -> Task {
-        let course =
-            Course { phase: Phase::Queued, attempt: 0, started: false, worker: 0, complete: None };
-        Task { id, request, course: Mutex::new(course) }
+    pub(super) fn new(id: u64, request: Request, crew: Weak<Crew>) -> Task {
+        let course = Course {
+            phase: Phase::Queued,
+            attempt: 0,
+            started: false,
+            worker: 0,
+            bell: None,
+            complete: None,
+        };
+        Task { id, request, crew, course: Mutex::new(course) }
     }
 
     pub(crate) fn course(&self) -> MutexGuard<'_, Course> {
@@ -93,6 +104,8 @@ pub(crate) struct Completion {
     pub(crate) ended: Ended,
     pub(crate) complete: Option<Complete>,
     pub(crate) started: bool,
+    /// To be rung first (J2).
+    pub(super) bell: Option<Arc<Bell>>,
 }
 
 impl Completion {
@@ -103,9 +116,10 @@ impl Completion {
             return None;
         }
         course.phase = Phase::Over;
-        let (complete, started) = (course.complete.take(), course.started);
+        let (complete, started, bell) =
+            (course.complete.take(), course.started, course.bell.take());
         drop(course);
-        Some(Completion { task: Arc::clone(task), ended, complete, started })
+        Some(Completion { task: Arc::clone(task), ended, complete, started, bell })
     }
 }
 

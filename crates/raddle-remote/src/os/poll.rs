@@ -43,6 +43,11 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), events as u32, key)
     }
 
+    /// Tells of nothing but that the other end is gone.
+    pub(crate) fn want_nothing(&self, fd: &impl AsRawFd, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), libc::EPOLLET as u32, key)
+    }
+
     /// Waits for something, for so long at most; returns the keys.
     pub(crate) fn wait(&self, keys: &mut Vec<u64>, limit: Option<Duration>) -> io::Result<()> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];

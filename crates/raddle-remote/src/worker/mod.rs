@@ -27,7 +27,7 @@ use crate::error::RemoteError;
 use crate::frame::{Frames, Header, Kind, Payload, ROOM};
 use crate::image::{self, Image};
 use crate::message::{Build, Failed, Hello, MAGIC, Ready, VERSION};
-use crate::os::{self, process, socket};
+use crate::os::{self, poll, process, socket};
 use crate::plan::Plan;
 use crate::{arg, entry};
 
@@ -65,6 +65,9 @@ impl Link {
                 return Ok(Some(frame));
             }
             let Link { socket, frames, fds } = self;
+            // One who waits in `recvmsg` is woken as well when the other end has read what was sent there.
+            poll::poll([(socket.as_raw_fd(), libc::POLLIN)], None)
+                .map_err(|error| wrong(&error))?;
             let read = frames.fill(|to| socket::receive(socket, to, fds));
             if read.map_err(|error| wrong(&error))?.0 == 0 {
                 return Ok(None);

@@ -1,6 +1,7 @@
 //! Kills and interrupts.
 
 use std::process::Command;
+use std::time::Duration;
 
 use raddle::remote::Env;
 use raddle::{FailureKind, Killed, interrupted};
@@ -280,11 +281,35 @@ pub fn what_was_killed_is_not_tried_again(on: &On) {
     gates.wait("here");
     killed.kill();
     assert_eq!(failure(killed).kind(), FailureKind::Killed);
-    let late = task.timeout(std::time::Duration::from_millis(300));
+    let late = task.timeout(Duration::from_millis(300));
     let failed = failure(late.spawn(notes_and_spins, (gates.at("late"), gates.at("late here"))));
     assert_eq!(failed.kind(), FailureKind::TimedOut);
     assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
     drop(env);
     assert_eq!(gates.lines("ran"), 1);
     assert!(gates.lines("late") <= 1);
+}
+
+/// Whoever waits is told, also where it is not by what the worker says.
+pub fn kills_while_somebody_waits(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.env();
+    for round in 0..on.count(&[Where::Loopback, Where::Ray], 4, 40) {
+        let gates = Gates::new();
+        let future = env.spawn(spin, gates.at("here"));
+        let waits = std::thread::spawn(move || failure(future).kind());
+        gates.wait("here");
+        if round % 2 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // A thread may be at the one before, whose time was over.
+        assert!(env.kill_all() >= 1);
+        assert_eq!(waits.join().unwrap(), FailureKind::Killed);
+        let limit = Duration::from_micros(u64::from(round) * 97);
+        let late = env.task().timeout(limit).spawn(spin, gates.at("late"));
+        assert_eq!(failure(late).kind(), FailureKind::TimedOut);
+        assert_eq!(value(env.spawn(|n| n + 1, round)), round + 1);
+    }
 }

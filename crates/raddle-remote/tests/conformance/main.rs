@@ -62,6 +62,7 @@ suite! {
         threads_that_spawn_at_once,
         continuations_may_wait,
         workers_are_counted,
+        waits_of_all_kinds,
     }
     context {
         tasks_know_who_they_are,
@@ -106,6 +107,7 @@ suite! {
         twice_is_too_late,
         kills_race_with_completion,
         kills_at_any_time,
+        kills_while_somebody_waits,
         grandchildren_go_too,
         all_at_once,
         interrupts_are_the_tasks_choice,

@@ -1,8 +1,12 @@
 //! Plans to test, and gates between processes.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
+use std::panic::Location;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use raddle::remote::{Env, Plan};
@@ -73,18 +77,58 @@ impl On {
     }
 }
 
-/// Waits for a future, and not for ever.
+/// Waits for a future as programs do. A limit would make it another kind of wait: if it lasts for ever all tests end.
+#[track_caller]
 pub fn result<T>(future: Future<T>) -> Result<T, Failure> {
-    match future.wait_timeout(LONG) {
-        Ok(result) => result,
-        Err(_) => panic!("not done within {LONG:?}"),
+    let _watched = Watched::new();
+    future.wait()
+}
+
+/// A wait that is to end.
+struct Watched(u32);
+
+/// Since when there are such, and where in the tests.
+static WAITS: Mutex<BTreeMap<u32, (Instant, String)>> = Mutex::new(BTreeMap::new());
+
+impl Watched {
+    #[track_caller]
+    fn new() -> Watched {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        static WATCH: Once = Once::new();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        let place = format!("{test}, at {}", Location::caller());
+        WAITS.lock().unwrap().insert(number, (Instant::now(), place));
+        WATCH.call_once(|| _ = std::thread::spawn(watch));
+        Watched(number)
     }
 }
 
+impl Drop for Watched {
+    fn drop(&mut self) {
+        WAITS.lock().unwrap().remove(&self.0);
+    }
+}
+
+fn watch() {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        for (since, place) in WAITS.lock().unwrap().values() {
+            if since.elapsed() > LONG {
+                // By the descriptor: what tests print is kept until they end.
+                let _ = writeln!(std::io::stderr(), "not done within {LONG:?}: {place}");
+                std::process::abort();
+            }
+        }
+    }
+}
+
+#[track_caller]
 pub fn value<T>(future: Future<T>) -> T {
     result(future).unwrap()
 }
 
+#[track_caller]
 pub fn failure<T: std::fmt::Debug>(future: Future<T>) -> Failure {
     result(future).unwrap_err()
 }
@@ -160,7 +204,6 @@ pub fn wait(path: String) {
 
 /// Adds a line to a file.
 pub fn note(path: &str) {
-    use std::io::Write;
     let mut file = fs::File::options().append(true).create(true).open(path).unwrap();
     file.write_all(b"here\n").unwrap();
 }

@@ -1,11 +1,12 @@
 //! What comes back.
 
+use std::sync::mpsc;
 use std::thread;
 
 use raddle::remote::Env;
 use raddle::{collect, wait_any};
 
-use crate::support::{Gates, On, Where, pass, result, value};
+use crate::support::{Gates, LONG, On, Where, pass, result, value};
 
 struct Loom;
 
@@ -138,4 +139,32 @@ pub fn workers_are_counted(on: &On) {
     value(second);
     crate::support::until(|| env.free_workers() == 2);
     assert_eq!(on.alone().workers(), 1);
+}
+
+/// A thread that waits may hear the answer itself; for one who waits in another way, or elsewhere, somebody else has to.
+pub fn waits_of_all_kinds(on: &On) {
+    for env in [on.alone(), on.env()] {
+        for n in 0..on.count(&[Where::Loopback, Where::Ray], 30, 300) {
+            let future = env.spawn(|n| n + 1, n);
+            let next = match n % 6 {
+                // Two in a row: the second may be answered before it is waited for.
+                0 | 1 => value(future),
+                2 => match future.wait_timeout(LONG) {
+                    Ok(result) => result.unwrap(),
+                    Err(_) => panic!("no answer"),
+                },
+                3 => {
+                    let (send, sent) = mpsc::channel();
+                    future.map(move |next| send.send(next).unwrap()).detach();
+                    sent.recv_timeout(LONG).unwrap()
+                }
+                4 => thread::spawn(move || value(future)).join().unwrap(),
+                _ => {
+                    let two = env.spawn(|n| n + 2, n);
+                    value(two) - 2 + value(future) - n
+                }
+            };
+            assert_eq!(next, n + 1);
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! What only a cluster shows: `cargo xtask ray` has started a head.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -7,7 +10,7 @@ use std::time::Duration;
 use raddle::remote::{Env, Plan, RemoteError, Status};
 
 use crate::drivers::{another, killed_driver, parent, spin};
-use crate::support::{LONG, directory, is_alive, said, until};
+use crate::support::{LONG, directory, is_alive, said, say, until};
 
 fn address() -> String {
     crate::ray().expect("RADDLE_TEST_RAY has the address of a cluster")
@@ -64,6 +67,64 @@ pub(crate) fn auto_finds_the_head_of_ray() {
     assert!(all.workers() >= 4, "{}", all.workers());
 }
 
+/// Says that it is there, and waits.
+fn waits((here, go): (String, String)) -> u32 {
+    say(&here, "");
+    said(&go);
+    std::process::id()
+}
+
+/// A worker takes the place of one that leaves, where there is no room for both.
+pub(crate) fn a_full_cluster_of_ray_goes_on() {
+    let path = directory("full");
+    // All of its four processors are two workers'.
+    let plan = plan(&address()).workers(2).resource("num_cpus", 2.0);
+    let env = Env::new(plan).unwrap();
+    let gates = |n: u32| (format!("{path}/{n}"), format!("{path}/go"));
+    let both = [0, 1].map(|n| env.spawn(waits, gates(n)));
+    (0..2).for_each(|n| _ = said(&format!("{path}/{n}")));
+    // Two others are wanted from now on, and start when the first two have gone.
+    env.reset();
+    let next = env.spawn(|()| std::process::id(), ());
+    say(&format!("{path}/go"), "");
+    let before = both.map(|future| future.wait().unwrap());
+    assert!(!before.contains(&next.wait_timeout(LONG).expect("an end").unwrap()));
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// The files that are called as programs are on their way to slots, of all processes of this user's.
+fn programs() -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let files = fs::read_dir(process.path().join("fd")).into_iter().flatten();
+        for file in files.flatten().map(|file| file.path()) {
+            let link = fs::read_link(&file).unwrap_or_default();
+            if link.to_string_lossy().starts_with("/memfd:raddle-") {
+                found.extend(fs::metadata(file).map(|file| file.ino()));
+            }
+        }
+    }
+    found
+}
+
+/// However many slots there are of it, in whichever environment: the file is known by what is in it.
+pub(crate) fn a_machine_of_ray_gets_it_once() {
+    let path = directory("once");
+    let envs = [0, 1].map(|_| Env::new(plan(&address()).workers(2)).unwrap());
+    let gates = |n: u32| (format!("{path}/{n}"), format!("{path}/go"));
+    let spawn = |n: u32| envs[n as usize % 2].spawn(waits, gates(n));
+    let all = [0, 1, 2, 3].map(spawn);
+    (0..4).for_each(|n| _ = said(&format!("{path}/{n}")));
+    assert_eq!(programs().len(), 1);
+    say(&format!("{path}/go"), "");
+    let processes: BTreeSet<u32> = all.map(|future| future.wait().unwrap()).into();
+    assert_eq!(processes.len(), 4);
+    drop(envs);
+    until(|| programs().is_empty());
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// Another machine, as the cluster sees it, with a resource of its own.
 struct Node(Child);
 
@@ -94,7 +155,7 @@ pub(crate) fn a_lost_node_of_ray_is_told() {
     let pids = said(&format!("{path}/busy"));
     // The slot has started it, and the machine's own process the slot.
     let machine = parent(&parent(pids.split(' ').next().unwrap()).to_string());
-    let name = std::fs::read_to_string(format!("/proc/{machine}/comm")).unwrap();
+    let name = fs::read_to_string(format!("/proc/{machine}/comm")).unwrap();
     assert_eq!(name.trim(), "raylet");
     // SAFETY: the node is ours alone.
     unsafe { libc::kill(machine, libc::SIGKILL) };
@@ -108,5 +169,5 @@ pub(crate) fn a_lost_node_of_ray_is_told() {
     let _node = Node::start();
     assert_eq!(env.spawn(|n| n + 1, 1).wait_timeout(LONG).expect("an end").unwrap(), 2);
     drop(env);
-    std::fs::remove_dir_all(path).unwrap();
+    fs::remove_dir_all(path).unwrap();
 }

@@ -7,6 +7,7 @@ mod clusters;
 mod counts;
 mod drivers;
 mod signals;
+mod slots;
 mod sockets;
 mod strangers;
 mod support;
@@ -36,6 +37,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("an_engine_that_is_not_there", drivers::an_engine_that_is_not_there),
     ("output_is_relayed", drivers::output_is_relayed),
     ("nobody_listens", sockets::nobody_listens),
+    ("slots_of_a_machine_share_the_program", slots::slots_of_a_machine_share_the_program),
     ("a_lost_slot_is_replaced", strangers::a_lost_slot_is_replaced),
     ("other_builds_are_refused", strangers::other_builds_are_refused),
     ("other_versions_are_refused", strangers::other_versions_are_refused),
@@ -50,6 +52,8 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("a_killed_driver_on_ray_leaves_nothing", clusters::a_killed_driver_on_ray_leaves_nothing),
     ("a_wrong_token_is_refused_by_ray", clusters::a_wrong_token_is_refused_by_ray),
     ("auto_finds_the_head_of_ray", clusters::auto_finds_the_head_of_ray),
+    ("a_full_cluster_of_ray_goes_on", clusters::a_full_cluster_of_ray_goes_on),
+    ("a_machine_of_ray_gets_it_once", clusters::a_machine_of_ray_gets_it_once),
     ("a_lost_node_of_ray_is_told", clusters::a_lost_node_of_ray_is_told),
     ("a_thousand_resets_leave_nothing", counts::a_thousand_resets_leave_nothing),
     ("a_hundred_rounds_leave_nothing", counts::a_hundred_rounds_leave_nothing),
