@@ -43,7 +43,7 @@ where
     RB: Send,
 {
     let (a, b) = (|_| oper_a(), |_| oper_b());
-    compat::join(place, false, a, b, |a, b| global::team().call(|| injected(place, a, b)))
+    compat::join(place, false, a, b, |place, a, b| global::team().call(|| injected(place, a, b)))
 }
 
 /// As [`join`], with closures that are told whether they run on another thread than the caller's.
@@ -64,8 +64,9 @@ where
 {
     let a = |migrated| oper_a(FnContext::new(migrated));
     let b = |migrated| oper_b(FnContext::new(migrated));
-    let place = Location::caller();
-    compat::join(place, false, a, b, |a, b| global::team().call(|| injected(place, a, b)))
+    compat::join(Location::caller(), false, a, b, |place, a, b| {
+        global::team().call(|| injected(place, a, b))
+    })
 }
 
 /// A join that comes from outside, on the thread that has taken it.
@@ -77,7 +78,7 @@ where
     RA: Send,
     RB: Send,
 {
-    compat::join(place, true, a, b, |_, _| unreachable!("on a thread of the pool"))
+    compat::join(place, true, a, b, |_, _, _| unreachable!("on a thread of the pool"))
 }
 
 /// What [`join_context`] tells its closures.

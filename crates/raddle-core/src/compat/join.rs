@@ -25,7 +25,7 @@ pub fn join<A, B, RA, RB>(
     injected: bool,
     a: A,
     b: B,
-    outside: impl FnOnce(A, B) -> (RA, RB),
+    outside: impl FnOnce(Place, A, B) -> (RA, RB),
 ) -> (RA, RB)
 where
     A: FnOnce(bool) -> RA + Send,
@@ -33,7 +33,7 @@ where
     RA: Send,
     RB: Send,
 {
-    let Some(worker) = Worker::current() else { return outside(a, b) };
+    let Some(worker) = Worker::current() else { return outside(place, a, b) };
     let hint = Hint::here();
     let restore = Restore(hint);
     let home = std::ptr::from_ref(worker).expose_provenance();
