@@ -1,11 +1,10 @@
 //! The fork stack: one per worker, strictly nested, stolen from its old end.
 //!
-//! `join` pushes a fork, runs its first half, and pops the fork again. A fork is a job on the
-//! stack of the forking function; its slot holds a pointer to it. Two things make a push and a pop
-//! cheap. First, nothing holds the head: forks nest, so the slot a fork uses is known from the
-//! `&Worker` at hand (which *is* the next free slot), and a slot that holds a job is below the
-//! head, one that holds null is not. Second, the owner synchronises with thieves through a single
-//! word that it only reads, `limit`: slots at or above it are the owner's alone.
+//! `join` pushes a fork, runs its first half, and pops the fork again. A fork is a job on the stack of the forking function;
+//! its slot holds a pointer to it. Two things make a push and a pop cheap. First, nothing holds the head: forks nest, so the
+//! slot a fork uses is known from the `&Worker` at hand (which *is* the next free slot), and a slot that holds a job is below
+//! the head, one that holds null is not. Second, the owner synchronises with thieves through a single word that it only
+//! reads, `limit`: slots at or above it are the owner's alone.
 //!
 //! ```text
 //!   slots:   | stolen | stolen | public | public | private | private | null | null ...
@@ -21,51 +20,45 @@
 //! # How a thief gets a job
 //!
 //! 1. `tail < split`: one compare-exchange of `span`; no barrier, and the owner takes no notice.
-//! 2. Otherwise, if `slots[tail]` holds a job, the job is private. The thief sets `limit` to
-//!    `ATTENTION` ([`ForkStack::request`]); at its next push or pop the owner sees it and makes the
-//!    older half of its jobs public.
-//! 3. No answer, because the owner is in a long leaf: [`ForkStack::escalate`] runs the heavy fence
-//!    and publishes in the owner's stead.
+//! 2. Otherwise, if `slots[tail]` holds a job, the job is private. The thief sets `limit` to `ATTENTION`
+//!    ([`ForkStack::request`]); at its next push or pop the owner sees it and makes the older half of its jobs public.
+//! 3. No answer, because the owner is in a long leaf: [`ForkStack::escalate`] runs the heavy fence and publishes in its stead.
 //!
 //! # Invariants
 //!
-//! - **I1** Owner: `limit >= address(split)` whenever the owner is outside its slow paths, or an
-//!   escalation in flight has stored `ATTENTION` (which is above every address).
-//! - **I2** Every slow path of the owner ends with a successful compare-exchange of `span` that
-//!   changes its version, *after* it stored `limit`. So a thief that read `span` before it cannot
-//!   change `span` after it.
-//! - **I3** Slots in `[tail, split)` change only through `span`: the owner, who may write null into
-//!   one before it knows whose the job is, takes the job only by I2. A thief reads the job *before*
-//!   its compare-exchange, so success means that it read the job that belongs to this version.
-//! - **I4** Dekker: the owner stores a slot, *light fence*, loads `limit`. A thief stores
-//!   `ATTENTION`, *heavy fence*, loads slots. Either the thief sees the owner's store, or the owner
-//!   sees `ATTENTION` and takes a slow path (whose compare-exchange makes the thief's fail, by I2).
-//! - **I5** The job at a slot that was stolen stays where it is until `done` of that slot is set:
-//!   the owner does not return from the fork before.
+//! - **I1** Owner: `limit >= address(split)` whenever the owner is outside its slow paths, or an escalation in flight has
+//!   stored `ATTENTION` (which is above every address).
+//! - **I2** Every slow path of the owner ends with a successful compare-exchange of `span` that changes its version, *after*
+//!   it stored `limit`. So a thief that read `span` before it cannot change `span` after it.
+//! - **I3** Slots in `[tail, split)` change only through `span`: the owner, who may write null into one before it knows whose
+//!   the job is, takes the job only by I2. A thief reads the job *before* its compare-exchange, so success means that it read
+//!   the job that belongs to this version.
+//! - **I4** Dekker: the owner stores a slot, *light fence*, loads `limit`. A thief stores `ATTENTION`, *heavy fence*, loads
+//!   slots. Either the thief sees the owner's store, or the owner sees `ATTENTION` and takes a slow path (whose
+//!   compare-exchange makes the thief's fail, by I2).
+//! - **I5** The job at a slot that was stolen stays where it is until `done` of that slot is set: the owner does not return
+//!   from the fork before.
 //! - **I6** Thieves take the oldest job first, so if a slot is stolen then so is all below it.
 //!
-//! Escalation is sound by I2 and I4: read `span`; store `ATTENTION`; heavy fence; read the slots
-//! from `tail` up. Owner's operations before the fence are visible in the slots. Each operation
-//! after it sees `ATTENTION`, enters a slow path and changes the version. So if the
-//! compare-exchange of the thief succeeds, the slots it saw filled are still filled, and every
+//! Escalation is sound by I2 and I4: read `span`; store `ATTENTION`; heavy fence; read the slots from `tail` up. Owner's
+//! operations before the fence are visible in the slots. Each operation after it sees `ATTENTION`, enters a slow path and
+//! changes the version. So if the compare-exchange of the thief succeeds, the slots it saw filled are still filled, and every
 //! later pop of them goes through `span`.
 //!
-//! While every fork is recorded or *loaded*, the owner adds a bit to all limits that it stores. The bit makes them
-//! greater than any address, so that each push and pop takes its slow path, which looks at the limit without
-//! the bit ([`ForkStack::must_settle`]).
+//! While every fork is recorded or *loaded*, the owner adds a bit to all limits that it stores. The bit makes them greater
+//! than any address, so that each push and pop takes its slow path, which looks at the limit without the bit
+//! ([`ForkStack::must_settle`]).
 //!
-//! - **I7** A fork is loaded with what follows it (`local::follow`) after its push and before a thief can have it.
-//!   `loaded` says up to which slot forks are: the owner raises it after loading one, and lowers it before the
-//!   slot is used again. The split is never beyond it; an escalation, which reads it after its heavy fence, is right
-//!   about it as it is about slots (I4).
+//! - **I7** A fork is loaded with what follows it (`local::follow`) after its push and before a thief can have it. `loaded` says
+//!   up to which slot forks are: the owner raises it after loading one, and lowers it before the slot is used again. The split is
+//!   never beyond it; an escalation, which reads it after its heavy fence, is right about it as it is about slots (I4).
 //!
-//! Where there is no process-wide fence (`fence::process_wide()` is false), `limit` stays at
-//! `ATTENTION`, so that every push publishes its job and every pop asks `span`: a plain deque with a
-//! compare-exchange at both ends, and no step 3.
+//! Where there is no process-wide fence (`fence::process_wide()` is false), `limit` stays at `ATTENTION`, so that every push
+//! publishes its job and every pop asks `span`: a plain deque with a compare-exchange at both ends, and no step 3.
 //!
-//! The asymmetric split is Lace's (van Dijk and van de Pol, 2014), the request word is also
-//! Lace's `movesplit`; that thieves answer for a silent owner by a process-wide barrier follows the
-//! idea of Acar, Charguéraud and Rainey's and of asymmetric Chase-Lev deques.
+//! The asymmetric split is Lace's (van Dijk and van de Pol, 2014), the request word is also Lace's `movesplit`; that thieves
+//! answer for a silent owner by a process-wide barrier follows the idea of Acar, Charguéraud and Rainey's and of asymmetric
+//! Chase-Lev deques.
 
 mod slot;
 mod span;
