@@ -103,43 +103,124 @@ fn a_program_is_recorded_without_a_change() {
 
 /// Ctrl-C ends a process without anything that runs at its exit.
 #[cfg(target_os = "linux")]
-#[test]
-fn a_program_that_is_interrupted_leaves_its_trace() {
+mod interrupted {
     use std::io::{BufRead, BufReader};
     use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, ExitStatus, Stdio};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::each;
+
     const CHILD: &str = "RADDLE_TEST_CHILD_INTERRUPTED";
-    if std::env::var_os(CHILD).is_some() {
+
+    /// Works until a signal ends it, or its own handler has been called.
+    fn child(how: &str) -> ! {
+        if how == "masked" {
+            block();
+        }
         let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        if how == "heeded" {
+            heed();
+        }
         pool.install(|| {
             each(0..100, &|_| std::thread::yield_now());
             println!("it works");
-            loop {
+            while !HEARD.load(Ordering::Relaxed) {
                 each(0..100, &|_| std::thread::yield_now());
             }
         });
+        std::process::exit(7)
     }
-    for (signal, number) in [("INT", 2), ("TERM", 15)] {
-        let file = std::env::temp_dir().join(format!("raddle-{signal}-{}", std::process::id()));
+
+    /// This thread, and those that it starts, hear of neither signal; the one that waits for this test does.
+    fn block() {
+        // SAFETY: of numbers.
+        let mut both: libc::sigset_t = unsafe { std::mem::zeroed() };
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: a set, and a signal that there is.
+            unsafe { libc::sigaddset(&mut both, signal) };
+        }
+        // SAFETY: a set, and no room for the one before.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &both, std::ptr::null_mut()) };
+    }
+
+    static HEARD: AtomicBool = AtomicBool::new(false);
+    static BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+    /// As signal-hook does: a handler that calls the one before.
+    fn heed() {
+        extern "C" fn hear(signal: i32) {
+            let before = BEFORE.load(Ordering::Relaxed);
+            // SAFETY: what `signal` has given, which is no default and not ignored.
+            let before: extern "C" fn(i32) = unsafe { std::mem::transmute(before) };
+            before(signal);
+            HEARD.store(true, Ordering::Relaxed);
+        }
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            let hear: extern "C" fn(i32) = hear;
+            // SAFETY: a handler that sets a flag and calls one that may be called in a handler.
+            let before = unsafe { libc::signal(signal, hear as libc::sighandler_t) };
+            assert!(before != libc::SIG_DFL && before != libc::SIG_IGN);
+            BEFORE.store(before, Ordering::Relaxed);
+        }
+    }
+
+    /// What has become of it, and what it recorded.
+    fn interrupt(test: &str, how: &str, signal: &str) -> (ExitStatus, raddle_trace::Trace) {
+        let file =
+            std::env::temp_dir().join(format!("raddle-{how}-{signal}-{}", std::process::id()));
         // A shell has jobs in its background ignore Ctrl-C: this one does not.
         let mut child = Command::new("env")
             .arg(format!("--default-signal={signal}"))
             .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "a_program_that_is_interrupted_leaves_its_trace", "--nocapture"])
-            .env(CHILD, "1")
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, how)
             .env("RADDLE_TRACE", &file)
-            .stdout(std::process::Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(told.any(|line| line.contains("it works")), "it ended before it was interrupted");
         let id = child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
-        assert_eq!(child.wait().unwrap().signal(), Some(number));
+        let status = child.wait().unwrap();
         let trace = raddle_trace::Trace::load(&file).unwrap();
-        let mut ran = trace.lanes.iter().flat_map(|lane| &lane.events);
-        assert!(ran.any(|event| event.kind == raddle_trace::EventKind::Exec), "{signal}");
-        assert!(!trace.summary().is_empty());
         std::fs::remove_file(&file).unwrap();
+        (status, trace)
+    }
+
+    fn assert_is_one(trace: &raddle_trace::Trace) {
+        let mut ran = trace.lanes.iter().flat_map(|lane| &lane.events);
+        assert!(ran.any(|event| event.kind == raddle_trace::EventKind::Exec));
+        assert!(!trace.summary().is_empty());
+    }
+
+    #[test]
+    fn a_program_that_is_interrupted_leaves_its_trace() {
+        const TEST: &str = "interrupted::a_program_that_is_interrupted_leaves_its_trace";
+        if let Some(how) = std::env::var_os(CHILD) {
+            child(&how.to_string_lossy());
+        }
+        for how in ["plain", "masked"] {
+            for (signal, number) in [("INT", 2), ("TERM", 15)] {
+                let (status, trace) = interrupt(TEST, how, signal);
+                assert_eq!(status.signal(), Some(number), "{how}");
+                assert_is_one(&trace);
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_heeds_the_signal_leaves_it_when_it_exits() {
+        const TEST: &str = "interrupted::one_that_heeds_the_signal_leaves_it_when_it_exits";
+        if let Some(how) = std::env::var_os(CHILD) {
+            child(&how.to_string_lossy());
+        }
+        for signal in ["INT", "TERM"] {
+            let (status, trace) = interrupt(TEST, "heeded", signal);
+            assert_eq!(status.code(), Some(7), "{status}");
+            assert_is_one(&trace);
+        }
     }
 }
 
