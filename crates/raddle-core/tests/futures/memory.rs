@@ -95,9 +95,13 @@ fn a_recursion_on_promises_completed_by_the_same_thread() {
         next
     }
     let account = Account::open();
-    let before = account.live();
-    on_small_stack(|| assert_eq!(down(scaled(1_000_000)).wait().unwrap(), 0));
-    assert!(account.live() - before < SLACK);
+    // Blocks that are free are everybody's: other tests may take those of this one, and it as many again.
+    let mut kept = (0..5).map(|_| {
+        let before = account.live();
+        on_small_stack(|| assert_eq!(down(scaled(1_000_000)).wait().unwrap(), 0));
+        account.live() - before
+    });
+    assert!(kept.any(|kept| kept < SLACK));
 }
 
 #[test]
