@@ -3,6 +3,7 @@
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
+use raddle_sync::strand;
 use raddle_sync::time::Instant;
 
 use crate::depth;
@@ -287,6 +288,8 @@ impl<T> Pending<T> {
             if ran == 0 {
                 let may_help = waiter == Waiter::Patient && wait::host::is_outside();
                 if let Some(helper) = found.helper.filter(|_| may_help) {
+                    // What is completed meanwhile is not taken for whoever holds what this thread holds.
+                    let _foreign = strand::enter_foreign();
                     depth::fresh(|| wait::host::blocking(|| helper.help()));
                 }
                 return help;

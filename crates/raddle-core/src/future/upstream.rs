@@ -57,6 +57,8 @@ pub(crate) struct Visitor {
     todo: Vec<Combination>,
     /// Places where several ways lead to, and one has led this visitor before.
     visited: HashSet<usize, BuildHasherDefault<ByAddress>>,
+    /// Whether it has come by futures of one input and one consumer only.
+    is_straight: bool,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
@@ -98,7 +100,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Found {
     /// Those whose handlers are to be run.
     hearings: Vec<Interrupts>,
-    /// Who can help whoever waits, if that is known to have to be over before the wait is: of the first that has somebody.
+    /// Who can help whoever waits: of the promise that the future is made of, by nothing that has several inputs or consumers. So
+    /// whatever ends the one ends the other, and all that it completes is on the way to the wait.
     pub(crate) helper: Option<Arc<dyn Helper>>,
     /// Tasks that are not done.
     pub(crate) tasks: Vec<Pinned>,
@@ -170,6 +173,7 @@ impl Visitor {
             found: Found::default(),
             todo: Vec::new(),
             visited: HashSet::default(),
+            is_straight: true,
             replaced: Vec::new(),
         }
     }
@@ -202,6 +206,7 @@ impl Visitor {
 
     /// Goes on with combinations, holding nothing, and returns.
     pub(crate) fn finish(mut self) -> Found {
+        self.is_straight = false;
         while let Some((inputs, key)) = self.todo.pop() {
             inputs.visit(key, &mut self);
             // It may be over since, and the values that it holds are the user's.
@@ -346,7 +351,7 @@ impl Visitor {
                 Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
             };
             self.todo.extend(heard.combination());
-            if gathers && self.found.helper.is_none() {
+            if gathers && self.is_straight {
                 self.found.helper = heard.helper();
             }
             // Locked before the interrupt node is let go, so that whoever takes it out of that finds out.

@@ -57,12 +57,41 @@ fn a_thread_that_waits_is_helped() {
     let sum = outer.map(move |n| n + inner.wait().unwrap());
     assert_eq!(sum.wait().unwrap(), 2);
     assert_eq!((called.recv().unwrap(), also.recv().unwrap()), (me, me));
-    // Of several the first that is not done.
-    let (promise, first, called) = helped(false);
-    let (_, second, also) = helped(true);
-    promise.unwrap().set(5);
-    assert_eq!(collect([first, second]).wait().unwrap(), [5, 1]);
-    assert_eq!((called.try_iter().count(), also.try_iter().count()), (0, 1));
+}
+
+/// Who helps returns when that promise is completed, which may be long after the wait is over.
+#[test]
+fn what_may_end_otherwise_is_not_helped() {
+    in_time("helped with something else", || {
+        // Fails with the second, whatever the first comes to.
+        let (_first, first, called) = helped(false);
+        let (second, failing) = Promise::new();
+        let waits = thread::spawn(move || collect([first, failing]).wait());
+        second.fail("at once");
+        waits.join().unwrap().unwrap_err();
+        assert_eq!(called.try_iter().count(), 0);
+
+        // Is killed, while the other wants the first.
+        let (_first, first, called) = helped(false);
+        let shared = first.shared();
+        let (mine, _other) = (Arc::new(shared.future()), shared.future());
+        let waits = thread::spawn({
+            let mine = Arc::clone(&mine);
+            move || mine.wait_ref()
+        });
+        mine.kill();
+        waits.join().unwrap();
+        assert_eq!(called.try_iter().count(), 0);
+    });
+}
+
+/// What follows does not run as whoever waits: what that holds is not its.
+#[test]
+fn what_is_completed_by_who_helps_holds_nothing() {
+    let (_, future, _called) = helped(true);
+    let me = raddle_sync::strand::current();
+    let follows = future.map(move |_| raddle_sync::strand::current() != me);
+    assert!(follows.wait().unwrap());
 }
 
 #[test]
