@@ -270,7 +270,8 @@ impl ForkStack {
     /// free slot.
     pub(crate) fn open(&self, head: &Slot) {
         let head = self.index_of(head);
-        self.settle(|span| (span.tail, head));
+        // It is below `tail` if a worker was smuggled below frames that still fork.
+        self.settle(|span| (span.tail, head.max(span.tail)));
     }
 
     /// With no fork on the stack: lowers the limit, if it is raised. What that may overwrite is for the caller to ask for

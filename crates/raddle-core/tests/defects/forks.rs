@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
-use raddle_core::Worker;
+use raddle_core::{Waits, Worker};
 
 use super::*;
 
@@ -117,10 +117,16 @@ const MISUSES: [(&str, Misuse); 4] = [
 
 #[test]
 fn a_smuggled_worker_runs_nothing_twice() {
+    for waits in [Waits::Substitute, Waits::Host] {
+        runs_nothing_twice(waits);
+    }
+}
+
+fn runs_nothing_twice(waits: Waits) {
     for (name, misuse) in MISUSES {
         for forks in 0..=3 {
             ends(name, move || {
-                let pool = Pool::new(5).unwrap();
+                let pool = Pool::builder().threads(5).waits(waits).build().unwrap();
                 let all = Smuggle::default();
                 pool.run(|worker| {
                     OUTER.set(worker, || {
