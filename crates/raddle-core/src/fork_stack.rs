@@ -309,8 +309,10 @@ impl ForkStack {
     /// The fork in this slot is about to be over: before the owner's last look at `limit` or its change of `span`.
     pub(crate) fn unload(&self, slot: &Slot) {
         if self.is_followed() {
+            // Not raised: one below it may be about to be loaded.
             // ORD: I4, I7: a thief that does not see it is seen, or its compare-exchange is spoilt.
-            self.loaded.store(self.index_of(slot), Ordering::Relaxed);
+            let loaded = self.loaded.load(Ordering::Relaxed).min(self.index_of(slot));
+            self.loaded.store(loaded, Ordering::Relaxed);
             self.light();
         }
     }

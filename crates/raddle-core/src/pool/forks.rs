@@ -179,13 +179,14 @@ impl WorkerMemory {
         // Should a follower fork, then not here, which would publish this fork too early.
         let hint = Worker::hint();
         Worker::set_hint(std::ptr::null());
-        // Borrowed: a follower is being asked, and has this thread run what forks. Nothing follows that.
+        // Borrowed: a follower is being asked, and has this thread run what forks. Nothing follows that, and no thief has it: the
+        // fork of which it is asked lies below, and would be had before (I7).
         if let Ok(mut captures) = self.owned.captures.try_borrow_mut() {
             let (at, context) = (self.fork.index_of(slot), self.owned.context.get());
             slot.fork().context.set(captures.push(at, context));
+            self.fork.load(slot);
         }
         Worker::set_hint(hint);
-        self.fork.load(slot);
     }
 
     /// Drops what forks from this slot on took along: they are over.
