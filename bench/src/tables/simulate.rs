@@ -404,7 +404,7 @@ mod tests {
             ("busy loop", &[("without sleeping {} (150)", 5), ("{} of full parallelism (55)", 2)]),
             ("as raddle: the caller works", &[("raddle's own rules come to {} us", 5)]),
         ];
-        let mut totals = Vec::new();
+        let (mut totals, mut unsaid) = (Vec::new(), Vec::new());
         for ((name, words), (of, setup)) in told.into_iter().zip(setups_of_the_study()) {
             assert_eq!(name, of);
             let regions = regions(&setup, SEEDS);
@@ -413,11 +413,17 @@ mod tests {
                 let figure = median(&regions, OF[part]);
                 let says = |figure: f64| said.contains(&words.replace("{}", &figure.to_string()));
                 let says_it = says(figure.floor()) || says(figure.ceil());
-                assert!(says_it, "it does not say {words} with {figure}");
+                if !says_it {
+                    unsaid.push(format!("{words} with {figure}"));
+                }
             }
             totals.push(median(&regions, OF[5]));
         }
-        let more = format!("{:.0} % more than", 100.0 * (totals[4] / totals[0] - 1.0));
-        assert!(said.contains(&more), "it does not say: {more}");
+        // Raddle's own policy is no worse than the study's.
+        let less = format!("{:.0} % less than", 100.0 * (1.0 - totals[4] / totals[0]));
+        if !said.contains(&less) {
+            unsaid.push(less);
+        }
+        assert!(unsaid.is_empty(), "it does not say: {unsaid:#?}");
     }
 }
