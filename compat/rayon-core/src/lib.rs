@@ -12,7 +12,7 @@
 //!
 //! Two environment variables are raddle's: `RADDLE_WAITS` is `host` (rayon's rule, the default: a thread that waits takes
 //! on anything) or `substitute` (it takes on only what it waits for, and another thread takes its place), and
-//! `RADDLE_TRACE` names a file to which a trace is written when the process exits.
+//! `RADDLE_TRACE` names a file to which a trace is written when the process exits, or Ctrl-C or SIGTERM ends it.
 //!
 //! ```
 //! fn sum(numbers: &[u64]) -> u64 {

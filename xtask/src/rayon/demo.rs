@@ -161,7 +161,7 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
     };
     let mut text = format!(
         "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, {how}: \
-         geometric mean of the ratios {wall:.2}, of processor time {busy:.2} (at most 0.75 was asked of the first). {above} of \
+         geometric mean of the ratios {wall:.2}, of processor time {busy:.2}. {above} of \
          {} take more than {MOST} times rayon's time.\n\n<details>\n<summary>All of them</summary>\n\n\
          | benchmark | raddle, us | rayon, us | time | processor time |\n|---|---|---|---|---|\n",
         rows.len()
