@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: the one front door to raddle's checks, and what CI runs.
 //!
-//! Each step is also a command of its own, `cargo xtask loom` say. The checks that need a tool beyond
-//! the Rust toolchain, `asan`, `valgrind`, `miri` and `arm`, are commands only.
+//! Each step is also a command of its own, `cargo xtask loom` say. What takes long, and most of what needs a
+//! tool beyond the Rust toolchain, as `asan`, `valgrind`, `miri` and `arm` do, are commands only.
 
 mod arm;
 mod book;

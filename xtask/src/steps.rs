@@ -39,8 +39,6 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "test", what: "unit, integration and documentation tests", run: test },
     Step { name: "features", what: "locks with their features, and fences", run: locks::features },
     Step { name: "release", what: "programs that once hung, in release", run: release_tests },
-    Step { name: "modes", what: "plans of processes in programs of any build", run: modes::modes },
-    Step { name: "remote", what: "tests of `raddle::remote` in full counts", run: remote_tests },
     Step { name: "programs", what: "30,000 programs at random that must end", run: programs },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
@@ -64,8 +62,10 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "bench", what: "every benchmark runs, briefly", run: bench },
 ];
 
-/// What needs a tool that not everybody has.
+/// What takes long, is measured, or needs a tool that not everybody has.
 pub(crate) const EXTRA: &[Step] = &[
+    Step { name: "modes", what: "plans of processes in programs of any build", run: modes::modes },
+    Step { name: "remote", what: "tests of `raddle::remote` in full counts", run: remote_tests },
     Step { name: "asan", what: "tests under AddressSanitizer (nightly)", run: sanitize::asan },
     Step { name: "valgrind", what: "tests under valgrind", run: sanitize::valgrind },
     Step { name: "locks", what: "locks and their limits under stress", run: locks::locks },

@@ -266,8 +266,7 @@ impl ForkStack {
         });
     }
 
-    /// Makes all jobs public: the owner waits, and may be the only one to run them. `head` is the first
-    /// free slot.
+    /// Makes all jobs below the first free slot, `head`, public: the owner waits, and may be the only one to run them.
     pub(crate) fn open(&self, head: &Slot) {
         let head = self.index_of(head);
         // It is below `tail` if a worker was smuggled below frames that still fork.
@@ -331,8 +330,7 @@ impl ForkStack {
             // ORD: the owner's own. I7: it may block while it loads a fork.
             let split = split.min(self.loaded.load(Ordering::Relaxed).max(tail));
             let limit = if self.portable { ATTENTION } else { self.address(split) | self.slow() };
-            // ORD: the owner reads it back in program order; towards thieves the order is that of
-            // the compare-exchange that follows (I2).
+            // ORD: the owner reads it back in program order; for thieves the compare-exchange that follows orders it (I2).
             self.limit.store(limit, Ordering::Relaxed);
             if self.exchange(span, Span { version: span.version.wrapping_add(1), tail, split }) {
                 return;
