@@ -113,6 +113,13 @@ mod interrupted {
 
     const CHILD: &str = "RADDLE_TEST_CHILD_INTERRUPTED";
 
+    /// In a process that is to be interrupted this does not return.
+    fn child_if_it_is_one() {
+        if let Some(how) = std::env::var_os(CHILD) {
+            child(&how.to_string_lossy());
+        }
+    }
+
     /// Works until a signal ends it, or its own handler has been called.
     fn child(how: &str) -> ! {
         if how == "masked" {
@@ -198,9 +205,7 @@ mod interrupted {
     #[test]
     fn a_program_that_is_interrupted_leaves_its_trace() {
         const TEST: &str = "interrupted::a_program_that_is_interrupted_leaves_its_trace";
-        if let Some(how) = std::env::var_os(CHILD) {
-            child(&how.to_string_lossy());
-        }
+        child_if_it_is_one();
         for how in ["plain", "masked"] {
             for (signal, number) in [("INT", 2), ("TERM", 15)] {
                 let (status, trace) = interrupt(TEST, how, signal);
@@ -213,9 +218,7 @@ mod interrupted {
     #[test]
     fn one_that_heeds_the_signal_leaves_it_when_it_exits() {
         const TEST: &str = "interrupted::one_that_heeds_the_signal_leaves_it_when_it_exits";
-        if let Some(how) = std::env::var_os(CHILD) {
-            child(&how.to_string_lossy());
-        }
+        child_if_it_is_one();
         for signal in ["INT", "TERM"] {
             let (status, trace) = interrupt(TEST, "heeded", signal);
             assert_eq!(status.code(), Some(7), "{status}");

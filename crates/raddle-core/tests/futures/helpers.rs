@@ -20,7 +20,7 @@ impl Producer for Silent {
     }
 }
 
-/// Whom a thread that waits asks for help: it says who called, and keeps the promise if it has it.
+/// What a thread that waits asks for help: it says which thread has called, and keeps the promise if it has it.
 struct Helps(mpsc::Sender<thread::ThreadId>, Mutex<Option<Promise<u32>>>);
 
 impl Helper for Helps {
@@ -33,7 +33,7 @@ impl Helper for Helps {
     }
 }
 
-/// A promise with somebody who helps, who is given it if he `keeps` it, the future, and who was called.
+/// A promise with a helper, its future, and a channel that says which threads have called that. If it `keeps` the promise, the helper has it.
 fn helped(keeps: bool) -> (Option<Promise<u32>>, Future<u32>, mpsc::Receiver<thread::ThreadId>) {
     let (send, called) = mpsc::channel();
     let helps = Arc::new(Helps(send, Mutex::new(None)));
