@@ -123,7 +123,7 @@ impl Crew {
 
     /// Completes tasks that this thread does not wait for: what follows them is to run on another.
     fn complete_elsewhere(&self, others: Vec<Completion>) {
-        let Some(crew) = self.this.upgrade() else { return self.complete(others) };
+        let Some(crew) = self.this.upgrade() else { return self.complete_here(others) };
         let others = Arc::new(std::sync::Mutex::new(others));
         let theirs = Arc::clone(&others);
         let take = |others: &std::sync::Mutex<Vec<Completion>>| {
@@ -131,7 +131,7 @@ impl Crew {
         };
         let complete = move || crew.complete(take(&theirs));
         if std::thread::Builder::new().name("raddle-remote".into()).spawn(complete).is_err() {
-            self.complete(take(&others));
+            self.complete_here(take(&others));
         }
     }
 }
