@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use raddle_core::Failure;
 
 use super::bridge::Bridge;
+use super::complete::call_hook;
 use super::conduit::{self, Conduit, ENDED, Io, Quiet, SOCKET, STDERR, STDOUT};
 use super::dispatch::{MOST_FAILED, Move};
 use super::task::{Completion, Phase, Task};
 use super::worker::{Link, Stage};
-use super::{Crew, State, call_hook, reactor};
+use super::{Crew, State, reactor};
 use crate::arg::decode;
 use crate::context::Progress;
 use crate::error::{Death, RemoteError, Status};
@@ -440,6 +441,7 @@ impl Crew {
     /// A time has come.
     fn tick(&self, after: &mut Vec<Completion>) {
         self.forget_all();
+        after.extend(self.take_unresolved());
         let now = Instant::now();
         let mut state = self.state();
         let late = |worker: &&mut super::worker::Worker| {

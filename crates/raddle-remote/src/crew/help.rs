@@ -14,7 +14,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use raddle_core::{Helper, Snapshot};
+use raddle_core::Helper;
 
 use super::Crew;
 use super::conduit::{Conduit, Quiet, SOCKET};
@@ -61,9 +61,7 @@ impl Crew {
             None => Bell::new().ok().map(Arc::new),
         };
         let _ = BELL.try_with(|kept| kept.replace(bell));
-        if !others.is_empty() {
-            self.complete_elsewhere(others);
-        }
+        self.complete_elsewhere(others);
         self.complete_here(own);
     }
 
@@ -92,13 +90,6 @@ impl Crew {
         conduit.unmute(&self.reactor.epoll);
     }
 
-    /// Completes tasks, where what decodes their values is called as by a thread that knows nothing.
-    pub(super) fn complete_here(&self, completions: Vec<Completion>) {
-        if !completions.is_empty() {
-            Snapshot::default().run(|| self.complete(completions));
-        }
-    }
-
     /// What leads to the worker that has the task, and a bell that is rung when that is over; none if nobody can help, or somebody
     /// does.
     fn sit_down(&self, task: &Task) -> Option<(Arc<Conduit>, Arc<Bell>)> {
@@ -119,19 +110,5 @@ impl Crew {
         };
         course.bell = Some(Arc::clone(&bell));
         Some((Arc::clone(conduit), bell))
-    }
-
-    /// Completes tasks that this thread does not wait for: what follows them is to run on another.
-    fn complete_elsewhere(&self, others: Vec<Completion>) {
-        let Some(crew) = self.this.upgrade() else { return self.complete_here(others) };
-        let others = Arc::new(std::sync::Mutex::new(others));
-        let theirs = Arc::clone(&others);
-        let take = |others: &std::sync::Mutex<Vec<Completion>>| {
-            std::mem::take(&mut *others.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-        };
-        let complete = move || crew.complete(take(&theirs));
-        if std::thread::Builder::new().name("raddle-remote".into()).spawn(complete).is_err() {
-            self.complete_here(take(&others));
-        }
     }
 }

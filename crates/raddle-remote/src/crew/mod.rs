@@ -18,6 +18,7 @@
 //! | `bridge`, `renew` | how workers elsewhere are reached, and what if that is lost |
 //! | `reactor` | the threads that wait for all of that |
 //! | `help` | what a thread does that waits for a task |
+//! | `complete` | which thread resolves futures |
 //! | `end` | kills, resets, shutdown |
 //!
 //! # Invariants
@@ -27,6 +28,7 @@
 //! - **M2** A process is signalled and reaped under that lock, so that a number is never used after it was given back.
 
 pub(crate) mod bridge;
+mod complete;
 mod conduit;
 mod dispatch;
 mod end;
@@ -39,15 +41,15 @@ mod renew;
 pub(crate) mod task;
 mod worker;
 
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use raddle_core::{Failure, Future, Helper, Promise, Snapshot};
 
 use self::bridge::Bridge;
+use self::complete::Unresolved;
 use self::reactor::Reactor;
 use self::renew::Way;
 use self::task::{Completion, Handle, Phase, Request, Task};
@@ -69,6 +71,8 @@ pub(crate) struct Crew {
     /// Told when tasks are over and when workers are gone.
     changed: Condvar,
     reactor: Reactor,
+    /// What is over, and waits for a thread to resolve it.
+    unresolved: Mutex<Unresolved>,
     /// Shared values that are gone, and that workers are to forget.
     forgotten: Mutex<Vec<u64>>,
     this: Weak<Crew>,
@@ -127,6 +131,7 @@ impl Crew {
             state: Mutex::new(State { way, ..State::default() }),
             changed: Condvar::new(),
             reactor,
+            unresolved: Mutex::default(),
             forgotten: Mutex::default(),
             this: this.clone(),
         });
@@ -147,12 +152,6 @@ impl Crew {
 
     pub(crate) fn reactor(&self) -> &Reactor {
         &self.reactor
-    }
-
-    /// Whether it is by this thread that tasks are completed: one of the reactor's, or whichever called something that has.
-    pub(crate) fn is_mine(&self) -> bool {
-        COMPLETING.with_borrow(|crews| crews.contains(&self.this.as_ptr().addr()))
-            || self.reactor.is_mine(std::thread::current().id())
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -198,24 +197,6 @@ impl Crew {
         self.complete_here(after);
         future
     }
-
-    /// Completes tasks that are over; without a lock (M1).
-    pub(crate) fn complete(&self, completions: Vec<Completion>) {
-        if completions.is_empty() {
-            return;
-        }
-        let count = completions.len();
-        COMPLETING.with_borrow_mut(|crews| crews.push(self.this.as_ptr().addr()));
-        for completion in completions {
-            call_hook(|| completion.resolve(&self.plan));
-        }
-        COMPLETING.with_borrow_mut(Vec::pop);
-        let mut state = self.state();
-        state.unfinished -= count;
-        if state.unfinished == 0 {
-            self.tell(&state);
-        }
-    }
 }
 
 impl State {
@@ -235,24 +216,6 @@ impl State {
     }
 }
 
-impl Completion {
-    /// Calls what is to be called, and resolves the future.
-    fn resolve(self, plan: &Plan) {
-        let Completion { task, ended, complete, started, bell } = self;
-        if let Some(bell) = bell {
-            // It waits for the rest as others do.
-            bell.ring();
-        }
-        if let Some(hook) = plan.hooks.after_finish.as_ref().filter(|_| started) {
-            let outcome = ended.as_ref().map(|_| ());
-            call_hook(|| hook(&task.info(), outcome));
-        }
-        if let Some(complete) = complete {
-            complete(ended);
-        }
-    }
-}
-
 impl Task {
     /// What there is to know of the attempt that is on its way.
     fn info(&self) -> TaskInfo {
@@ -267,18 +230,6 @@ impl Task {
 
     fn is_over(&self) -> bool {
         matches!(self.course().phase, Phase::Over)
-    }
-}
-
-thread_local! {
-    /// The crews whose tasks this thread is completing, by their addresses.
-    static COMPLETING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Calls a hook whose panic concerns nobody: it was reported.
-fn call_hook(hook: impl FnOnce()) {
-    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(hook)) {
-        std::mem::forget(payload);
     }
 }
 

@@ -59,8 +59,8 @@ impl Reactor {
     pub(crate) fn start(&self, crew: &Arc<Crew>) -> io::Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| !thread.is_finished());
-        // ORD: Acquire pairs with the Release in `stop`, which then joins what is in the list.
-        if threads.len() >= MOST || self.stopped.load(Ordering::Acquire) {
+        // `stop` joins what is in the list.
+        if threads.len() >= MOST || self.has_stopped() {
             return Ok(());
         }
         let crew = Arc::clone(crew);
@@ -87,6 +87,8 @@ impl Reactor {
             // Counted as waiting since the end of the last round.
             let waited = self.epoll.wait(&mut keys, Some(STAY));
             if waited.is_err() || keys.contains(&STOP) {
+                // Whoever finds that the reactor has stopped sees to it itself (R2).
+                crew.complete(crew.take_unresolved());
                 return;
             }
             if keys.is_empty() && self.leave() {
@@ -145,6 +147,12 @@ impl Reactor {
     pub(crate) fn is_mine(&self, thread: ThreadId) -> bool {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.iter().any(|mine| mine.thread().id() == thread)
+    }
+
+    /// Whether nobody waits for events any more.
+    pub(crate) fn has_stopped(&self) -> bool {
+        // ORD: Acquire pairs with the Release in `stop`.
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// Ends the threads, and waits for them.

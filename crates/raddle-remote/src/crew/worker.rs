@@ -156,6 +156,10 @@ impl Link {
     }
 
     pub(crate) fn bye(&self, crew: &Crew) {
+        if let Link::Process(conduit) = self {
+            // Whatever it says from now on, it is heard to leave.
+            conduit.unmute(&crew.reactor.epoll);
+        }
         self.send(crew, [Part::of(whole(Kind::Bye, 0, &[]))]);
     }
 

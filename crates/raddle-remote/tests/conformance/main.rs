@@ -113,6 +113,7 @@ suite! {
         interrupts_are_the_tasks_choice,
         queued_tasks_are_interrupted,
         interrupts_do_not_reach_the_next_task,
+        what_follows_one_waits_for_others,
         what_was_killed_is_not_tried_again,
     }
     output {

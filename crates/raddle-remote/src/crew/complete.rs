@@ -1,0 +1,140 @@
+//! How futures of tasks that are over are resolved.
+//!
+//! What follows a future is code of the user's, may take long, and may wait for another task that was over at the same time. So of
+//! several only the first is resolved at once; the others lie where a thread of the reactor finds them, if this one takes long.
+//!
+//! # Invariants
+//!
+//! - **R1** A completion is in one hand: of whoever resolves it, or in `unresolved`, under a lock that nobody keeps.
+//! - **R2** If something lies in `unresolved`, the timer is set, or the reactor has stopped and a thread was started for it, or
+//!   there was none to be had and whoever left it there takes it out again.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use raddle_core::Snapshot;
+
+use super::Crew;
+use super::task::Completion;
+use crate::context::number;
+use crate::plan::Plan;
+
+/// Whoever takes longer to resolve a future is helped with the others.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Completions that wait for their turn, those that came at the same time under one number.
+pub(super) type Unresolved = BTreeMap<u64, VecDeque<Completion>>;
+
+thread_local! {
+    /// The crews whose tasks this thread is completing, by their addresses.
+    static COMPLETING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Crew {
+    /// Completes tasks that are over; without a lock (M1).
+    pub(super) fn complete(&self, completions: Vec<Completion>) {
+        let mut rest = VecDeque::from(completions);
+        let Some(first) = rest.pop_front() else { return };
+        let rest = (!rest.is_empty()).then(|| self.leave_to_others(rest, PATIENCE));
+        COMPLETING.with_borrow_mut(|crews| crews.push(self.this.as_ptr().addr()));
+        self.resolve(first);
+        while let Some(next) = rest.and_then(|number| self.take_one(number)) {
+            self.resolve(next);
+        }
+        COMPLETING.with_borrow_mut(Vec::pop);
+    }
+
+    /// Completes tasks, where what decodes their values is called as by a thread that knows nothing.
+    pub(super) fn complete_here(&self, completions: Vec<Completion>) {
+        if !completions.is_empty() {
+            Snapshot::default().run(|| self.complete(completions));
+        }
+    }
+
+    /// Completes tasks that this thread does not wait for: what follows them is to run on another.
+    pub(super) fn complete_elsewhere(&self, completions: Vec<Completion>) {
+        if !completions.is_empty() {
+            self.leave_to_others(completions.into(), Duration::ZERO);
+        }
+    }
+
+    fn resolve(&self, completion: Completion) {
+        call_hook(|| completion.resolve(&self.plan));
+        let mut state = self.state();
+        state.unfinished -= 1;
+        if state.unfinished == 0 {
+            self.tell(&state);
+        }
+    }
+
+    /// Has another thread resolve these in so long (R2), as far as the caller has not (`take_one`).
+    fn leave_to_others(&self, completions: VecDeque<Completion>, patience: Duration) -> u64 {
+        let number = number();
+        self.unresolved().insert(number, completions);
+        if !self.reactor.has_stopped() {
+            self.reactor.wake_in(patience);
+        } else if let Some(crew) = self.this.upgrade() {
+            let complete = move || crew.complete(crew.take_unresolved());
+            let builder = thread::Builder::new().name("raddle-remote".into());
+            if builder.spawn(complete).is_err() {
+                self.complete_here(self.take_unresolved());
+            }
+        }
+        number
+    }
+
+    fn take_one(&self, number: u64) -> Option<Completion> {
+        let mut unresolved = self.unresolved();
+        let rest = unresolved.get_mut(&number)?;
+        let next = rest.pop_front();
+        if rest.is_empty() {
+            unresolved.remove(&number);
+        }
+        next
+    }
+
+    /// All that waits for its turn: by a thread that is about to resolve it.
+    pub(super) fn take_unresolved(&self) -> Vec<Completion> {
+        mem::take(&mut *self.unresolved()).into_values().flatten().collect()
+    }
+
+    fn unresolved(&self) -> MutexGuard<'_, Unresolved> {
+        self.unresolved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is by this thread that tasks are completed: one of the reactor's, or whichever called something that has.
+    pub(super) fn is_mine(&self) -> bool {
+        COMPLETING.with_borrow(|crews| crews.contains(&self.this.as_ptr().addr()))
+            || self.reactor.is_mine(thread::current().id())
+    }
+}
+
+impl Completion {
+    /// Calls what is to be called, and resolves the future.
+    pub(super) fn resolve(self, plan: &Plan) {
+        let Completion { task, ended, complete, started, bell } = self;
+        if let Some(bell) = bell {
+            // It waits for the rest as others do.
+            bell.ring();
+        }
+        if let Some(hook) = plan.hooks.after_finish.as_ref().filter(|_| started) {
+            let outcome = ended.as_ref().map(|_| ());
+            call_hook(|| hook(&task.info(), outcome));
+        }
+        if let Some(complete) = complete {
+            complete(ended);
+        }
+    }
+}
+
+/// Calls a hook whose panic concerns nobody: it was reported.
+pub(super) fn call_hook(hook: impl FnOnce()) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(hook)) {
+        mem::forget(payload);
+    }
+}
