@@ -44,6 +44,8 @@ pub(super) struct Stack {
     followed_from: usize,
     /// Every fork is recorded, or may be.
     recorded: bool,
+    /// How many threads look for work, as far as the owner knows: so many forks are to be public.
+    searching: usize,
 }
 
 // SAFETY: `loaded` is the owner's, or the thief's.
@@ -63,6 +65,7 @@ impl Stack {
             victim: None,
             followed_from: usize::MAX,
             recorded: false,
+            searching: 0,
         }
     }
 
@@ -81,6 +84,11 @@ impl Stack {
     /// Forks at this slot and above are to be loaded.
     fn followed_from(self, slot: usize) -> Stack {
         Stack { followed_from: slot, ..self }
+    }
+
+    /// Of any number of forks all are to be public.
+    fn searched(self) -> Stack {
+        Stack { searching: usize::MAX, ..self }
     }
 
     /// As where there is no process-wide fence.
@@ -127,8 +135,11 @@ impl Stack {
             self.fork.load(slot);
         }
         if !self.recorded && !self.fork.is_followed() || self.fork.must_settle(slot) {
-            self.fork.publish(slot, 0);
+            self.fork.publish(slot, self.searching);
             self.tell();
+            if self.fork.public() < self.searching {
+                self.fork.request();
+            }
         }
     }
 
@@ -147,7 +158,7 @@ impl Stack {
         let owned = slow && !self.fork.must_settle(slot) || {
             let asked = self.fork.is_asked();
             let wanted = interested || self.victim_waits() || asked;
-            let popped = self.fork.pop_slow(slot, wanted.then_some(0));
+            let popped = self.fork.pop_slow(slot, wanted.then_some(self.searching));
             self.stay_attentive(interested);
             if asked && !self.fork.has_public() {
                 self.fork.request();
@@ -173,7 +184,7 @@ impl Stack {
     fn stay_attentive(&self, interested: bool) {
         if !interested {
             self.tell();
-        } else if !self.fork.has_public() {
+        } else if self.fork.public() < self.searching.max(1) {
             self.fork.request();
         }
     }
@@ -347,6 +358,23 @@ fn a_slot_used_again_against_an_escalation() {
 #[test]
 fn a_private_slot_used_again_against_an_escalation() {
     race(2, again_above, 3, &[escalates_and_steals_twice]);
+}
+
+// --- with as many public as there are ---
+
+#[test]
+fn all_are_public_against_a_request() {
+    race_on(3, || Stack::new().searched(), two_nested, 2, &[asks_and_steals]);
+}
+
+#[test]
+fn all_are_public_against_an_escalation() {
+    race_on(2, || Stack::new().searched(), again_above, 3, &[escalates_and_steals_twice]);
+}
+
+#[test]
+fn all_are_public_against_two_thieves() {
+    race_on(2, || Stack::new().searched(), two_nested, 2, &[asks_and_steals, steals]);
 }
 
 // --- three threads ---
