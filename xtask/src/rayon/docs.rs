@@ -32,18 +32,20 @@ fn read(folder: &Path, blocks: &mut Vec<Vec<String>>) -> io::Result<()> {
     Ok(())
 }
 
-/// Each run of lines that begin with `///` or `//!`, or each doc block between `/*!` and `*/`, without that, if it has
+/// Each run of lines that begin with `///` or `//!`, or each doc block between `/*!` or `/**` and `*/`, without that, if it has
 /// an example.
 fn blocks_of(source: &str) -> Vec<Vec<String>> {
     let mut blocks = vec![Vec::new()];
     let mut long = false;
     for line in source.lines() {
         let trimmed = line.trim_start();
-        if let Some(rest) = trimmed.strip_prefix("/*!") {
-            long = true;
+        let opened = trimmed.strip_prefix("/*!").or_else(|| trimmed.strip_prefix("/**"));
+        if let Some(rest) = opened {
+            long = !rest.trim_end().ends_with("*/");
             blocks.push(vec![rest.to_string()]);
-        } else if long && trimmed.starts_with("*/") {
+        } else if let Some(last) = line.trim_end().strip_suffix("*/").filter(|_| long) {
             long = false;
+            blocks.last_mut().expect("there is one").push(last.to_string());
             blocks.push(Vec::new());
         } else if long {
             blocks.last_mut().expect("there is one").push(line.to_string());
@@ -65,10 +67,12 @@ mod tests {
 
     #[test]
     fn blocks_with_examples_are_found() {
-        let source = "//! plain\n\n/// one\n/// ```\n/// a();\n/// ```\nfn a() {}\n  /*! ```compile_fail\n b();\n\n```\n*/\n";
+        let source = "//! plain\n\n/// one\n/// ```\n/// a();\n/// ```\nfn a() {}\n  /*! ```compile_fail\n b();\n\n``` */\n\
+                      /** ```\nc();\n```\n*/\nmod left {}\n/** no example */\nmod right {}\n";
         let blocks = blocks_of(source);
-        assert_eq!(blocks.len(), 2);
+        assert_eq!(blocks.len(), 3);
         assert_eq!(blocks[0], [" one", " ```", " a();", " ```"]);
-        assert_eq!(blocks[1], [" ```compile_fail", " b();", "", "```"]);
+        assert_eq!(blocks[1], [" ```compile_fail", " b();", "", "``` "]);
+        assert_eq!(blocks[2], [" ```", "c();", "```", ""]);
     }
 }

@@ -211,32 +211,6 @@ pub fn all_at_once(on: &On) {
     assert_eq!(env.kill_all(), 0);
 }
 
-/// Also for one that was over at the same time, and whose turn comes later.
-pub fn what_follows_one_waits_for_others(on: &On) {
-    if !on.is_concurrent() {
-        return;
-    }
-    let env = on.alone();
-    for _ in 0..on.count(&[Where::Ray], 2, 5) {
-        let gates = Gates::new();
-        let busy = env.spawn(spin, gates.at("here"));
-        gates.wait("here");
-        let mut futures: Vec<_> = (0..5).map(|n| env.spawn(|n: u32| n + 1, n)).collect();
-        let last = futures.pop().unwrap();
-        // Each for the next one.
-        let chain = futures.into_iter().rev().fold(last.lift(), |next, future| {
-            future.lift().map(move |result| {
-                value(next)?;
-                result
-            })
-        });
-        let chain = busy.lift().map(move |_| value(chain));
-        assert_eq!(env.kill_all(), 6);
-        assert_eq!(value(chain).unwrap_err().kind(), FailureKind::Killed);
-        assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
-    }
-}
-
 fn obeys(path: String) -> String {
     open(path, "");
     while !interrupted() {

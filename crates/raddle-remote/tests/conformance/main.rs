@@ -8,6 +8,7 @@
 mod context;
 mod data;
 mod failures;
+mod follow;
 mod kills;
 mod life;
 mod output;
@@ -100,6 +101,12 @@ suite! {
         drops_that_panic,
         workers_that_close_all_they_have,
     }
+    follow {
+        what_follows_one_waits_for_others,
+        a_hook_kills_all,
+        the_end_comes_from_what_follows,
+        what_follows_a_limit_waits_for_the_task,
+    }
     kills {
         queued_tasks_never_start,
         running_tasks_end,
@@ -113,7 +120,6 @@ suite! {
         interrupts_are_the_tasks_choice,
         queued_tasks_are_interrupted,
         interrupts_do_not_reach_the_next_task,
-        what_follows_one_waits_for_others,
         what_was_killed_is_not_tried_again,
     }
     output {

@@ -5,6 +5,7 @@
 
 mod clusters;
 mod counts;
+mod descriptors;
 mod drivers;
 mod signals;
 mod slots;
@@ -48,7 +49,15 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("damage_at_random_to_a_worker", strangers::damage_at_random_to_a_worker),
     ("damage_at_random_from_a_worker", strangers::damage_at_random_from_a_worker),
     ("damage_at_random_from_the_bridge", strangers::damage_at_random_from_the_bridge),
-    ("without_descriptors_tasks_wait", strangers::without_descriptors_tasks_wait),
+    ("without_descriptors_tasks_wait", descriptors::without_descriptors_tasks_wait),
+    (
+        "without_descriptors_the_old_workers_go_on",
+        descriptors::without_descriptors_the_old_workers_go_on,
+    ),
+    (
+        "what_follows_others_is_called_elsewhere",
+        descriptors::what_follows_others_is_called_elsewhere,
+    ),
     ("a_killed_driver_on_ray_leaves_nothing", clusters::a_killed_driver_on_ray_leaves_nothing),
     ("a_wrong_token_is_refused_by_ray", clusters::a_wrong_token_is_refused_by_ray),
     ("auto_finds_the_head_of_ray", clusters::auto_finds_the_head_of_ray),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use raddle::remote::{Env, Plan, RemoteError};
 
-use crate::support::{LONG, belongings, directory, processes, said, say, until};
+use crate::support::{LONG, directory, said, say, until};
 
 /// An environment of slots whose bridge has `new` in its program instead of `old`.
 fn with_bridge(path: &str, old: &str, new: &str) -> Env {
@@ -296,39 +296,6 @@ pub(crate) fn a_lost_slot_is_replaced() {
     }
     let other = env.spawn(|()| std::process::id(), ()).wait().unwrap();
     assert_ne!(other.to_string(), pid);
-    drop(env);
-    fs::remove_dir_all(path).unwrap();
-}
-
-/// Where no worker can be started tasks wait for those that there are.
-pub(crate) fn without_descriptors_tasks_wait() {
-    let path = directory("descriptors");
-    let env = processes(2);
-    let gate = format!("{path}/go");
-    let waits = |(here, gate): (String, String)| {
-        say(&here, "");
-        until(|| fs::exists(&gate).unwrap());
-    };
-    let here = format!("{path}/here");
-    let busy = env.spawn(waits, (here.clone(), gate.clone()));
-    said(&here);
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for one.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    let low = libc::rlimit { rlim_cur: belongings().0 as u64, ..limit };
-    // SAFETY: the limit is read.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low) };
-    let queued: Vec<_> = (0..5).map(|n| env.spawn(|n: u32| n + 1, n)).collect();
-    // SAFETY: as above.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    assert!(queued.iter().all(|future| !future.is_done()));
-    say(&gate, "");
-    busy.wait().unwrap();
-    for (n, future) in (1..).zip(queued) {
-        assert_eq!(future.wait().unwrap(), n);
-    }
-    let (_, _, children) = belongings();
-    assert!(children <= 2, "{children}");
     drop(env);
     fs::remove_dir_all(path).unwrap();
 }

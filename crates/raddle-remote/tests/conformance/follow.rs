@@ -1,0 +1,110 @@
+//! What follows tasks, and hooks: code of the program's that waits, kills and ends things where it is called.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use raddle::FailureKind;
+use raddle::remote::{Env, progress};
+
+use crate::support::{Gates, LONG, On, Where, failure, note, pass, spin, value, wait};
+
+/// Each for one that was over at the same time, and whose turn comes later: more of them than threads that would be cheap.
+pub fn what_follows_one_waits_for_others(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    for links in [5, 150] {
+        let gates = Gates::new();
+        let busy = env.spawn(spin, gates.at("here"));
+        gates.wait("here");
+        let mut futures: Vec<_> = (0..links).map(|n| env.spawn(|n: u32| n + 1, n)).collect();
+        let last = futures.pop().unwrap();
+        let chain = futures.into_iter().rev().fold(last.lift(), |next, future| {
+            future.lift().map(move |result| {
+                value(next)?;
+                result
+            })
+        });
+        let chain = busy.lift().map(move |_| value(chain));
+        assert_eq!(env.kill_all(), links as usize + 1);
+        assert_eq!(value(chain).unwrap_err().kind(), FailureKind::Killed);
+        assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+    }
+}
+
+fn says_and_spins(here: String) {
+    progress(1, 2);
+    spin(here);
+}
+
+pub fn a_hook_kills_all(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let cell: Arc<Mutex<Option<Env>>> = Arc::default();
+    let theirs = Arc::clone(&cell);
+    let gates = Gates::new();
+    let go = gates.at("go");
+    let plan = on.plan().workers(1).on_progress(move |_, _| {
+        wait(go.clone());
+        let env = theirs.lock().unwrap().take();
+        if let Some(env) = env {
+            assert_eq!(env.kill_all(), 2);
+        }
+    });
+    let env = Env::new(plan).unwrap();
+    *cell.lock().unwrap() = Some(env.clone());
+    let first = env.spawn(says_and_spins, gates.at("here"));
+    let second = env.spawn(|n| n + 1, 1);
+    let first = first.lift().map(move |result| (result.is_err(), failure(second).kind()));
+    gates.open("go");
+    assert_eq!(value(first), (true, FailureKind::Killed));
+}
+
+/// What is queued needs the thread that calls what follows, on threads.
+pub fn the_end_comes_from_what_follows(on: &On) {
+    let env = on.alone();
+    let gates = Gates::new();
+    if !on.is_concurrent() {
+        gates.open("go");
+    }
+    let first = env.spawn(pass, (gates.at("here"), gates.at("go")));
+    let second = env.spawn(|n| n + 1, 1);
+    let first = first.map(move |_| env.shutdown(Duration::MAX));
+    gates.open("go");
+    value(first);
+    assert_eq!(value(second), 2);
+}
+
+fn heeds(path: String) {
+    while !raddle::killed() {
+        std::hint::spin_loop();
+    }
+    note(&path);
+}
+
+/// On threads what follows may wait for the task that is too late: it was told before.
+pub fn what_follows_a_limit_waits_for_the_task(on: &On) {
+    if on.which != Where::Threads {
+        return;
+    }
+    let env = on.alone();
+    let gates = Gates::new();
+    let late = env.task().timeout(Duration::from_millis(20)).spawn(heeds, gates.at("heeded"));
+    let path = gates.at("heeded");
+    let late = late.lift().map(move |result| {
+        wait(path);
+        result.unwrap_err().kind()
+    });
+    assert_eq!(value(late), FailureKind::TimedOut);
+    // However soon: also before all is there that leads to the task.
+    let rounds = 300;
+    for round in 0..rounds {
+        let limit = Duration::from_nanos(round % 50 * 100);
+        let late = env.task().timeout(limit).spawn(heeds, gates.at("soon"));
+        assert_eq!(failure(late).kind(), FailureKind::TimedOut);
+    }
+    // None has kept its thread.
+    assert!(env.shutdown(LONG));
+}

@@ -1,0 +1,103 @@
+//! Where there are no descriptors left, and so no workers to be had.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use raddle::remote::{Env, Plan};
+
+use crate::support::{LONG, belongings, directory, processes, said, say, until};
+
+/// With so many descriptors at most, those that are open included.
+fn with_descriptors<R>(most: u64, f: impl FnOnce() -> R) -> R {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for one.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let low = libc::rlimit { rlim_cur: most, ..limit };
+    // SAFETY: the limit is read.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low) };
+    let result = f();
+    // SAFETY: as above.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    result
+}
+
+fn waits((here, gate): (String, String)) {
+    say(&here, &std::process::id().to_string());
+    until(|| fs::exists(&gate).unwrap());
+}
+
+/// Where no worker can be started tasks wait for those that there are.
+pub(crate) fn without_descriptors_tasks_wait() {
+    let path = directory("descriptors");
+    let env = processes(2);
+    let gate = format!("{path}/go");
+    let here = format!("{path}/here");
+    let busy = env.spawn(waits, (here.clone(), gate.clone()));
+    said(&here);
+    let queued: Vec<_> = with_descriptors(belongings().0 as u64, || {
+        (0..5).map(|n| env.spawn(|n: u32| n + 1, n)).collect()
+    });
+    assert!(queued.iter().all(|future| !future.is_done()));
+    say(&gate, "");
+    busy.wait().unwrap();
+    for (n, future) in (1..).zip(queued) {
+        assert_eq!(future.wait().unwrap(), n);
+    }
+    let (_, _, children) = belongings();
+    assert!(children <= 2, "{children}");
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// And also for one that leaves when it is done: nobody tries for ever to start another meanwhile.
+pub(crate) fn without_descriptors_the_old_workers_go_on() {
+    let path = directory("old-workers");
+    let at = |name: &str| format!("{path}/{name}");
+    let env = processes(1);
+    let old = env.spawn(waits, (at("old"), at("go")));
+    said(&at("old"));
+    env.reset();
+    let new = env.spawn(waits, (at("new"), at("never")));
+    let pid: libc::pid_t = said(&at("new")).parse().unwrap();
+    let queued = env.spawn(|n: u32| n + 1, 1);
+    say(&at("ready"), "");
+    with_descriptors(3, || {
+        new.kill();
+        // SAFETY: no signal is sent.
+        until(|| unsafe { libc::kill(pid, 0) } != 0);
+        // The only way to open the gate without a descriptor.
+        fs::rename(at("ready"), at("go")).unwrap();
+        old.wait_timeout(LONG).expect("an end").unwrap();
+        // Now there is nobody to wait for.
+        queued.wait_timeout(LONG).expect("an end").unwrap_err();
+    });
+    assert_eq!(env.spawn(|n: u32| n + 1, 2).wait().unwrap(), 3);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
+
+fn starts_late() {
+    let gate = std::env::var("RADDLE_TEST_GATE").unwrap();
+    until(|| fs::exists(&gate).unwrap());
+}
+
+/// Whoever spawns a task may hold a lock that is wanted by what follows others, which fail for want of workers.
+pub(crate) fn what_follows_others_is_called_elsewhere() {
+    let path = directory("elsewhere");
+    let gate = format!("{path}/go");
+    let plan = Plan::processes(2).start_timeout(LONG).env("RADDLE_TEST_GATE", &gate);
+    let env = Env::new(plan.on_worker_start(starts_late)).unwrap();
+    let lock = Arc::new(Mutex::new(()));
+    let wanted = Arc::clone(&lock);
+    let first = env.spawn(|n: u32| n + 1, 0);
+    let first = first.lift().map(move |result| (result.is_err(), wanted.lock().is_ok()));
+    let held = lock.lock().unwrap();
+    let second = with_descriptors(3, || env.spawn(|n: u32| n + 1, 1));
+    drop(held);
+    assert_eq!(first.wait_timeout(LONG).expect("an end").unwrap(), (true, true));
+    assert!(second.wait_timeout(LONG).expect("an end").is_err());
+    say(&gate, "");
+    assert_eq!(env.spawn(|n: u32| n + 1, 2).wait().unwrap(), 3);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
