@@ -208,6 +208,10 @@ impl Env {
 
     /// Kills all tasks that are not over, and returns how many that were. Threads go on with what they run until it asks
     /// [`raddle::killed`](raddle_core::killed); processes end.
+    ///
+    /// What follows the tasks is called, mostly by the caller and one after the other. It may wait for other killed tasks as for any
+    /// future. If it waits for what follows another by other means, a channel say, then under `threads` within
+    /// [`raddle::blocking`](raddle_core::blocking); and at most a thousand may wait so at the same time.
     #[doc(alias = "kill-all-futures")]
     pub fn kill_all(&self) -> usize {
         match &self.0.backend {

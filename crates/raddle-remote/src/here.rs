@@ -100,6 +100,23 @@ impl Shift {
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Waits until all tasks are over, until then at most; whether they are.
+    fn wait(&self, deadline: Option<Instant>) -> bool {
+        let mut counts = self.counts();
+        while counts.unfinished > 0 {
+            let left = match deadline {
+                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+                None => Duration::from_secs(3600),
+            };
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.over.wait_timeout(counts, left);
+            counts = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        counts.unfinished == 0
+    }
 }
 
 impl Threads {
@@ -166,11 +183,10 @@ impl Threads {
         line: &Arc<Line>,
         timeout: Option<Duration>,
     ) {
-        let Some(shift) = self.current().clone() else {
+        let Some(shift) = self.enter() else {
             let error = RemoteError::Engine("the environment was shut down".to_owned());
             return end.fail(Failure::new(error));
         };
-        shift.counts().unfinished += 1;
         let ticket = Ticket { shift: Arc::downgrade(&shift), running: false };
         let (late, at_limit) = (Arc::clone(&end), Arc::downgrade(line));
         let task = shift.pool.spawn(move || {
@@ -179,10 +195,12 @@ impl Threads {
                 let limit = Future::delay(timeout).on_success(move |()| {
                     // The promise has the line: gone with it is what leads to the task.
                     let line = at_limit.upgrade();
-                    late.fail(Failure::timed_out());
+                    let Some(fail) = late.take() else { return };
+                    // First: what follows may wait for the task to heed it.
                     if let Some(task) = line.as_deref().and_then(OnceLock::get) {
                         task.kill();
                     }
+                    fail(Failure::timed_out());
                 });
                 // It ends with the task.
                 let _limit = limit.cancel_on_drop();
@@ -194,8 +212,23 @@ impl Threads {
         // By then the task is over, also as `kill_all` sees it.
         let task = task.map(|then| then());
         // Killed or interrupted before it has started, or by `kill_all`.
+        let own = Arc::clone(&end);
         let task = task.on_failure(move |failure| end.fail(failure.clone()));
         let _ = line.set(task);
+        if own.is_over() {
+            // By its limit, maybe, when there was no line yet. (Else it is over.)
+            line.get().map(Future::kill);
+        }
+        Threads::release(shift);
+    }
+
+    /// The shift that takes on what comes, in which one more task is counted; none after the end. Counted under the lock: whoever
+    /// takes the shift away then waits for that.
+    fn enter(&self) -> Option<Arc<Shift>> {
+        let current = self.current();
+        let shift = current.as_ref()?;
+        shift.counts().unfinished += 1;
+        Some(Arc::clone(shift))
     }
 
     pub(crate) fn kill_all(&self) -> usize {
@@ -213,33 +246,20 @@ impl Threads {
         }
     }
 
-    /// To drop a pool is to wait for its tasks.
-    fn release(old: Arc<Shift>) {
-        if old.counts().unfinished == 0 {
-            return drop(old);
-        }
+    /// To drop a pool is to wait for its tasks: whoever has the last of a shift that has some leaves that to a thread.
+    fn release(shift: Arc<Shift>) {
+        let Some(last) = Arc::into_inner(shift).filter(|last| last.counts().unfinished > 0) else {
+            return;
+        };
         // Without a thread it is waited for here.
-        let _ = std::thread::Builder::new().name("raddle-reset".into()).spawn(move || drop(old));
+        let _ = std::thread::Builder::new().name("raddle-reset".into()).spawn(move || drop(last));
     }
 
     /// As [`Env::shutdown`](crate::Env::shutdown).
     pub(crate) fn shut_down(&self, limit: Duration) -> bool {
         let Some(shift) = self.current().take() else { return true };
-        let deadline = Instant::now().checked_add(limit);
-        let mut counts = shift.counts();
-        while counts.unfinished > 0 {
-            let left = match deadline {
-                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-                None => Duration::from_secs(3600),
-            };
-            if left.is_zero() {
-                break;
-            }
-            let waited = shift.over.wait_timeout(counts, left);
-            counts = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let finished = counts.unfinished == 0;
-        drop(counts);
+        // What it waits for may need this very thread's place.
+        let finished = raddle_core::blocking(|| shift.wait(Instant::now().checked_add(limit)));
         if !finished {
             shift.pool.kill_all();
         }
@@ -262,15 +282,26 @@ type Then = Box<dyn FnOnce() + Send>;
 
 /// The promise of a task, of whatever type.
 trait End: Send + Sync {
-    fn fail(&self, failure: Failure);
+    /// What fails it; none if it is over.
+    fn take(&self) -> Option<Box<dyn FnOnce(Failure)>>;
+
+    fn is_over(&self) -> bool;
+
+    fn fail(&self, failure: Failure) {
+        if let Some(fail) = self.take() {
+            fail(failure);
+        }
+    }
 }
 
 impl<R: Send + 'static> End for Mutex<Option<Promise<R>>> {
-    fn fail(&self, failure: Failure) {
-        let promise = self.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(promise) = promise {
-            promise.complete(Err(failure));
-        }
+    fn take(&self) -> Option<Box<dyn FnOnce(Failure)>> {
+        let promise = self.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Box::new(|failure| promise.complete(Err(failure))))
+    }
+
+    fn is_over(&self) -> bool {
+        self.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 }
 

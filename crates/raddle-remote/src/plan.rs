@@ -275,7 +275,8 @@ impl Plan {
         self
     }
 
-    /// Called in this process when a task is about to start for the first time. A panic of it is the task's failure.
+    /// Called in this process when a task is about to start for the first time. A panic of it is the task's failure. It must not
+    /// wait for tasks: what they say may come the same way, and after it.
     pub fn before_start(mut self, hook: impl Fn(&TaskInfo) + Send + Sync + 'static) -> Plan {
         self.change(|hooks| hooks.before_start = Some(Arc::new(Box::new(hook))));
         self

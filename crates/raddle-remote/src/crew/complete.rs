@@ -7,7 +7,7 @@
 //!
 //! - **R1** A completion is in one hand: of whoever resolves it, or in `unresolved`, under a lock that nobody keeps.
 //! - **R2** If something lies in `unresolved`, the timer is set, or the reactor has stopped and a thread was started for it, or
-//!   there was none to be had and whoever left it there takes it out again.
+//!   there was none to be had; and whoever left it there takes it out again unless others do.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,12 +41,17 @@ impl Crew {
         let mut rest = VecDeque::from(completions);
         let Some(first) = rest.pop_front() else { return };
         let rest = (!rest.is_empty()).then(|| self.leave_to_others(rest, PATIENCE));
-        COMPLETING.with_borrow_mut(|crews| crews.push(self.this.as_ptr().addr()));
         self.resolve(first);
-        while let Some(next) = rest.and_then(|number| self.take_one(number)) {
+        if let Some(rest) = rest {
+            self.resolve_all(rest);
+        }
+    }
+
+    /// Resolves what was left to others under this number, as far as they have not taken it.
+    fn resolve_all(&self, number: u64) {
+        while let Some(next) = self.take_one(number) {
             self.resolve(next);
         }
-        COMPLETING.with_borrow_mut(Vec::pop);
     }
 
     /// Completes tasks, where what decodes their values is called as by a thread that knows nothing.
@@ -58,13 +63,27 @@ impl Crew {
 
     /// Completes tasks that this thread does not wait for: what follows them is to run on another.
     pub(super) fn complete_elsewhere(&self, completions: Vec<Completion>) {
-        if !completions.is_empty() {
-            self.leave_to_others(completions.into(), Duration::ZERO);
+        if completions.is_empty() {
+            return;
+        }
+        let number = self.leave_to_others(completions.into(), Duration::ZERO);
+        if self.reactor.has_stopped() {
+            // A thread may be at it, or none was to be had.
+            Snapshot::default().run(|| self.resolve_all(number));
+        }
+    }
+
+    /// A thread is about to wait for what may lie here: it is resolved by another now.
+    pub(super) fn hurry(&self) {
+        if !self.unresolved().is_empty() {
+            self.reactor.wake_in(Duration::ZERO);
         }
     }
 
     fn resolve(&self, completion: Completion) {
+        COMPLETING.with_borrow_mut(|crews| crews.push(self.this.as_ptr().addr()));
         call_hook(|| completion.resolve(&self.plan));
+        COMPLETING.with_borrow_mut(Vec::pop);
         let mut state = self.state();
         state.unfinished -= 1;
         if state.unfinished == 0 {
@@ -79,11 +98,7 @@ impl Crew {
         if !self.reactor.has_stopped() {
             self.reactor.wake_in(patience);
         } else if let Some(crew) = self.this.upgrade() {
-            let complete = move || crew.complete(crew.take_unresolved());
-            let builder = thread::Builder::new().name("raddle-remote".into());
-            if builder.spawn(complete).is_err() {
-                self.complete_here(self.take_unresolved());
-            }
+            let _ = self.reactor.besides(move || crew.complete(crew.take_unresolved()));
         }
         number
     }
@@ -105,6 +120,13 @@ impl Crew {
 
     fn unresolved(&self) -> MutexGuard<'_, Unresolved> {
         self.unresolved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As the reactor's, of which there is none yet that waits, maybe.
+    pub(super) fn stand_in(&self) {
+        if let Some(crew) = self.this.upgrade() {
+            self.reactor.stand_in(&crew);
+        }
     }
 
     /// Whether it is by this thread that tasks are completed: one of the reactor's, or whichever called something that has.

@@ -74,7 +74,8 @@ impl Crew {
         let (live, coming) = (counting().count(), counting().filter(starting).count());
         let wanted = state.queued.saturating_sub(coming).min(self.width.saturating_sub(live));
         // Where none can be started those that there are have to do.
-        let vain = state.failed_starts >= MOST_FAILED && counting().any(Worker::is_busy);
+        let vain =
+            state.failed_starts >= MOST_FAILED && state.workers.values().any(Worker::is_busy);
         for _ in 0..if vain { 0 } else { wanted } {
             moves.push(self.hire(state));
         }
@@ -146,8 +147,11 @@ impl Crew {
     /// Calls `before_start`, once for each task.
     fn before(&self, task: &Task, first: bool) -> Result<(), Failure> {
         match self.plan.hooks.before_start.as_ref().filter(|_| first) {
-            Some(hook) => panic::catch_unwind(AssertUnwindSafe(|| hook(&task.info())))
-                .map_err(Failure::panicked),
+            Some(hook) => {
+                self.stand_in();
+                panic::catch_unwind(AssertUnwindSafe(|| hook(&task.info())))
+                    .map_err(Failure::panicked)
+            }
             None => Ok(()),
         }
     }

@@ -101,7 +101,7 @@ impl Crew {
         drop(state);
         let mut after = Vec::new();
         self.carry_out(moves, &mut after);
-        self.complete(after);
+        self.complete_elsewhere(after);
         let leaves = |worker: &Worker| !worker.is_busy() && worker.is_leaving();
         self.wait_for(Some(GRACE + LAST), |state| !state.workers.values().any(leaves));
     }
@@ -124,23 +124,27 @@ impl Crew {
             return is_so(&self.state());
         }
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut state = self.state();
-        state.waiting += 1;
-        let is_so = loop {
-            if is_so(&state) {
-                break true;
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                break false;
-            }
-            // Told of most changes; looked at now and then besides.
-            let look = left.map_or(LAST, |left| left.min(LAST));
-            let waited = self.changed.wait_timeout(state, look);
-            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-        };
-        state.waiting -= 1;
-        is_so
+        // A task's end may need the pool for which this thread works.
+        raddle_core::blocking(|| {
+            let mut state = self.state();
+            state.waiting += 1;
+            let is_so = loop {
+                if is_so(&state) {
+                    break true;
+                }
+                let left =
+                    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                if left == Some(Duration::ZERO) {
+                    break false;
+                }
+                // Told of most changes; looked at now and then besides.
+                let look = left.map_or(LAST, |left| left.min(LAST));
+                let waited = self.changed.wait_timeout(state, look);
+                state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            };
+            state.waiting -= 1;
+            is_so
+        })
     }
 
     /// As `shut_down`; by a thread of its own where this one would wait for itself, which then says whether all is done by now.

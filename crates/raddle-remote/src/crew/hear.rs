@@ -208,6 +208,7 @@ impl Crew {
             Some(_) => None,
         };
         drop(state);
+        self.stand_in();
         match (&self.plan.hooks.on_output, task) {
             (Some(hook), Some(task)) => call_hook(|| hook(&task.info(), stream, bytes)),
             (Some(_), None) => {}
@@ -307,6 +308,7 @@ impl Crew {
             _ => return,
         };
         drop(state);
+        self.stand_in();
         call_hook(|| hook(&task.info(), progress));
     }
 

@@ -56,7 +56,12 @@ impl Crew {
                         let remote = Remote::start(self, &bridge, worker, &hello);
                         one.link = Some(Link::Remote(remote));
                     }
-                    (None, None) => unreachable!("its workers are lost with the bridge"),
+                    // Its turn has come so late that the crew is at its end.
+                    (None, None) => {
+                        state.workers.remove(&worker);
+                        self.tell(&state);
+                        return Vec::new();
+                    }
                 }
                 // Given up meanwhile.
                 if matches!(one.stage, Stage::Dying) || one.outgoing || one.why.is_some() {

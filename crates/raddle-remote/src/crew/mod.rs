@@ -135,7 +135,7 @@ impl Crew {
             forgotten: Mutex::default(),
             this: this.clone(),
         });
-        crew.reactor.start(&crew)?;
+        crew.reactor.start(&crew).inspect_err(|_| crew.close_way())?;
         Ok(crew)
     }
 
@@ -194,7 +194,11 @@ impl Crew {
         drop(state);
         let mut after = Vec::new();
         self.carry_out_for(Some(&task), moves, &mut after);
-        self.complete_here(after);
+        let (own, others) =
+            after.into_iter().partition(|completion| Arc::ptr_eq(&completion.task, &task));
+        // Where workers cannot be started all that is queued has failed. The caller may hold what follows that waits for.
+        self.complete_elsewhere(others);
+        self.complete_here(own);
         future
     }
 }

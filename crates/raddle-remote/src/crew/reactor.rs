@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use super::Crew;
 use crate::os::poll::{Bell, Epoll, Timer};
 
-/// At most so many threads: more are needed only if so many continuations block at once.
-const MOST: usize = 64;
+/// At most so many threads: more are needed only if so many continuations block at once, which [`Env`](crate::Env) says.
+const MOST: usize = 1024;
 /// A thread that had nothing to do for so long leaves, if it is not the last.
 const STAY: Duration = Duration::from_secs(10);
 
@@ -67,18 +67,20 @@ impl Reactor {
         // It waits, as far as others may count on it.
         // ORD: a count (T1); whoever reads 0 was the last to leave.
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        let builder = thread::Builder::new().name("raddle-remote".into());
-        match builder.spawn(move || crew.reactor().run(&crew)) {
-            Ok(thread) => {
-                threads.push(thread);
-                Ok(())
-            }
-            Err(error) => {
-                // ORD: as above.
-                self.waiting.fetch_sub(1, Ordering::AcqRel);
-                Err(error)
-            }
+        let started = spawn(move || crew.reactor().run(&crew));
+        if started.is_err() {
+            // ORD: as above.
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
+        threads.push(started?);
+        Ok(())
+    }
+
+    /// Has a thread do something for which `stop` waits.
+    pub(crate) fn besides(&self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = spawn(work)?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 
     fn run(&self, crew: &Arc<Crew>) {
@@ -95,21 +97,26 @@ impl Reactor {
                 return;
             }
             // ORD: as in `start`.
-            let others = self.waiting.fetch_sub(1, Ordering::AcqRel) - 1;
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
             let mut after = Vec::new();
             for &key in &keys {
                 crew.service(key, &mut after);
             }
             if !after.is_empty() {
-                // ORD: as above.
-                if others == 0 || self.waiting.load(Ordering::Acquire) == 0 {
-                    // T1. Where no thread is to be had this one has to do.
-                    let _ = self.start(crew);
-                }
+                self.stand_in(crew);
                 crew.complete(after);
             }
             // ORD: as above.
             self.waiting.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Code of the user's is about to be called: sees that there is a thread that waits for events (T1). Where none is to be had
+    /// this one has to do.
+    pub(crate) fn stand_in(&self, crew: &Arc<Crew>) {
+        // ORD: as in `start`: of those that come here at the same time one reads 0.
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            let _ = self.start(crew);
         }
     }
 
@@ -160,12 +167,19 @@ impl Reactor {
         // ORD: Release pairs with the Acquire in `start`.
         self.stopped.store(true, Ordering::Release);
         self.stop.ring();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+        // The last of them may have one more do something `besides`.
+        while let Some(thread) = self.pop() {
             if thread.thread().id() != thread::current().id() {
-                let _ = thread.join();
+                let _ = raddle_core::blocking(|| thread.join());
             }
         }
     }
+
+    fn pop(&self) -> Option<JoinHandle<()>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("raddle-remote".into()).spawn(work)
 }

@@ -116,37 +116,41 @@ impl Crew {
         started: Result<Bridge, RemoteError>,
         after: &mut Vec<Completion>,
     ) -> Vec<Move> {
+        let mut state = self.state();
+        let wanted = matches!(state.way, Way::Coming(_));
+        // Under the lock: what it says, and that it has ended, finds it.
+        let mut unheard = None;
         let started =
             started.and_then(|bridge| match bridge.conduit.register(&self.reactor.epoll) {
                 Ok(()) => Ok(bridge),
                 Err(error) => {
-                    bridge.end(self);
+                    unheard = Some(bridge);
                     Err(error.into())
                 }
             });
-        let mut state = self.state();
-        let wanted = matches!(state.way, Way::Coming(_));
+        let mut moves = Vec::new();
         match started {
             Ok(bridge) if wanted => {
                 state.way = Way::Open(Arc::new(bridge));
-                let moves = self.dispatch(&mut state);
-                self.tell(&state);
-                moves
+                moves = self.dispatch(&mut state);
             }
             Ok(bridge) => {
                 drop(state);
                 bridge.stop(self);
-                Vec::new()
+                return moves;
             }
-            Err(why) => {
-                if wanted {
-                    state.way = Way::Gone;
-                    self.fail_queue(&mut state, &why, after);
-                }
-                self.tell(&state);
-                Vec::new()
+            Err(why) if wanted => {
+                state.way = Way::Gone;
+                self.fail_queue(&mut state, &why, after);
             }
+            Err(_) => {}
         }
+        self.tell(&state);
+        drop(state);
+        if let Some(bridge) = unheard {
+            bridge.end(self);
+        }
+        moves
     }
 
     /// The crew is at its end, and its bridge too.
