@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! - **R1** A completion is in one hand: of whoever resolves it, or in `unresolved`, under a lock that nobody keeps.
-//! - **R2** If something lies in `unresolved`, the timer is set, or the reactor has stopped and a thread was started for it, or
+//! - **P1** A completion is in one hand: of whoever resolves it, or in `unresolved`, under a lock that nobody keeps.
+//! - **P2** If something lies in `unresolved`, the timer is set, or the reactor has stopped and a thread was started for it, or
 //!   there was none to be had; and whoever left it there takes it out again unless others do.
 
 use std::cell::RefCell;
@@ -91,7 +91,7 @@ impl Crew {
         }
     }
 
-    /// Has another thread resolve these in so long (R2), as far as the caller has not (`take_one`).
+    /// Has another thread resolve these in so long (P2), as far as the caller has not (`take_one`).
     fn leave_to_others(&self, completions: VecDeque<Completion>, patience: Duration) -> u64 {
         let number = number();
         self.unresolved().insert(number, completions);

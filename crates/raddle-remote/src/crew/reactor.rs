@@ -89,7 +89,7 @@ impl Reactor {
             // Counted as waiting since the end of the last round.
             let waited = self.epoll.wait(&mut keys, Some(STAY));
             if waited.is_err() || keys.contains(&STOP) {
-                // Whoever finds that the reactor has stopped sees to it itself (R2).
+                // Whoever finds that the reactor has stopped sees to it itself (P2).
                 crew.complete(crew.take_unresolved());
                 return;
             }
