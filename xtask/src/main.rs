@@ -12,6 +12,7 @@ mod miri;
 mod modes;
 mod page;
 mod peers;
+mod predict;
 mod ray;
 mod rayon;
 mod release;

@@ -1,8 +1,8 @@
 //! The steps, and how a step runs cargo.
 
 use crate::{
-    arm, book, compare, light, locks, miri, modes, page, peers, ray, rayon, release, rooms,
-    sanitize,
+    arm, book, compare, light, locks, miri, modes, page, peers, predict, ray, rayon, release,
+    rooms, sanitize,
 };
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -76,6 +76,11 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "calls", what: "calls into pools beside rayon's", run: rayon::calls::calls },
     Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
     Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
+    Step {
+        name: "predict",
+        what: "what `trace scale` expects of 2 processors, and what they give",
+        run: predict::predict,
+    },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
     Step {
         name: "compare",
