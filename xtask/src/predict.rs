@@ -16,7 +16,7 @@ const ROUNDS: usize = 5;
 /// Of each round, on one thread and on two.
 const RUNS: usize = 3;
 /// A recording may be refused, or be of another time, while something else uses the machine.
-const TRIES: usize = 3;
+const TRIES: usize = 10;
 /// How far a prediction may be off.
 const MOST_OFF: f64 = 0.15;
 /// With so many processors used by others, figures are not to be kept.
