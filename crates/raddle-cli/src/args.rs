@@ -52,7 +52,7 @@ pub(crate) struct Common {
     /// Events that a thread has room for at once [default: 65536]
     #[arg(long, global = true, value_name = "EVENTS", display_order = 104)]
     pub(crate) trace_room: Option<usize>,
-    /// Where tasks of kmeans, knn and quantize go: threads:N, processes:N, ray:auto, ..
+    /// Where kmeans, knn, quantize run: threads:N, processes:N, ..
     #[arg(long, global = true, value_name = "PLAN", display_order = 105)]
     pub(crate) plan: Option<Plan>,
     /// How often a task of --plan is tried again whose worker has died
@@ -376,7 +376,7 @@ mod tests {
         let run = program.find_subcommand_mut("run").unwrap();
         for workload in run.get_subcommands_mut().filter(|command| command.get_name() != "help") {
             let help = workload.render_long_help().to_string();
-            assert!(help.contains("tasks of kmeans, knn and quantize go"), "{help}");
+            assert!(help.contains("Where kmeans, knn, quantize run"), "{help}");
             let refuses = ["sort", "fib"].contains(&workload.get_name());
             assert_eq!(help.contains("--plan is refused"), refuses, "{help}");
         }
