@@ -12,6 +12,7 @@ mod miri;
 mod modes;
 mod page;
 mod peers;
+mod predict;
 mod ray;
 mod rayon;
 mod release;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         },
         ["ray", "--quick"] => run(&[&steps::RAY_QUICK]),
         ["miri", "--quick"] => run(&[&steps::MIRI_QUICK]),
+        ["page", "--accept"] => ended(page::accept()),
         ["compare", "--check"] => run(&[&steps::COMPARE_CHECK]),
         ["compare", "--measure"] => ended(compare::measure("120")),
         ["compare", "--measure", "--max-seconds", seconds] => match seconds.parse::<f64>() {
@@ -70,6 +72,7 @@ fn usage() -> String {
         "usage: cargo xtask ci [--no-test]   every step marked *, in this order\n       \
                 cargo xtask soak --minutes N\n       \
                 cargo xtask compare --measure [--max-seconds S] | --check\n       \
+                cargo xtask page --accept\n       \
                 cargo xtask rayon [--quick] [--no-doc] [--repeat N]\n       \
                 cargo xtask STEP             one of:\n\n",
     );
@@ -81,6 +84,7 @@ fn usage() -> String {
     text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
     text += "ray --quick: fewer rounds of what takes seconds there\n";
     text += "rayon --repeat: all of it N times in a row; --no-doc: without documentation\n";
+    text += "page --accept: pictures of pages are good as they are now\n";
     text += "compare --measure: takes the figures first, S seconds for each table at most (120)\n";
     text
 }

@@ -1,5 +1,8 @@
 //! The pages of `raddle trace html`, in a real browser without a window.
 
+mod made_up;
+mod pictures;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,18 +22,51 @@ const SLOWEST: Duration = Duration::from_millis(250);
 const TRIES: u32 = 5;
 const CHECK: &str = include_str!("page/check.js");
 
-/// Records runs, draws them, and does to the pages what a user does.
+/// Compares pictures of pages with those that were found good; records runs, draws them, and does to the pages what a user
+/// does.
 pub(crate) fn page() -> Outcome {
+    let (browser, room) = match ready() {
+        Ok(ready) => ready,
+        Err(outcome) => return outcome,
+    };
+    let pictures = told(pictures::pictures(&browser, &room, false));
+    let used = used(&browser, &room);
+    if pictures == Outcome::Passed { used } else { pictures }
+}
+
+/// Has pictures of pages as they are now be those to compare with.
+pub(crate) fn accept() -> Outcome {
+    match ready() {
+        Ok((browser, room)) => told(pictures::pictures(&browser, &room, true)),
+        Err(outcome) => outcome,
+    }
+}
+
+fn told(result: Result<(), String>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Passed,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            Outcome::Failed
+        }
+    }
+}
+
+/// A browser, and a place for what it makes.
+fn ready() -> Result<(PathBuf, PathBuf), Outcome> {
     let Some(browser) = browser() else {
-        return Outcome::ToolMissing(
+        return Err(Outcome::ToolMissing(
             "no chromium, and it cannot be installed: the page is unchecked",
-        );
+        ));
     };
     let room = target_dir("page");
-    if let Err(error) = fs::create_dir_all(&room) {
-        eprintln!("xtask: {}: {error}", room.display());
-        return Outcome::Failed;
+    match fs::create_dir_all(&room) {
+        Ok(()) => Ok((browser, room)),
+        Err(error) => Err(told(Err(format!("{}: {error}", room.display())))),
     }
+}
+
+fn used(browser: &Path, room: &Path) -> Outcome {
     // Small ones of both levels, and one of more than a million events.
     for line in [
         "run fib --n 24 --threads 2 --trace-level phase",
@@ -51,7 +87,7 @@ pub(crate) fn page() -> Outcome {
             let mut times = Vec::new();
             for redraws in [0, REDRAWS] {
                 let start = Instant::now();
-                match look(&browser, &html, &room, redraws) {
+                match look(browser, &html, room, redraws) {
                     Ok(verdict) if verdict.starts_with("OK") => {
                         times.push(start.elapsed());
                         println!("xtask: {line}: {verdict}");
@@ -93,13 +129,9 @@ fn look(browser: &Path, html: &Path, room: &Path, redraws: u32) -> io::Result<St
     let page = page.replacen("</body>", &format!("<script>{CHECK}</script></body>"), 1);
     let checked = room.join("checked.html");
     fs::write(&checked, page)?;
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--window-size=1200,800", "--virtual-time-budget=20000", "--enable-logging=stderr"])
-        .arg(format!("--user-data-dir={}", room.join("profile").display()))
+    let output = browse(browser, room, (1200, 800))
         .arg("--dump-dom")
         .arg(format!("file://{}#{redraws}", checked.display()))
-        .stdin(Stdio::null())
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     // Its advice on reading pixels back is for the check, which does.
@@ -114,6 +146,18 @@ fn look(browser: &Path, html: &Path, room: &Path, redraws: u32) -> io::Result<St
         let last = errors.lines().last().unwrap_or_default();
         io::Error::other(format!("the page did not get to its verdict; the browser says: {last}"))
     })
+}
+
+/// The browser without a window, as if it had one of this size.
+fn browse(browser: &Path, room: &Path, (width, height): (u32, u32)) -> Command {
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["--virtual-time-budget=20000", "--enable-logging=stderr"])
+        .arg(format!("--window-size={width},{height}"))
+        .arg(format!("--user-data-dir={}", room.join("profile").display()))
+        .stdin(Stdio::null());
+    command
 }
 
 /// A browser, installed if there is none and we may.

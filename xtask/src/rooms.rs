@@ -1,5 +1,5 @@
-//! The rooms of the house: which module may name which, where atomics come from, how long a file may be, and what its invariants
-//! are called.
+//! The rooms of the house: which module may name which, where atomics come from, how long a file may be, what its invariants
+//! are called, and where `unsafe` lives.
 //!
 //! ARCHITECTURE.md draws the floors of `raddle-core`; [`FLOORS`] is that drawing for a program. What breaks a rule
 //! today stands in [`UPWARD`], [`ATOMICS`] or [`LONG`] with the reason, so that only what is new fails. So does an
@@ -7,6 +7,7 @@
 
 mod letters;
 mod source;
+mod unsafes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -240,6 +241,15 @@ impl Findings {
         }
     }
 
+    /// The table of files that are `unsafe`.
+    fn check_unsafe(&mut self, sources: &[Source], page: &str) {
+        let all: Vec<(&str, &str)> =
+            sources.iter().map(|source| (source.path.as_str(), source.text.as_str())).collect();
+        for (file, what) in unsafes::wrong(page, &all) {
+            self.violations.insert(Violation { file, line: 1, what });
+        }
+    }
+
     /// The entries that nothing needs any more.
     fn check_tables(&mut self) {
         for (name, table) in [("UPWARD", UPWARD), ("ATOMICS", ATOMICS), ("LONG", LONG)] {
@@ -327,6 +337,13 @@ pub(crate) fn rooms() -> Outcome {
     let mut findings = Findings::default();
     sources.iter().for_each(|source| findings.check(source));
     findings.check_letters(&sources);
+    match fs::read_to_string(root().join("ARCHITECTURE.md")) {
+        Ok(page) => findings.check_unsafe(&sources, &page),
+        Err(error) => {
+            eprintln!("xtask: ARCHITECTURE.md: {error}");
+            return Outcome::Failed;
+        }
+    }
     findings.check_tables();
     findings.violations.iter().for_each(|violation| eprintln!("{violation}"));
     if findings.violations.is_empty() { Outcome::Passed } else { Outcome::Failed }

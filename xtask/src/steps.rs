@@ -1,8 +1,8 @@
 //! The steps, and how a step runs cargo.
 
 use crate::{
-    arm, book, compare, light, locks, miri, modes, page, peers, ray, rayon, release, rooms,
-    sanitize,
+    arm, book, compare, light, locks, miri, modes, page, peers, predict, ray, rayon, release,
+    rooms, sanitize,
 };
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) const CI: &[Step] = &[
     Step { name: "clippy", what: "no warnings, from the compiler or clippy", run: clippy },
     Step {
         name: "rooms",
-        what: "arrows run down, atomics by the seam, files short, invariants of one name",
+        what: "arrows run down, atomics by the seam, files short, `unsafe` where it is said",
         run: rooms::rooms,
     },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
@@ -76,6 +76,11 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "calls", what: "calls into pools beside rayon's", run: rayon::calls::calls },
     Step { name: "ray", what: "the suite of `raddle::remote` on a head of Ray", run: ray::ray },
     Step { name: "peers", what: "plans beside pools of Python", run: peers::peers },
+    Step {
+        name: "predict",
+        what: "what `trace scale` expects of 2 processors, and what they give",
+        run: predict::predict,
+    },
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
     Step {
         name: "compare",

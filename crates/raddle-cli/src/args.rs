@@ -52,7 +52,7 @@ pub(crate) struct Common {
     /// Events that a thread has room for at once [default: 65536]
     #[arg(long, global = true, value_name = "EVENTS", display_order = 104)]
     pub(crate) trace_room: Option<usize>,
-    /// Where a run's tasks go: threads:N, processes:N, ray:auto, ..
+    /// Where kmeans, knn, quantize run: threads:N, processes:N, ..
     #[arg(long, global = true, value_name = "PLAN", display_order = 105)]
     pub(crate) plan: Option<Plan>,
     /// How often a task of --plan is tried again whose worker has died
@@ -216,6 +216,7 @@ pub(crate) enum Workload {
     #[command(after_long_help = SORT_HELP)]
     Sort(SortArgs),
     /// Compute a Fibonacci number, forking at every call
+    #[command(after_long_help = FIB_HELP)]
     Fib(FibArgs),
 }
 
@@ -340,7 +341,9 @@ pub(crate) struct SortArgs {
 
 const SORT_HELP: &str = "\
 A stable merge sort, the same as LC_ALL=C sort -s: lines end in a newline,
-all other bytes count, and a last line without a newline gets one.";
+all other bytes count, and a last line without a newline gets one.
+
+All is done in this process: --plan is refused, as lines would be sent twice.";
 
 #[derive(Debug, Args)]
 pub(crate) struct FibArgs {
@@ -352,6 +355,10 @@ pub(crate) struct FibArgs {
     pub(crate) cutoff: u32,
 }
 
+const FIB_HELP: &str = "\
+All is done in this process: --plan is refused, as forks are too small to be
+sent.";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,5 +367,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn workloads_say_what_a_plan_does_there() {
+        let mut program = Cli::command();
+        program.build();
+        let run = program.find_subcommand_mut("run").unwrap();
+        for workload in run.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let help = workload.render_long_help().to_string();
+            assert!(help.contains("Where kmeans, knn, quantize run"), "{help}");
+            let refuses = ["sort", "fib"].contains(&workload.get_name());
+            assert_eq!(help.contains("--plan is refused"), refuses, "{help}");
+        }
     }
 }

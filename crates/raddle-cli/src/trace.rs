@@ -116,6 +116,7 @@ fn scaled(scale: &Scale) -> Value {
         "wake_us": scale.costs.wake / 1e3,
         "verdict": scale.verdict(),
         "bound_by": scale.bound_by().name(),
+        "with_processor": scale.with_processor,
         "points": scale.points.iter().map(|point| json!({
             "processors": point.processors,
             "speedup": point.speedup,

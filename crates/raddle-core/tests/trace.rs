@@ -478,3 +478,21 @@ fn loops_have_the_lines_of_their_callers() {
     }
     assert!(!trace.places.iter().any(|place| place.contains("src/par/")), "{:?}", trace.places);
 }
+
+#[test]
+fn who_helps_a_task_that_it_waits_for_is_at_no_line_of_ours() {
+    let start = Instant::now();
+    loop {
+        let pool = Pool::builder().threads(1).trace(TraceLevel::Phase).build().unwrap();
+        assert_eq!(pool.spawn(|| 7).wait().unwrap(), 7);
+        let trace = pool.trace();
+        let ours = |place: &&String| place.contains("src/pool");
+        assert_eq!(trace.places.iter().find(ours), None);
+        let helped = |lane: &&raddle_trace::Lane| lane.name.starts_with("guest");
+        if trace.lanes.iter().filter(helped).any(|lane| !lane.events.is_empty()) {
+            break;
+        }
+        // The pool's own thread was faster.
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody ever helps");
+    }
+}

@@ -15,7 +15,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::edges::EdgeKind;
 use crate::event::{EventKind, Subject};
 use crate::names::Names;
 use crate::queues::queues;
@@ -153,12 +152,7 @@ impl Json<'_> {
             before > 0 && at <= slices[before - 1].1
         };
         for (id, edge) in self.trace.edges().iter().enumerate() {
-            let end = |(lane, tsc)| (lane, self.trace.offset(tsc));
-            let (mut from, to) = (end(edge.from), end(edge.to));
-            if edge.kind == EdgeKind::Result {
-                // Where the task ended that has the result: a moment later another slice would be taken for its.
-                from.1 = from.1.saturating_sub(1);
-            }
+            let [from, to] = edge.ends(self.trace);
             if !within(from) || !within(to) {
                 continue;
             }
@@ -170,7 +164,6 @@ impl Json<'_> {
                     r#"{{"ph":"{phase}","pid":1,"tid":{lane},"ts":{at},"id":{id},"cat":"{name}","name":"{name}"{bind}}}"#
                 ));
             }
-            debug_assert!(matches!(edge.kind, EdgeKind::Steal | EdgeKind::Wake | EdgeKind::Result));
         }
     }
 

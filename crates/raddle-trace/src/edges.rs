@@ -45,6 +45,16 @@ impl Edge {
     fn new(kind: EdgeKind, from: (usize, u64), to: (usize, u64)) -> Edge {
         Edge { kind, from, to: (to.0, to.1.max(from.1)), clamped: to.1 < from.1 }
     }
+
+    /// Its lanes, and the nanoseconds where it starts and ends, for programs that look for the slice in which a moment lies. A
+    /// result starts in the task that has it: when that ends, another slice has begun.
+    pub(crate) fn ends(&self, trace: &Trace) -> [(usize, u64); 2] {
+        let [mut from, to] = [self.from, self.to].map(|(lane, tsc)| (lane, trace.offset(tsc)));
+        if self.kind == EdgeKind::Result {
+            from.1 = from.1.saturating_sub(1);
+        }
+        [from, to]
+    }
 }
 
 /// How far clocks of two processors may disagree before events stop being paired: a microsecond or so.

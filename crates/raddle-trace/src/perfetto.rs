@@ -90,7 +90,7 @@ impl Writer<'_> {
         self.event(at, &event.bytes(22, category.as_bytes()).bytes(23, name.as_bytes()));
     }
 
-    /// An arrow: from an instant on one track to one on another.
+    /// An arrow: from an instant on one track to one on another. An instant belongs to the slices that are open when it is.
     fn flow(&mut self, number: u64, from: (u64, u64), to: (u64, u64), name: &str) {
         for (field, (track, at)) in [(47, from), (48, to)] {
             let event = Message::default().int(9, INSTANT).int(11, track);
@@ -167,8 +167,8 @@ impl Trace {
             }
         }
         for (number, edge) in self.edges().iter().enumerate() {
-            let end = |(lane, tsc): (usize, u64)| (lane as u64 + 10, self.offset(tsc));
-            writer.flow(number as u64 + 1, end(edge.from), end(edge.to), edge.kind.name());
+            let [from, to] = edge.ends(self).map(|(lane, at)| (lane as u64 + 10, at));
+            writer.flow(number as u64 + 1, from, to, edge.kind.name());
         }
         for (lane, queue) in queues(self).iter().enumerate().filter(|(_, queue)| !queue.is_empty())
         {
@@ -212,3 +212,6 @@ impl Trace {
         writer.out
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,7 @@ impl Trace {
         for event in &lane.events {
             if follower.state() == State::Executing {
                 let ticks = event.tsc.saturating_sub(since) as f64;
-                lost += ticks * (1.0 - processor.part(event.tsc));
+                lost += ticks * (1.0 - processor.part(event));
             }
             follower.step(event);
             since = event.tsc.max(since);

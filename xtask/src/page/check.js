@@ -30,9 +30,9 @@
       $("scroll").scrollTop = Math.max(0, i * LANE - 60);
       draw();
       const drawn = row(i).filter(c => colours.has(c)).length;
-      // A thread that came late, or never, has nothing to show.
+      // A thread that came late, or never, has nothing to show; edges and neighbours take some pixels of what is narrow.
       const stretch = j => (j + 1 < lane.t.length ? lane.t[j + 1] : SPAN) - lane.t[j];
-      const wide = lane.t.some((_, j) => lane.s[j] > 0 && stretch(j) > 2 * SPAN / (width - LEFT));
+      const wide = lane.t.some((_, j) => lane.s[j] > 0 && stretch(j) > 8 * SPAN / (width - LEFT));
       check("lane " + lane.name + " is drawn", drawn > 0 || !wide);
       notes.push(lane.name + ": " + drawn + " pixels");
       pixels += drawn;

@@ -45,7 +45,7 @@ fn what_bounds_an_iterator_is_read_from_the_trace() {
     // On a machine that has other things to do it may be refused for that.
     let usable = |scale: &Result<_, _>| !matches!(scale, Err(Refusal::Preempted(_)));
     let scale = (0..100).map(|_| scale()).find(usable).expect("a processor").unwrap();
-    // 50,000 leaves that know nothing of each other.
+    // 5,000 leaves that know nothing of each other.
     assert!(scale.bound() > 4.0, "{scale:?}");
     assert!(!scale.verdict().is_empty());
 }

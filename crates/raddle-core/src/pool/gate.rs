@@ -15,7 +15,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -199,11 +198,11 @@ impl PoolRef {
     /// Makes the calling thread a guest. None: the pool has gone, or has no place free, or others wait for one.
     #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn enter<'a>(self, place: Place) -> Option<Guest<'a>> {
-        self.enter_as(false, place)
+        self.enter_as(false, Some(place))
     }
 
     #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
-    fn enter_as<'a>(self, helper: bool, from: Place) -> Option<Guest<'a>> {
+    fn enter_as<'a>(self, helper: bool, from: Option<Place>) -> Option<Guest<'a>> {
         let began = recorder::stamp_if_recording();
         let mut state = self.gate.lock(&self.gate.state).unwrap_or_else(|| forked());
         if state.generation != self.generation || state.free == 0 || helper && state.own_stacks {
@@ -241,9 +240,9 @@ impl PoolRef {
 
     /// As `enter`, to run a task of the pool that the thread waits for: not where tasks count on stacks of a size of their
     /// own, nor with less stack than a worker has for what it takes on. Where no further thread is to be had for the pool, also without a
-    /// place, and with less stack.
+    /// place, and with less stack. Whoever waits does not say from where.
     pub(crate) fn enter_to_help<'a>(self) -> Option<Guest<'a>> {
-        self.enter_as(true, Location::caller())
+        self.enter_as(true, None)
     }
 
     /// Whether all threads that the pool can have are at something: a hint. Not if it has gone.

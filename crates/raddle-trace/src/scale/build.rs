@@ -209,19 +209,25 @@ impl Builder<'_> {
         Built { graph, regions, pieces: next.into(), unknown: supposing.check(), ..built }
     }
 
-    /// The time since the lane's last event is work of its innermost frame.
-    fn attribute(&mut self, number: usize, tsc: u64, counts: bool) {
+    /// The time since the lane's last event is work of its innermost frame. Between an event and some others the
+    /// recorder was at work: of that time counts how much of it had no processor.
+    fn attribute(&mut self, number: usize, event: &Event) {
         let lane = &mut self.lanes[number];
         let from = lane.last;
+        let tsc = event.tsc;
         lane.last = tsc.max(from);
-        let Some(frame) = lane.frames.last().filter(|frame| frame.waits == 0 && counts) else {
+        let works = |frame: &&Frame| frame.waits == 0 && event.kind != EventKind::Save;
+        let Some(frame) = lane.frames.last().filter(works) else {
             return;
         };
         let wall = tsc.saturating_sub(from) as f64 * self.tick;
-        let part = self.processor[number].part(tsc);
-        let nanos = ((wall - self.how.cost) * part).max(0.0);
+        let part = self.processor[number].part(event);
         self.built.wall += wall;
         self.built.lost += wall * (1.0 - part);
+        if event.kind == EventKind::Cpu {
+            return;
+        }
+        let nanos = ((wall - self.how.cost) * part).max(0.0);
         self.built.work += nanos;
         let node = &mut lane.done.nodes[frame.node];
         node.work += nanos;
@@ -232,9 +238,7 @@ impl Builder<'_> {
 
     fn event(&mut self, number: usize, event: &Event) {
         use EventKind::*;
-        // Between an event and these the recorder was at work.
-        let counts = !matches!(event.kind, Cpu | Save);
-        self.attribute(number, event.tsc, counts);
+        self.attribute(number, event);
         match (event.kind, event.subject()) {
             (Fork, subject) => {
                 self.built.forks += 1;

@@ -54,7 +54,7 @@ use self::verdict::Found;
 use crate::trace::{Trace, TraceLevel};
 
 /// Below this part of the time with a processor a recording tells more of the machine than of the program.
-const LEAST_PROCESSOR: f64 = 0.5;
+const LEAST_PROCESSOR: f64 = 0.7;
 /// And below this one its figures are rough, which is said with them. (What is lost is seen task by task, and not counted;
 /// but caches are cold afterwards, and who waits for a task that is held up looks for others meanwhile.)
 const ENOUGH_PROCESSOR: f64 = 0.9;
@@ -89,6 +89,9 @@ pub struct Scale {
     pub regions: Vec<RegionScale>,
     /// What was supposed to be faster or slower than recorded.
     pub supposed: Vec<WhatIf>,
+    /// The part of the tasks' time in which their threads had a processor. Below 0.7 a recording is refused, and below 0.9 what
+    /// it took by the clock is not judged.
+    pub with_processor: f64,
     /// What else is to be known of these figures.
     pub notes: Vec<String>,
     found: Found,
@@ -316,11 +319,13 @@ impl Trace {
         };
         let points = (0..=10).map(|power| point(1 << power)).collect();
         let here = point(width.max(2));
-        let measured_here = if width > 1 { speedup } else { here.speedup };
+        let lost = ratio(built.lost, built.wall.max(1.0));
+        let rough = lost > 1.0 - ENOUGH_PROCESSOR;
+        // What the clock says of threads that had no processor is the machine's doing.
+        let measured_here = if width > 1 && !rough { speedup } else { here.speedup };
         let found = Found::of(&built, &coarse, &ways, burdened, &here, measured_here);
         let mut notes = Vec::new();
-        let lost = ratio(built.lost, built.wall.max(1.0));
-        if lost > 1.0 - ENOUGH_PROCESSOR {
+        if rough {
             notes.push(format!(
                 "Tasks had a processor for only {:.0} % of their time, and what they lacked is not counted. Something else \
                  used the machine, or tasks sleep: figures are rough",
@@ -344,6 +349,7 @@ impl Trace {
             places: self.places_of(graph, &ways, work),
             regions: self.regions_of(&built, &ways),
             supposed: supposed.to_vec(),
+            with_processor: 1.0 - lost,
             notes,
             found,
         })

@@ -17,7 +17,11 @@ pub(crate) mod recorder {
         0
     }
 
-    pub(crate) fn begin_region(memory: &WorkerMemory, _: u64, _: Place) -> Option<(Subject, u32)> {
+    pub(crate) fn begin_region(
+        memory: &WorkerMemory,
+        _: u64,
+        _: Option<Place>,
+    ) -> Option<(Subject, u32)> {
         memory.lane.touch();
         Some((Subject::Any, 0))
     }

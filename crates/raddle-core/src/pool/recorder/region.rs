@@ -28,12 +28,12 @@ fn name_number(name: &'static str) -> u16 {
     u16::try_from(at + 1).unwrap_or(0)
 }
 
-/// A region that a guest's stay is, from `tsc` on.
+/// A region that a guest's stay is, from `tsc` on: at this place, if it is one of the program's.
 #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
 pub(crate) fn begin_region(
     memory: &WorkerMemory,
     tsc: u64,
-    place: Place,
+    place: Option<Place>,
 ) -> Option<(Subject, u32)> {
     if !memory.lane.is_on() {
         return None;
@@ -42,7 +42,8 @@ pub(crate) fn begin_region(
     let now = clock::now();
     let since = if tsc == 0 { now } else { tsc };
     memory.lane.note_at(since, EventKind::Submit, NAME.get().into(), key);
-    memory.lane.note_at(now, EventKind::Exec, places::number(place).into(), key);
+    let place = place.map_or(0, places::number);
+    memory.lane.note_at(now, EventKind::Exec, place.into(), key);
     memory.lane.note_strand();
     Some(key)
 }
