@@ -135,11 +135,41 @@ impl fmt::Display for Death {
         if *attempts > 1 {
             write!(f, " (attempt {attempts})")?;
         }
-        match stderr_tail.trim_end().rsplit('\n').next() {
-            Some(last) if !last.is_empty() => write!(f, "; it said: {last}"),
-            _ => Ok(()),
+        match last_words(stderr_tail) {
+            Some(words) => write!(f, "; it said: {words}"),
+            None => Ok(()),
         }
     }
 }
 
+/// The last line; where that is std's note about backtraces, the message of the panic before it.
+fn last_words(text: &str) -> Option<&str> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = *lines.last()?;
+    let message = || {
+        let panicked = lines.iter().rposition(|line| line.contains(" panicked at "))?;
+        lines.get(panicked + 1).copied()
+    };
+    message().filter(|_| last.starts_with("note: ")).or(Some(last))
+}
+
 impl std::error::Error for Death {}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn last_words_are_a_message() {
+        let panicked = "a\nthread 'main' (7) panicked at a.rs:3:5:\ntorn warp\nnote: run with\n\n";
+        let traced =
+            "thread 'main' panicked at a.rs:3:5:\ntorn\nstack backtrace:\n   0: rust\nnote: more\n";
+        let cut = "   2: main\nnote: more\n";
+        let later =
+            "thread 'main' panicked at a.rs:3:5:\ntorn\nnote: run with\nthe loom is on fire\n";
+        let all = [panicked, traced, cut, later, "", " \n"].map(last_words);
+        let words = ["torn warp", "torn", "note: more", "the loom is on fire"].map(Some);
+        assert_eq!(all[..4], words);
+        assert_eq!(all[4..], [None, None]);
+    }
+}
