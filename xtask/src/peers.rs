@@ -76,7 +76,7 @@ mod tests {
         let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
         let (_, rest) = page.split_once("<!-- peers -->\n").unwrap();
         let (tables, _) = rest.split_once("<!-- /peers -->").unwrap();
-        for row in ["there and back", "100 rounds", "map-reduce", "1000 resets"] {
+        for row in ["there and back", "0.1 ms", "4 ms", "100 rounds", "map-reduce", "1000 resets"] {
             assert!(tables.contains(row), "{row}");
         }
     }

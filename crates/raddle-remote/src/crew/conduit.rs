@@ -208,7 +208,7 @@ impl Conduit {
             let reads = self.reads.load(Ordering::Relaxed);
             // The system looks at them in this order: what was written before an answer is seen with that, or before.
             let fds = [self.socket.as_raw_fd(), outputs[0], outputs[1], bell.fd().as_raw_fd()];
-            let events = poll::poll(fds.map(|fd| (fd, libc::POLLIN)), None).ok()?;
+            let events = poll::poll_soon(fds.map(|fd| (fd, libc::POLLIN))).ok()?;
             match events {
                 [0, _, _, 0] => {
                     // Output is the reactor's. It may be a while until that has read it.

@@ -87,7 +87,7 @@ impl Reactor {
         let mut keys = Vec::new();
         loop {
             // Counted as waiting since the end of the last round.
-            let waited = self.epoll.wait(&mut keys, Some(STAY));
+            let waited = self.epoll.wait_soon(&mut keys, STAY);
             if waited.is_err() || keys.contains(&STOP) {
                 // Whoever finds that the reactor has stopped sees to it itself (P2).
                 crew.complete(crew.take_unresolved());

@@ -2,9 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{again, check, own};
+
+/// For how long `soon` looks: two wakes of an idle processor.
+const SOON: Duration = Duration::from_micros(40);
 
 /// Tells which descriptors something has happened to.
 #[derive(Debug)]
@@ -63,6 +67,15 @@ impl Epoll {
         keys.clear();
         keys.extend(events[..found as usize].iter().map(|event| event.u64));
         Ok(())
+    }
+
+    /// The same, by `soon`.
+    pub(crate) fn wait_soon(&self, keys: &mut Vec<u64>, limit: Duration) -> io::Result<()> {
+        let found = soon(|| {
+            self.wait(keys, Some(Duration::ZERO))?;
+            Ok(!keys.is_empty())
+        })?;
+        if found { Ok(()) } else { self.wait(keys, Some(limit)) }
     }
 }
 
@@ -132,4 +145,29 @@ pub(crate) fn poll<const N: usize>(
         check(unsafe { libc::poll(fds.as_mut_ptr(), N as libc::nfds_t, limit) })
     })?;
     Ok(fds.map(|fd| fd.revents))
+}
+
+/// As `poll` without a limit, by `soon`.
+pub(crate) fn poll_soon<const N: usize>(
+    fds: [(RawFd, libc::c_short); N],
+) -> io::Result<[libc::c_short; N]> {
+    let mut events = [0; N];
+    let found = soon(|| {
+        events = poll(fds, Some(Duration::ZERO))?;
+        Ok(events != [0; N])
+    })?;
+    if found { Ok(events) } else { poll(fds, None) }
+}
+
+/// Looks for a moment, before the caller sleeps, whether something is there; meanwhile its processor is for others. Whoever is spoken
+/// to mostly answers soon, and to be woken by another processor takes longer than that.
+fn soon(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
+    let since = Instant::now();
+    while since.elapsed() < SOON {
+        if look()? {
+            return Ok(true);
+        }
+        thread::yield_now();
+    }
+    Ok(false)
 }

@@ -66,8 +66,7 @@ impl Link {
             }
             let Link { socket, frames, fds } = self;
             // One who waits in `recvmsg` is woken as well when the other end has read what was sent there.
-            poll::poll([(socket.as_raw_fd(), libc::POLLIN)], None)
-                .map_err(|error| wrong(&error))?;
+            poll::poll_soon([(socket.as_raw_fd(), libc::POLLIN)]).map_err(|error| wrong(&error))?;
             let read = frames.fill(|to| socket::receive(socket, to, fds));
             if read.map_err(|error| wrong(&error))?.0 == 0 {
                 return Ok(None);
