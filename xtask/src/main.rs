@@ -24,14 +24,15 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use steps::{CI, EXTRA, Outcome, Step};
 
+/// The environment variable that has `ci` run `ray --quick` as well, if it is 1.
+const RAY: &str = "RADDLE_CI_RAY";
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["ci"] => run(&CI.iter().collect::<Vec<_>>()),
-        ["ci", "--no-test"] => {
-            run(&CI.iter().filter(|step| step.name != "test").collect::<Vec<_>>())
-        }
+        ["ci"] => run(&ci(|_| true)),
+        ["ci", "--no-test"] => run(&ci(|step| step.name != "test")),
         ["help" | "--help" | "-h"] => {
             print!("{}", usage());
             ExitCode::SUCCESS
@@ -62,6 +63,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// What CI runs, and Ray if the switch is set.
+fn ci(wanted: impl Fn(&Step) -> bool) -> Vec<&'static Step> {
+    let ray = std::env::var_os(RAY).is_some_and(|set| set == "1").then_some(&steps::RAY_QUICK);
+    CI.iter().filter(|step| wanted(step)).chain(ray).collect()
+}
+
 /// A step by its name: where `ci` has a part of it alone, the whole.
 fn named(name: &str) -> Option<&'static Step> {
     EXTRA.iter().chain(CI).find(|step| step.name == name)
@@ -82,7 +89,9 @@ fn usage() -> String {
         }
     }
     text += "\nmiri --quick: fewer tests, one seed; rayon --quick: what ci runs of it\n";
-    text += "ray --quick: fewer rounds of what takes seconds there\n";
+    text += &format!(
+        "ray --quick: fewer rounds of what takes seconds there; {RAY}=1: `ci` runs it, too\n"
+    );
     text += "rayon --repeat: all of it N times in a row; --no-doc: without documentation\n";
     text += "page --accept: pictures of pages are good as they are now\n";
     text += "compare --measure: takes the figures first, S seconds for each table at most (120)\n";
