@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! - **T1** A thread that runs code of the user's holds no lock and no worker's `io`, and there is another that waits, as long
-//!   as there may be more threads.
+//! - **T1** While a thread runs code of the user's there is another that waits, as long as there may be more threads. It holds no lock;
+//!   nor a worker's `io`, unless that code is a hook that is called for what the worker says, which must not wait for tasks.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -156,7 +156,7 @@ impl Reactor {
         threads.iter().any(|mine| mine.thread().id() == thread)
     }
 
-    /// Whether nobody waits for events any more.
+    /// Whether its threads were told to end: what they are to find must be there before, or is found by nobody.
     pub(crate) fn has_stopped(&self) -> bool {
         // ORD: Acquire pairs with the Release in `stop`.
         self.stopped.load(Ordering::Acquire)
