@@ -9,9 +9,14 @@
 //! ```text
 //!   sleeper: lie_down, sleep
 //!   waker:   confine: read the sleeper's affinity, take this processor out of it
-//!            wake it
-//!   sleeper: release: affinity as it was
+//!            wake it: the system chooses a processor
+//!            let go: affinity as it was
+//!   sleeper: release: the same, if it is there before the waker has done it
 //! ```
+//!
+//! The waker does not leave it to the sleeper: the processor that was chosen may be somebody's who does not give it up, a thread with
+//! a real-time priority or a better `nice`, and then the sleeper would never run, though another is idle by now. Threads that have a
+//! real-time policy themselves are left alone: for them the system looks for the processor with the least urgent work anyway.
 //!
 //! Only who lies can be confined. So what a thread runs between `release` and the next `lie_down` runs where the
 //! user wants it, and a thread that is started there inherits that and nothing else.
@@ -23,8 +28,10 @@
 //! | 0 | awake | the thread: `LYING` |
 //! | `LYING` | may be confined | a waker: `LYING + BUSY`; the thread: 0 |
 //! | `LYING + BUSY` | being confined | that waker: `LYING`, `LYING + CONFINED`. The thread waits for it |
-//! | `LYING + CONFINED` | confined | the thread: `BUSY` |
+//! | `LYING + CONFINED` | confined | the thread: `BUSY`; the waker: `LYING + BUSY` |
 //! | `BUSY` | being released | the thread: 0 |
+//!
+//! `LYING + BUSY` is also that of a waker that lets go: it goes on to `LYING`.
 //!
 //! A thread that has never lain down explicitly counts as `LYING` always: then a waker that is late may confine it
 //! when it is awake, until it is released after its next sleep.
@@ -107,24 +114,35 @@ impl WakeAffinity {
         self.state.fetch_or(LYING, Ordering::Relaxed);
     }
 
-    /// By a waker, before it wakes the thread: not on this processor. Costs two system calls, about a
-    /// microsecond. Does nothing where the system does not do that, where the thread is awake, and in another
-    /// process than the thread's.
+    /// Has the thread woken by `wake`, and not on this processor; when this returns it may run anywhere again. Costs five system
+    /// calls, about a microsecond and a half. Where the system does not do that, where the thread is awake, and in another process than
+    /// the thread's this is `wake` and nothing else.
     ///
-    /// The thread must be alive.
-    pub fn confine(&self) {
+    /// The thread must be alive, and be woken by that alone.
+    pub fn wake(&self, wake: impl FnOnce()) {
+        let confined = self.confine();
+        wake();
+        if confined {
+            self.let_go();
+        }
+    }
+
+    /// Before the thread is woken: not on this processor. True: it is confined now.
+    fn confine(&self) -> bool {
         let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
         if thread == 0 || self.is_foreign() {
-            return;
+            return false;
         }
         let (lying, busy) = (LYING, LYING | BUSY);
         // ORD: Acquire pairs with the Release in `release`: the sleeper is done with `saved` (P1).
         let claimed =
             self.state.compare_exchange(lying, busy, Ordering::Acquire, Ordering::Relaxed);
         if claimed.is_err() {
-            return;
+            return false;
         }
-        let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
+        let taken =
+            if sys::is_realtime(thread) { None } else { sys::without_this_processor(thread) };
+        let confined = taken.is_some_and(|(allowed, rest)| {
             self.saved.with_mut(|saved| {
                 // SAFETY: P1.
                 unsafe { *saved = Saved { allowed, rest } };
@@ -134,6 +152,31 @@ impl WakeAffinity {
         let state = if confined { LYING | CONFINED } else { LYING };
         // ORD: Release pairs with the Acquire in `release`: `saved` is complete (P1).
         self.state.store(state, Ordering::Release);
+        confined
+    }
+
+    /// By a waker: the thread may run anywhere again, unless it has seen to that itself. It is alive yet: it does that before it goes.
+    fn let_go(&self) {
+        let (confined, busy) = (LYING | CONFINED, LYING | BUSY);
+        // ORD: Acquire pairs with the Release in `confine`, another waker's perhaps: `saved` is complete (P1).
+        let claimed =
+            self.state.compare_exchange(confined, busy, Ordering::Acquire, Ordering::Relaxed);
+        if claimed.is_ok() {
+            self.restore(self.thread.load(Ordering::Relaxed) as sys::Thread);
+            // ORD: Release pairs with the Acquire in `confine` and `release_slowly`: done with `saved` (P1).
+            self.state.store(LYING, Ordering::Release);
+        }
+    }
+
+    /// By whoever has set `BUSY`: the affinity of `thread` as it was; 0: the calling one.
+    fn restore(&self, thread: sys::Thread) {
+        let Saved { allowed, rest } = self.saved.with(|saved| {
+            // SAFETY: P1.
+            unsafe { *saved }
+        });
+        if sys::affinity(thread).is_some_and(|now| now.equals(&rest)) {
+            sys::set_affinity(thread, &allowed);
+        } // else P3
     }
 
     /// By the thread itself, once it is awake and before it runs anything or starts a thread: anywhere again.
@@ -165,13 +208,7 @@ impl WakeAffinity {
                 continue;
             }
             if next == BUSY {
-                let Saved { allowed, rest } = self.saved.with(|saved| {
-                    // SAFETY: P1.
-                    unsafe { *saved }
-                });
-                if sys::affinity(0).is_some_and(|now| now.equals(&rest)) {
-                    sys::set_affinity(0, &allowed);
-                } // else P3
+                self.restore(0);
                 // ORD: Release pairs with the Acquire in `confine`: done with `saved` (P1).
                 self.state.store(awake, Ordering::Release);
             }
@@ -179,9 +216,8 @@ impl WakeAffinity {
         }
     }
 
-    /// Whether the thread has been confined, and not released yet. A thread that it starts now would be confined
-    /// for good.
-    pub fn is_confined(&self) -> bool {
+    #[cfg(test)]
+    fn is_confined(&self) -> bool {
         self.state.load(Ordering::Relaxed) & CONFINED != 0
     }
 
@@ -200,7 +236,7 @@ pub fn processor() -> Option<usize> {
 /// Moves the calling thread to another processor, if it runs on this one and may run elsewhere. Costs nothing if it
 /// runs elsewhere already.
 pub fn avoid(processor: usize) {
-    if sys::processor() != Some(processor) {
+    if sys::processor() != Some(processor) || sys::is_realtime(0) {
         return;
     }
     let Some((allowed, rest)) = sys::without_this_processor(0) else { return };
@@ -274,7 +310,14 @@ mod sys {
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
-    /// The same, and that without the calling thread's processor, if anything is left.
+    /// Whether it has a real-time policy; 0: the calling thread.
+    pub(super) fn is_realtime(thread: Thread) -> bool {
+        // SAFETY: no pointers.
+        let policy = unsafe { libc::sched_getscheduler(thread) } & !libc::SCHED_RESET_ON_FORK;
+        !matches!(policy, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE)
+    }
+
+    /// `affinity`, and that without the calling thread's processor, if anything is left.
     pub(super) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
         let cpu = processor()?;
         let allowed = affinity(thread).filter(|_| cpu < 8 * SIZE)?;
@@ -320,6 +363,10 @@ mod sys {
         None
     }
 
+    pub(super) fn is_realtime(_thread: i32) -> bool {
+        false
+    }
+
     pub(super) fn without_this_processor(_thread: i32) -> Option<(Set, Set)> {
         None
     }
@@ -330,125 +377,4 @@ mod sys {
 }
 
 #[cfg(all(test, target_os = "linux", not(any(miri, raddle_model))))]
-mod tests {
-    use std::sync::{Arc, mpsc};
-    use std::thread;
-
-    use super::*;
-
-    /// What a thread of which only the number is in use may run on: how many processors.
-    fn processors() -> usize {
-        sys::affinity(0).map_or(1, |set| set.len())
-    }
-
-    /// Has a thread do something before and after the moment in which it is confined.
-    fn confined<T: Send + 'static>(
-        before: impl FnOnce(&WakeAffinity) + Send + 'static,
-        after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
-    ) -> T {
-        let elsewhere = Arc::new(WakeAffinity::new());
-        let (ready, wait) = mpsc::channel();
-        let (go, told) = mpsc::channel::<()>();
-        let sleeper = thread::spawn({
-            let elsewhere = Arc::clone(&elsewhere);
-            move || {
-                elsewhere.adopt();
-                before(&elsewhere);
-                ready.send(()).unwrap();
-                told.recv().unwrap();
-                after(&elsewhere)
-            }
-        });
-        wait.recv().unwrap();
-        elsewhere.confine();
-        go.send(()).unwrap();
-        sleeper.join().unwrap()
-    }
-
-    #[test]
-    fn a_confined_thread_gets_its_affinity_back() {
-        let all = processors();
-        let (confined, processors_then, after) = confined(WakeAffinity::lie_down, |elsewhere| {
-            let (confined, then) = (elsewhere.is_confined(), processors());
-            elsewhere.release();
-            assert!(!elsewhere.is_confined());
-            (confined, then, processors())
-        });
-        // On a single processor there is nothing to take away.
-        assert_eq!((confined, processors_then), (all > 1, (all - 1).max(1)));
-        assert_eq!(after, all);
-    }
-
-    #[test]
-    fn a_thread_that_avoids_its_processor_may_come_back() {
-        let all = processors();
-        let here = processor().unwrap();
-        avoid(here);
-        assert!(all == 1 || processors() == all);
-    }
-
-    #[test]
-    fn a_thread_that_is_awake_is_not_confined() {
-        let all = processors();
-        let awake = |elsewhere: &WakeAffinity| {
-            elsewhere.lie_down();
-            elsewhere.release();
-        };
-        assert_eq!(confined(awake, |_| processors()), all);
-    }
-
-    #[test]
-    fn an_affinity_that_was_set_meanwhile_stays() {
-        if processors() < 2 {
-            return;
-        }
-        let kept = confined(WakeAffinity::lie_down, |elsewhere| {
-            // The one that it is kept off, which is the waker's.
-            let all = sys::affinity(elsewhere.thread.load(Ordering::Relaxed) as sys::Thread);
-            let confined = all.unwrap();
-            elsewhere.saved.with(|saved| {
-                // SAFETY: nobody else is there any more.
-                let Saved { allowed, .. } = unsafe { *saved };
-                let own = allowed.minus(&confined);
-                assert!(sys::set_affinity(0, &own));
-                elsewhere.release();
-                sys::affinity(0).unwrap().equals(&own)
-            })
-        });
-        assert!(kept);
-    }
-
-    #[test]
-    fn wakers_and_sleeper_may_meet() {
-        const ROUNDS: usize = if cfg!(debug_assertions) { 500 } else { 5_000 };
-        let all = processors();
-        let elsewhere = Arc::new(WakeAffinity::new());
-        let (ready, wait) = mpsc::channel();
-        let (go, told) = mpsc::channel::<()>();
-        let sleeper = thread::spawn({
-            let elsewhere = Arc::clone(&elsewhere);
-            move || {
-                elsewhere.adopt();
-                ready.send(()).unwrap();
-                for _ in 0..ROUNDS {
-                    elsewhere.lie_down();
-                    thread::yield_now();
-                    elsewhere.release();
-                    assert_eq!(processors(), all);
-                }
-                // Its number is its own as long as the wakers use it.
-                told.recv().unwrap();
-            }
-        });
-        wait.recv().unwrap();
-        let wakers: Vec<_> = (0..2)
-            .map(|_| {
-                let elsewhere = Arc::clone(&elsewhere);
-                thread::spawn(move || (0..ROUNDS).for_each(|_| elsewhere.confine()))
-            })
-            .collect();
-        wakers.into_iter().for_each(|waker| waker.join().unwrap());
-        go.send(()).unwrap();
-        sleeper.join().unwrap();
-    }
-}
+mod tests;

@@ -13,12 +13,16 @@ impl Registry {
     /// Gives a parked worker that was claimed its token (P2).
     pub(super) fn rouse(&self, worker: usize, waker: Waker) {
         let memory = &self.memories[worker];
+        let wake = || {
+            // ORD: read by the woken worker after its token.
+            memory.roused_at.store(self.now().max(1), Ordering::Relaxed);
+            memory.parker().unpark();
+        };
         if waker == Waker::Busy && self.awake() <= self.processors {
-            memory.elsewhere.confine();
+            memory.elsewhere.wake(wake);
+        } else {
+            wake();
         }
-        // ORD: read by the woken worker after its token.
-        memory.roused_at.store(self.now().max(1), Ordering::Relaxed);
-        memory.parker().unpark();
     }
 
     /// How many places are in use, those just claimed included.

@@ -1,0 +1,170 @@
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use super::*;
+
+/// What a thread of which only the number is in use may run on: how many processors.
+fn processors() -> usize {
+    sys::affinity(0).map_or(1, |set| set.len())
+}
+
+/// Has a thread do something before and after the moment in which it is confined.
+fn confined<T: Send + 'static>(
+    before: impl FnOnce(&WakeAffinity) + Send + 'static,
+    after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
+) -> T {
+    let elsewhere = Arc::new(WakeAffinity::new());
+    let (ready, wait) = mpsc::channel();
+    let (go, told) = mpsc::channel::<()>();
+    let sleeper = thread::spawn({
+        let elsewhere = Arc::clone(&elsewhere);
+        move || {
+            elsewhere.adopt();
+            before(&elsewhere);
+            ready.send(()).unwrap();
+            told.recv().unwrap();
+            after(&elsewhere)
+        }
+    });
+    wait.recv().unwrap();
+    elsewhere.confine();
+    go.send(()).unwrap();
+    sleeper.join().unwrap()
+}
+
+#[test]
+fn a_confined_thread_gets_its_affinity_back() {
+    let all = processors();
+    let (confined, processors_then, after) = confined(WakeAffinity::lie_down, |elsewhere| {
+        let (confined, then) = (elsewhere.is_confined(), processors());
+        elsewhere.release();
+        assert!(!elsewhere.is_confined());
+        (confined, then, processors())
+    });
+    // On a single processor there is nothing to take away.
+    assert_eq!((confined, processors_then), (all > 1, (all - 1).max(1)));
+    assert_eq!(after, all);
+}
+
+#[test]
+fn a_thread_that_avoids_its_processor_may_come_back() {
+    let all = processors();
+    let here = processor().unwrap();
+    avoid(here);
+    assert!(all == 1 || processors() == all);
+}
+
+#[test]
+fn a_thread_that_is_awake_is_not_confined() {
+    let all = processors();
+    let awake = |elsewhere: &WakeAffinity| {
+        elsewhere.lie_down();
+        elsewhere.release();
+    };
+    assert_eq!(confined(awake, |_| processors()), all);
+}
+
+#[test]
+fn a_thread_with_a_real_time_policy_is_left_alone() {
+    let count = confined(
+        |elsewhere| {
+            let least = libc::sched_param { sched_priority: 1 };
+            // SAFETY: reads the parameters.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &least) } == 0 {
+                elsewhere.lie_down();
+            } else {
+                // Not allowed to be one: nor confined, as it has not lain down.
+                elsewhere.lie_down();
+                elsewhere.release();
+            }
+        },
+        |_| processors(),
+    );
+    assert_eq!(count, processors());
+}
+
+/// It may never come to run where it was woken, so it is the waker that lets it go.
+#[test]
+fn a_thread_is_confined_no_longer_than_it_takes_to_wake_it() {
+    let elsewhere = Arc::new(WakeAffinity::new());
+    let (ready, wait) = mpsc::channel();
+    let (go, told) = mpsc::channel::<()>();
+    let sleeper = thread::spawn({
+        let elsewhere = Arc::clone(&elsewhere);
+        move || {
+            elsewhere.adopt();
+            elsewhere.lie_down();
+            ready.send(()).unwrap();
+            told.recv().unwrap();
+            elsewhere.release();
+        }
+    });
+    wait.recv().unwrap();
+    let all = processors();
+    let allowed = || {
+        let thread = elsewhere.thread.load(Ordering::Relaxed) as sys::Thread;
+        sys::affinity(thread).map_or(1, |set| set.len())
+    };
+    let mut while_woken = 0;
+    elsewhere.wake(|| while_woken = allowed());
+    // It has not been told yet.
+    assert_eq!((while_woken, allowed()), ((all - 1).max(1), all));
+    assert!(!elsewhere.is_confined());
+    go.send(()).unwrap();
+    sleeper.join().unwrap();
+}
+
+#[test]
+fn an_affinity_that_was_set_meanwhile_stays() {
+    if processors() < 2 {
+        return;
+    }
+    let kept = confined(WakeAffinity::lie_down, |elsewhere| {
+        // The one that it is kept off, which is the waker's.
+        let all = sys::affinity(elsewhere.thread.load(Ordering::Relaxed) as sys::Thread);
+        let confined = all.unwrap();
+        elsewhere.saved.with(|saved| {
+            // SAFETY: nobody else is there any more.
+            let Saved { allowed, .. } = unsafe { *saved };
+            let own = allowed.minus(&confined);
+            assert!(sys::set_affinity(0, &own));
+            elsewhere.release();
+            sys::affinity(0).unwrap().equals(&own)
+        })
+    });
+    assert!(kept);
+}
+
+#[test]
+fn wakers_and_sleeper_may_meet() {
+    const ROUNDS: usize = if cfg!(debug_assertions) { 500 } else { 5_000 };
+    let all = processors();
+    let elsewhere = Arc::new(WakeAffinity::new());
+    let (ready, wait) = mpsc::channel();
+    let (go, told) = mpsc::channel::<()>();
+    let sleeper = thread::spawn({
+        let elsewhere = Arc::clone(&elsewhere);
+        move || {
+            elsewhere.adopt();
+            ready.send(()).unwrap();
+            for _ in 0..ROUNDS {
+                elsewhere.lie_down();
+                thread::yield_now();
+                elsewhere.release();
+                assert_eq!(processors(), all);
+            }
+            // Its number is its own as long as the wakers use it.
+            told.recv().unwrap();
+        }
+    });
+    wait.recv().unwrap();
+    let wakers: Vec<_> = (0..2)
+        .map(|_| {
+            let elsewhere = Arc::clone(&elsewhere);
+            thread::spawn(move || (0..ROUNDS).for_each(|_| elsewhere.wake(|| ())))
+        })
+        .collect();
+    wakers.into_iter().for_each(|waker| waker.join().unwrap());
+    go.send(()).unwrap();
+    sleeper.join().unwrap();
+}
