@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use raddle::policy;
 use raddle::trace::{ClockPair, Event, EventKind, Lane, Subject, Trace};
 
-use super::Setup;
+use super::{Rules, Setup};
 
 /// Something on a worker's stack.
 #[derive(Debug)]
@@ -61,6 +61,8 @@ struct Worker {
     /// When it began to search or to wait.
     since: u64,
     fruitless: bool,
+    /// It has been found a fork, and has not forked much yet.
+    spreads: bool,
     /// A napper that has seen work looks again.
     saw: bool,
     /// When it does something next; what was planned for another time is void.
@@ -97,6 +99,7 @@ impl<'a> Machine<'a> {
             asked: setup.costs.nap == 0,
             since: 0,
             fruitless: false,
+            spreads: false,
             saw: false,
             due: u64::MAX,
             events: Vec::new(),
@@ -158,7 +161,7 @@ impl<'a> Machine<'a> {
         let end = done + back;
         let zero = ClockPair { tsc: 0, nanos: 0 };
         let mut trace = Trace::new(zero, ClockPair { tsc: end, nanos: end });
-        trace.threads = self.setup.workers as u32;
+        trace.threads = self.setup.full as u32;
         let event =
             |tsc, kind| Event { flags: Subject::Region as u8, ..Event::new(tsc, kind, ROOT) };
         let caller = vec![event(0, EventKind::Submit), event(end, EventKind::Waited)];
@@ -200,7 +203,7 @@ impl<'a> Machine<'a> {
             });
             to = middle;
             at += self.setup.costs.fork;
-            let late = self.attend(me);
+            let late = self.attend(me) + self.spread(me);
             if late > 0 {
                 return self.plan(me, at + late, Doing::Runs(Next::Leaves(from, to)));
             }
@@ -210,9 +213,17 @@ impl<'a> Machine<'a> {
         self.plan(me, at + leaf, Doing::Runs(Next::Pop));
     }
 
-    /// A push or pop of somebody who was asked to share: publishes half, and wakes if nobody searches. How
-    /// long that takes.
+    /// A push or pop: of somebody who was asked to share it publishes half, and wakes if nobody searches. How long that takes.
     fn attend(&mut self, me: usize) -> u64 {
+        if self.setup.rules == Rules::ForkJoinPool {
+            let untaken = self.untaken(me);
+            self.workers[me].public = untaken;
+            return if (1..=2).contains(&untaken) && self.sleeping > 0 {
+                self.wake_one(0)
+            } else {
+                0
+            };
+        }
         if !self.workers[me].asked {
             return 0;
         }
@@ -290,7 +301,7 @@ impl<'a> Machine<'a> {
             return self.plan(me, self.now + late, Doing::Waits);
         }
         self.workers[me].since = self.now;
-        if self.searching < self.cap() || self.setup.busy_loop {
+        if self.searching < self.linger_cap() || self.setup.busy_loop {
             self.searching += 1;
             return self.plan(me, self.now + late, Doing::Searches);
         }
@@ -395,8 +406,13 @@ impl<'a> Machine<'a> {
     }
 
     /// How many may search when one is done with its work.
-    fn cap(&self) -> usize {
+    fn linger_cap(&self) -> usize {
         self.setup.policy.linger_cap(self.setup.workers, self.idle())
+    }
+
+    /// How many may search when one is to be woken.
+    fn search_cap(&self) -> usize {
+        self.setup.policy.search_cap(self.setup.workers, self.idle())
     }
 
     /// How many have nothing to do.

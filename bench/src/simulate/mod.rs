@@ -7,6 +7,7 @@
 //! |--------------------------------------------|------------------------------------------------|
 //! | a fork, a push or pop that nobody asked for | [`Costs::fork`]                                |
 //! | the older half is published when asked      | the same                                       |
+//! | a thief's first forks wake one more each   | the same                                       |
 //! | a thief's round over all workers            | [`Costs::look`] for each it looks at              |
 //! | taking a public fork                       | [`Costs::steal`]                                |
 //! | asking for a private one                   | until the owner's next push or pop, at most `policy::POLL` and a fence |
@@ -54,6 +55,16 @@ impl Costs {
     }
 }
 
+/// Whose rules are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Those of raddle's pool.
+    Raddle,
+    /// Those of Java's as the study had it: forks are public at once, a push that leaves one or two of them wakes somebody, and who
+    /// finds work wakes as many as the fan-out says, however many search and however little is to be seen.
+    ForkJoinPool,
+}
+
 /// What is to be simulated.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -65,9 +76,9 @@ pub(crate) struct Setup {
     pub(crate) leaf: u64,
     /// The caller works too; otherwise it hands over and waits, as in a fork/join pool of Java.
     pub(crate) caller_works: bool,
-    /// Who finds work wakes as many as the fan-out says, however many search already and however little work
-    /// there is to be seen. Not what the pool does.
-    pub(crate) bold: bool,
+    pub(crate) rules: Rules,
+    /// With so many at work the machine is said to be full.
+    pub(crate) full: usize,
     /// Nobody ever sleeps.
     pub(crate) busy_loop: bool,
 }

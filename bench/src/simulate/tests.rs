@@ -24,7 +24,8 @@ fn setup(workers: usize) -> Setup {
         leaves: 128,
         leaf: 10_000,
         caller_works: true,
-        bold: false,
+        rules: Rules::Raddle,
+        full: workers,
         busy_loop: false,
     }
 }

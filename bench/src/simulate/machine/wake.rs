@@ -3,7 +3,7 @@
 use raddle::policy::{self, Who};
 use raddle::trace::{EventKind, Subject};
 
-use super::{Doing, Item, Machine, Next};
+use super::{Doing, Item, Machine, Next, Rules};
 
 impl Machine<'_> {
     /// Takes the oldest fork of `victim`, which is public, `late` from now on.
@@ -28,6 +28,8 @@ impl Machine<'_> {
         if searched {
             self.searching -= 1;
             self.workers[me].fruitless = false;
+            self.workers[me].spreads = true;
+            self.workers[me].asked = true;
             at += self.hand_on();
         }
         self.workers[me].stack.push(Item::Base { owner: victim, index });
@@ -85,14 +87,24 @@ impl Machine<'_> {
     }
 
     pub(super) fn wake_some(&mut self, visible: usize, mut late: u64) -> u64 {
-        let bold = self.setup.bold;
+        let bold = self.setup.rules == Rules::ForkJoinPool;
         let wakes = self.setup.policy.wakes(self.setup.workers, visible);
         for _ in 0..if bold { self.setup.policy.fan_out } else { wakes } {
-            if self.idle() > self.searching && (bold || self.searching < self.cap()) {
+            if self.idle() > self.searching && (bold || self.searching < self.search_cap()) {
                 late += self.wake_one(late);
             }
         }
         late
+    }
+
+    /// The first forks of a thief wake one more each. How long that takes.
+    pub(super) fn spread(&mut self, me: usize) -> u64 {
+        let spreads = self.workers[me].spreads && self.setup.rules == Rules::Raddle;
+        let goes_on = spreads
+            && self.setup.policy.spreads(self.setup.workers, self.untaken(me))
+            && self.sleeping > 0;
+        self.workers[me].spreads = goes_on;
+        if goes_on { self.wake_one(0) } else { 0 }
     }
 
     /// Wakes whoever naps, or a sleeper, `late` from now on. What it costs.

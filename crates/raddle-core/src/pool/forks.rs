@@ -31,8 +31,24 @@ impl WorkerMemory {
         let searching = self.registry().places.counts().searching();
         self.fork.publish(slot, searching);
         self.tell();
+        if self.owned.spreads.get() {
+            self.spread(slot);
+        }
         // The next one, too, unless there is one for each of those who look: to ask again they would need a round each.
         if self.fork.public() < searching {
+            self.fork.request();
+        }
+    }
+
+    /// Somebody was woken for the fork that runs here: its first forks have more woken, whose first forks do so as well.
+    #[inline(never)]
+    fn spread(&self, head: &Slot) {
+        let registry = self.registry();
+        let goes_on = registry.spreads(self.fork.len_below(head) + 1);
+        self.owned.spreads.set(goes_on);
+        if goes_on {
+            registry.wake_one(Waker::Busy);
+            // A hint to this very thread: the next push comes here, too.
             self.fork.request();
         }
     }

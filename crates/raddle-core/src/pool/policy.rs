@@ -52,6 +52,10 @@ pub struct Policy {
     pub spin: u32,
     /// Who wakes the next ones.
     pub who: Who,
+    /// A thread that has been woken for a fork wakes one more with each of so many that it forks first, where there are many threads.
+    pub spread: usize,
+    /// How many processors the pool counts on; none: those that there are.
+    pub processors: Option<usize>,
     /// One searcher naps for so long after the last region or work, before it sleeps for good.
     pub drowsy: Duration,
 }
@@ -60,7 +64,7 @@ impl Default for Policy {
     fn default() -> Policy {
         // Few naps under models.
         let drowsy = Duration::from_micros(if cfg!(raddle_shuttle) { 60 } else { 5_000 });
-        Policy { fan_out: 2, spin: 100, who: Who::Finder, drowsy }
+        Policy { fan_out: 2, spin: 100, who: Who::Finder, spread: 3, processors: None, drowsy }
     }
 }
 
@@ -68,6 +72,12 @@ impl Policy {
     /// How many to wake in a pool of so many threads, with so much work to be seen.
     pub fn wakes(&self, threads: usize, visible: usize) -> usize {
         visible.min(if threads > SMALL { self.fan_out } else { 1 })
+    }
+
+    /// Whether a thief wakes one more when that many of its forks are to be had. By then the region is no small one: it has lasted
+    /// for a wake at least. This does not ask how many search: they are about to find what is forked here.
+    pub fn spreads(&self, threads: usize, forks: usize) -> bool {
+        threads > SMALL && forks <= self.spread
     }
 
     /// The most that may search at a time: half of those who are busy, as many as are woken at a time, and
@@ -105,6 +115,9 @@ mod tests {
         let policy = Policy::default();
         assert_eq!((policy.wakes(4, 2), policy.wakes(5, 2), policy.wakes(5, 1)), (1, 2, 1));
         assert_eq!(policy.wakes(64, 0), 0);
+        let spreads = [(4, 1), (5, 1), (64, 3), (64, 4)]
+            .map(|(threads, forks)| policy.spreads(threads, forks));
+        assert_eq!(spreads, [false, true, true, false]);
         let caps = [(2, 1), (4, 3), (8, 7), (64, 63), (64, 32), (64, 64)];
         let caps = caps.map(|(threads, idle)| policy.search_cap(threads, idle));
         assert_eq!(caps, [1, 1, 2, 2, 16, 2]);

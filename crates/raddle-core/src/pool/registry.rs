@@ -150,7 +150,8 @@ impl Registry {
         let guests = GateHandle::guests_for(threads);
         let (workers, crew_end) = Registry::workers_for(&config);
         // Each time: it is what this thread may run on, and others may have more.
-        let processors = thread::available_parallelism().map_or(1, |n| n.get());
+        let here = || thread::available_parallelism().map_or(1, |n| n.get());
+        let processors = config.policy.processors.unwrap_or_else(here);
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
             places: Places::new(threads, workers),

@@ -196,6 +196,10 @@ impl WorkerMemory {
             if let Some(work) = work {
                 if searching {
                     self.hand_on();
+                    if matches!(work, crate::pool::Work::Fork { .. }) && registry.spreads(0) {
+                        self.owned.spreads.set(true);
+                        self.fork.request();
+                    }
                 }
                 self.owned.fruitless.set(false);
                 if late.is_none() && registry.is_ending() {

@@ -139,6 +139,13 @@ impl Registry {
         }
     }
 
+    /// Whether a thief with so many forks wakes one more, who would have a processor.
+    pub(crate) fn spreads(&self, forks: usize) -> bool {
+        self.config.policy.spreads(self.threads(), forks)
+            && self.places.counts().idle() > 0
+            && self.awake() < self.processors
+    }
+
     /// The most workers that may search at a time, for one that is to be woken.
     pub(crate) fn search_cap(&self) -> usize {
         self.cap(Policy::search_cap)

@@ -7,6 +7,7 @@ mod hooks;
 #[cfg(target_os = "linux")]
 mod refused;
 mod stacks;
+mod wakes;
 
 use std::cell::RefCell;
 use std::future::poll_fn;

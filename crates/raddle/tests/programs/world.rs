@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Condvar, Mutex, OnceLock, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 
+use raddle::policy::Policy;
 use raddle::{Failure, FailureKind, Pool, PoolBuilder, Promise, Shared};
 
 use crate::ir::{Form, From, Grip, Kind, Outcome, Program, Value};
@@ -40,7 +41,10 @@ pub(crate) const OVER: u32 = u32::MAX;
 
 /// How the pools of programs are set up: the one place for policies, `waits` or `max_spare_threads` say.
 pub(crate) fn builder(threads: usize) -> PoolBuilder {
-    let builder = Pool::builder().threads(threads);
+    // Half of them wake others as they would with a processor for each thread.
+    let processors = (threads % 2 == 1).then_some(threads);
+    let policy = Policy { processors, ..Policy::default() };
+    let builder = Pool::builder().threads(threads).policy(policy);
     match SPARE.get() {
         Some(&Some(spare)) => builder.max_spare_threads(spare),
         _ => builder,
