@@ -331,16 +331,20 @@ function drawArrows() {
   }
   if (seen.length > MOST_ARROWS) return ", too many arrows: zoom in";
   const middle = lane => top0() + shown.indexOf(lane) * LANE + BAR / 2;
+  // So many that they would hide what they lie on are faint, all but their heads.
+  const faint = Math.min(Math.max(width / (20 * seen.length), 0.08), 1), head = faint < 1 ? 5 : 7;
   for (const i of seen) {
     const a = x(t[2 * i]), b = x(t[2 * i + 1]), from = middle(lane[2 * i]), to = middle(lane[2 * i + 1]);
     context.strokeStyle = context.fillStyle = EDGE_COLOURS[kind[i]];
     context.beginPath();
     context.moveTo(a, from); context.lineTo(b, to);
+    context.globalAlpha = faint;
     context.stroke();
+    context.globalAlpha = 1;
     const angle = Math.atan2(to - from, b - a);
     context.beginPath();
     context.moveTo(b, to);
-    for (const turn of [2.7, -2.7]) context.lineTo(b + 7 * Math.cos(angle + turn), to + 7 * Math.sin(angle + turn));
+    for (const turn of [2.7, -2.7]) context.lineTo(b + head * Math.cos(angle + turn), to + head * Math.sin(angle + turn));
     context.fill();
   }
   return ", " + seen.length + " arrows";
