@@ -61,8 +61,10 @@ struct Worker {
     /// When it began to search or to wait.
     since: u64,
     fruitless: bool,
-    /// It has been found a fork, and has not forked much yet.
-    spreads: bool,
+    /// It was woken, and has not found anything since.
+    woken: bool,
+    /// With so many of its next forks it has one more woken each.
+    spreads: usize,
     /// A napper that has seen work looks again.
     saw: bool,
     /// When it does something next; what was planned for another time is void.
@@ -99,7 +101,8 @@ impl<'a> Machine<'a> {
             asked: setup.costs.nap == 0,
             since: 0,
             fruitless: false,
-            spreads: false,
+            woken: false,
+            spreads: 0,
             saw: false,
             due: u64::MAX,
             events: Vec::new(),
@@ -181,6 +184,7 @@ impl<'a> Machine<'a> {
             Doing::Wakes => {
                 let late = self.pass_on(me);
                 self.workers[me].since = self.now;
+                self.workers[me].woken = true;
                 self.plan(me, self.now + late, Doing::Searches);
             }
             Doing::Naps => self.look(me),

@@ -33,9 +33,6 @@
 //!
 //! `LYING + BUSY` is also that of a waker that lets go: it goes on to `LYING`.
 //!
-//! A thread that has never lain down explicitly counts as `LYING` always: then a waker that is late may confine it
-//! when it is awake, until it is released after its next sleep.
-//!
 //! # Invariants
 //!
 //! - **P1** `saved` belongs to whoever has set `BUSY`.
@@ -43,13 +40,18 @@
 //!   leaves them alone because of the [generation](crate::fork).
 //! - **P3** An affinity that somebody else has set since is not touched.
 
-use crate::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::atomic::{AtomicU32, Ordering};
 use crate::cell::UnsafeCell;
-use crate::{fork, hint, thread};
+use crate::{fork, thread};
 
 const LYING: u32 = 1;
 const BUSY: u32 = 2;
 const CONFINED: u32 = 4;
+/// So often a thread that is awake makes way for the waker that is at it, and then rests.
+const PATIENCE: u32 = 50;
+const REST: Duration = Duration::from_micros(50);
 
 /// A thread that others wake on a processor other than theirs.
 #[derive(Debug)]
@@ -60,8 +62,6 @@ pub struct WakeAffinity {
     generation: AtomicU32,
     /// See the table.
     state: AtomicU32,
-    /// Whether the thread says when it lies down.
-    announces: AtomicBool,
     saved: UnsafeCell<Saved>,
 }
 
@@ -91,8 +91,7 @@ impl WakeAffinity {
         WakeAffinity {
             thread: AtomicU32::new(0),
             generation: AtomicU32::new(0),
-            state: AtomicU32::new(LYING),
-            announces: AtomicBool::new(false),
+            state: AtomicU32::new(0),
             saved: UnsafeCell::new(Saved { allowed: none, rest: none }),
         }
     }
@@ -108,8 +107,6 @@ impl WakeAffinity {
     /// By the thread itself, before it lets others know that it sleeps: from now on until it calls
     /// [`release`](WakeAffinity::release) it may be confined.
     pub fn lie_down(&self) {
-        // ORD: the thread's own.
-        self.announces.store(true, Ordering::Relaxed);
         // ORD: `Relaxed`: what wakers need (P1) they have from `release`, which this continues.
         self.state.fetch_or(LYING, Ordering::Relaxed);
     }
@@ -118,7 +115,7 @@ impl WakeAffinity {
     /// calls, about a microsecond and a half. Where the system does not do that, where the thread is awake, and in another process than
     /// the thread's this is `wake` and nothing else.
     ///
-    /// The thread must be alive, and be woken by that alone.
+    /// The thread must be alive.
     pub fn wake(&self, wake: impl FnOnce()) {
         let confined = self.confine();
         wake();
@@ -130,7 +127,8 @@ impl WakeAffinity {
     /// Before the thread is woken: not on this processor. True: it is confined now.
     fn confine(&self) -> bool {
         let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
-        if thread == 0 || self.is_foreign() {
+        let lies = self.state.load(Ordering::Relaxed) == LYING;
+        if thread == 0 || !lies || self.is_foreign() || sys::is_realtime(thread) {
             return false;
         }
         let (lying, busy) = (LYING, LYING | BUSY);
@@ -140,9 +138,7 @@ impl WakeAffinity {
         if claimed.is_err() {
             return false;
         }
-        let taken =
-            if sys::is_realtime(thread) { None } else { sys::without_this_processor(thread) };
-        let confined = taken.is_some_and(|(allowed, rest)| {
+        let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
             self.saved.with_mut(|saved| {
                 // SAFETY: P1.
                 unsafe { *saved = Saved { allowed, rest } };
@@ -179,29 +175,45 @@ impl WakeAffinity {
         } // else P3
     }
 
-    /// By the thread itself, once it is awake and before it runs anything or starts a thread: anywhere again.
+    /// By the thread itself, once it is awake and before it runs anything: anywhere again.
     #[inline]
     pub fn release(&self) {
-        let awake = if self.announces.load(Ordering::Relaxed) { 0 } else { LYING };
-        if self.state.load(Ordering::Relaxed) != awake {
-            self.release_slowly(awake);
+        if self.state.load(Ordering::Relaxed) != 0 {
+            self.release_slowly();
         }
     }
 
+    /// By the thread itself: runs `f`, which starts a thread, as one that does not lie. What is started has its starter's affinity for
+    /// good.
+    pub fn upright<R>(&self, f: impl FnOnce() -> R) -> R {
+        let lay = self.state.load(Ordering::Relaxed) != 0;
+        self.release();
+        let result = f();
+        if lay {
+            self.lie_down();
+        }
+        result
+    }
+
     #[cold]
-    fn release_slowly(&self, awake: u32) {
+    fn release_slowly(&self) {
         if self.is_foreign() {
             return; // The waker that is at it may be in the parent, and this thread has a new number.
         }
+        let mut rounds = 0;
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state & BUSY != 0 {
-                // A waker, for two system calls, unless the system has stopped it.
-                hint::spin_loop();
-                thread::yield_now();
+                // A waker, for two or three system calls, unless the system has stopped it, perhaps in this thread's favour.
+                rounds += 1;
+                if rounds < PATIENCE {
+                    thread::yield_now()
+                } else {
+                    thread::sleep(REST)
+                }
                 continue;
             }
-            let next = if state & CONFINED != 0 { BUSY } else { awake };
+            let next = if state & CONFINED != 0 { BUSY } else { 0 };
             // ORD: Acquire pairs with the Release in `confine` (P1); Release with its Acquire.
             let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
             if self.state.compare_exchange(state, next, success, failure).is_err() {
@@ -210,7 +222,7 @@ impl WakeAffinity {
             if next == BUSY {
                 self.restore(0);
                 // ORD: Release pairs with the Acquire in `confine`: done with `saved` (P1).
-                self.state.store(awake, Ordering::Release);
+                self.state.store(0, Ordering::Release);
             }
             return;
         }
@@ -254,6 +266,8 @@ mod sys {
     pub(super) struct Set(libc::cpu_set_t);
 
     const SIZE: usize = size_of::<libc::cpu_set_t>();
+    /// `SCHED_DEADLINE`, whose threads may not be confined at all.
+    const DEADLINE: i32 = 6;
 
     impl Set {
         pub(super) fn empty() -> Set {
@@ -312,9 +326,10 @@ mod sys {
 
     /// Whether it has a real-time policy; 0: the calling thread.
     pub(super) fn is_realtime(thread: Thread) -> bool {
+        // The call itself: musl's function always fails.
         // SAFETY: no pointers.
-        let policy = unsafe { libc::sched_getscheduler(thread) } & !libc::SCHED_RESET_ON_FORK;
-        !matches!(policy, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE)
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) } as i32;
+        matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR | DEADLINE)
     }
 
     /// `affinity`, and that without the calling thread's processor, if anything is left.

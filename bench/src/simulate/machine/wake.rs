@@ -28,8 +28,11 @@ impl Machine<'_> {
         if searched {
             self.searching -= 1;
             self.workers[me].fruitless = false;
-            self.workers[me].spreads = true;
-            self.workers[me].asked = true;
+            let woken = std::mem::take(&mut self.workers[me].woken);
+            if woken && self.sleeping > 0 && self.setup.rules == Rules::Raddle {
+                self.workers[me].spreads = self.setup.policy.spreads(self.setup.workers);
+                self.workers[me].asked |= self.workers[me].spreads > 0;
+            }
             at += self.hand_on();
         }
         self.workers[me].stack.push(Item::Base { owner: victim, index });
@@ -99,12 +102,12 @@ impl Machine<'_> {
 
     /// The first forks of a thief wake one more each. How long that takes.
     pub(super) fn spread(&mut self, me: usize) -> u64 {
-        let spreads = self.workers[me].spreads && self.setup.rules == Rules::Raddle;
-        let goes_on = spreads
-            && self.setup.policy.spreads(self.setup.workers, self.untaken(me))
-            && self.sleeping > 0;
-        self.workers[me].spreads = goes_on;
-        if goes_on { self.wake_one(0) } else { 0 }
+        let left = std::mem::take(&mut self.workers[me].spreads);
+        if left == 0 || self.sleeping == 0 {
+            return 0;
+        }
+        self.workers[me].spreads = left - 1;
+        self.wake_one(0)
     }
 
     /// Wakes whoever naps, or a sleeper, `late` from now on. What it costs.

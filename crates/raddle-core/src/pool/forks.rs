@@ -31,8 +31,8 @@ impl WorkerMemory {
         let searching = self.registry().places.counts().searching();
         self.fork.publish(slot, searching);
         self.tell();
-        if self.owned.spreads.get() {
-            self.spread(slot);
+        if self.owned.spreads.get() > 0 {
+            self.spread();
         }
         // The next one, too, unless there is one for each of those who look: to ask again they would need a round each.
         if self.fork.public() < searching {
@@ -40,14 +40,17 @@ impl WorkerMemory {
         }
     }
 
-    /// Somebody was woken for the fork that runs here: its first forks have more woken, whose first forks do so as well.
+    /// This thread was woken for the fork that runs here: its first forks have more woken, whose first forks do so as well.
     #[inline(never)]
-    fn spread(&self, head: &Slot) {
+    fn spread(&self) {
         let registry = self.registry();
-        let goes_on = registry.spreads(self.fork.len_below(head) + 1);
-        self.owned.spreads.set(goes_on);
-        if goes_on {
-            registry.wake_one(Waker::Busy);
+        let left = self.owned.spreads.take();
+        if !registry.has_use_for_more() {
+            return;
+        }
+        registry.wake_one(Waker::Busy);
+        if left > 1 {
+            self.owned.spreads.set(left - 1);
             // A hint to this very thread: the next push comes here, too.
             self.fork.request();
         }

@@ -26,6 +26,8 @@ pub const POLL: Duration = Duration::from_nanos(1500);
 pub const WATCH: Duration = Duration::from_micros(50);
 /// Pools of no more threads than this wake one at a time, whatever the fan-out.
 pub const SMALL: usize = 4;
+/// In pools of no more threads than this a thief's forks wake nobody: they gain nothing by it.
+pub const MIDDLING: usize = 8;
 
 /// The most stack that is to be left before a wait takes on work; a quarter of what a thread has will do.
 pub const MOST_ROOM: usize = 256 << 10;
@@ -52,7 +54,7 @@ pub struct Policy {
     pub spin: u32,
     /// Who wakes the next ones.
     pub who: Who,
-    /// A thread that has been woken for a fork wakes one more with each of so many that it forks first, where there are many threads.
+    /// A thread that has been woken for a fork wakes one more with each of so many that it forks first, in pools of more than `MIDDLING`.
     pub spread: usize,
     /// How many processors the pool counts on; none: those that there are.
     pub processors: Option<usize>,
@@ -74,10 +76,10 @@ impl Policy {
         visible.min(if threads > SMALL { self.fan_out } else { 1 })
     }
 
-    /// Whether a thief wakes one more when that many of its forks are to be had. By then the region is no small one: it has lasted
-    /// for a wake at least. This does not ask how many search: they are about to find what is forked here.
-    pub fn spreads(&self, threads: usize, forks: usize) -> bool {
-        threads > SMALL && forks <= self.spread
+    /// Of how many forks a thread that was woken for one has one more woken with each: the region is no small one, as it has lasted for
+    /// a wake. This does not ask how many search: they are about to find what is forked here.
+    pub fn spreads(&self, threads: usize) -> usize {
+        if threads > MIDDLING { self.spread } else { 0 }
     }
 
     /// The most that may search at a time: half of those who are busy, as many as are woken at a time, and
@@ -115,9 +117,7 @@ mod tests {
         let policy = Policy::default();
         assert_eq!((policy.wakes(4, 2), policy.wakes(5, 2), policy.wakes(5, 1)), (1, 2, 1));
         assert_eq!(policy.wakes(64, 0), 0);
-        let spreads = [(4, 1), (5, 1), (64, 3), (64, 4)]
-            .map(|(threads, forks)| policy.spreads(threads, forks));
-        assert_eq!(spreads, [false, true, true, false]);
+        assert_eq!([8, 9, 64].map(|threads| policy.spreads(threads)), [0, 3, 3]);
         let caps = [(2, 1), (4, 3), (8, 7), (64, 63), (64, 32), (64, 64)];
         let caps = caps.map(|(threads, idle)| policy.search_cap(threads, idle));
         assert_eq!(caps, [1, 1, 2, 2, 16, 2]);

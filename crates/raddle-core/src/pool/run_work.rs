@@ -97,7 +97,10 @@ impl WorkerMemory {
     /// Runs `f`, another piece of work, on top of what this thread is at: it has a depth of its own, and has not looked yet whether
     /// the pool stands still.
     pub(crate) fn on_top<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.owned.looks.apart(|| depth::fresh(f))
+        let spreads = self.owned.spreads.take();
+        let result = self.owned.looks.apart(|| depth::fresh(f));
+        self.owned.spreads.set(spreads);
+        result
     }
 
     /// Runs `f`, which has nothing to do with the forks that this thread serves: so nobody is to follow it there (W2 of

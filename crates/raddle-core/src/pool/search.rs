@@ -9,6 +9,7 @@ use raddle_sync::{hint, stack, strand, thread};
 use raddle_trace::EventKind;
 
 use crate::places::Look;
+use crate::pool::Work;
 use crate::pool::policy::{GRACE, LAST_ROOM, MOST_ROOM, NAP, TRIES};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
@@ -187,6 +188,8 @@ impl WorkerMemory {
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
         let mut just_claimed = true;
+        // It has been found a place for what is to be seen, and has not found it yet.
+        let mut woken = true;
         // What is run when the pool has ended, which it may any moment when it is ending, may wait for others as a hook may.
         let mut late = None;
         while !self.is_over() {
@@ -196,10 +199,12 @@ impl WorkerMemory {
             if let Some(work) = work {
                 if searching {
                     self.hand_on();
-                    if matches!(work, crate::pool::Work::Fork { .. }) && registry.spreads(0) {
-                        self.owned.spreads.set(true);
-                        self.fork.request();
-                    }
+                }
+                let for_a_fork = std::mem::take(&mut woken) && matches!(work, Work::Fork { .. });
+                self.owned.spreads.set(if for_a_fork { registry.spreads() } else { 0 });
+                if self.owned.spreads.get() > 0 {
+                    // A hint to this very thread: its first push.
+                    self.fork.request();
                 }
                 self.owned.fruitless.set(false);
                 if late.is_none() && registry.is_ending() {
@@ -225,10 +230,12 @@ impl WorkerMemory {
             }
             self.owned.purse.turn_to(NOBODY);
             self.owned.fruitless.set(true);
-            match if searching && self.nap() { Slept::Searching } else { self.sleep(searching) } {
+            let napped = searching && self.nap();
+            match if napped { Slept::Searching } else { self.sleep(searching) } {
                 Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
             }
+            woken = !napped;
             // S6: nobody may have asked it while it slept.
             self.fork.request();
             searching = true;

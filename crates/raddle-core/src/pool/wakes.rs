@@ -8,6 +8,7 @@ use crate::places::Look;
 use crate::pool::crew::WokenBy;
 use crate::pool::policy::{LONGEST_WAKE, Policy, Who};
 use crate::pool::registry::{PAUSE, Registry, Waker};
+use crate::pool::worker::Worker;
 
 impl Registry {
     /// Gives a parked worker that was claimed its token (P2).
@@ -66,7 +67,12 @@ impl Registry {
             return false;
         }
         let Some(worker) = self.places.vacant.take_lowest() else { return false };
-        if let Err(error) = self.start(worker) {
+        let start = || self.start(worker);
+        let started = match Worker::here() {
+            Some(memory) => memory.elsewhere.upright(start),
+            None => start(),
+        };
+        if let Err(error) = started {
             self.places.vacant.set(worker);
             let pause = (2 * self.refusal.pause.load(Ordering::Relaxed)).clamp(PAUSE.0, PAUSE.1);
             self.refusal.pause.store(pause, Ordering::Relaxed);
@@ -139,11 +145,15 @@ impl Registry {
         }
     }
 
-    /// Whether a thief with so many forks wakes one more, who would have a processor.
-    pub(crate) fn spreads(&self, forks: usize) -> bool {
-        self.config.policy.spreads(self.threads(), forks)
-            && self.places.counts().idle() > 0
-            && self.awake() < self.processors
+    /// Of how many forks a thread that was woken for one has one more woken each.
+    pub(crate) fn spreads(&self) -> usize {
+        let spreads = self.config.policy.spreads(self.threads());
+        if spreads > 0 && self.has_use_for_more() { spreads } else { 0 }
+    }
+
+    /// Whether there is somebody to be woken who would have a processor.
+    pub(crate) fn has_use_for_more(&self) -> bool {
+        self.places.counts().idle() > 0 && self.awake() < self.processors
     }
 
     /// The most workers that may search at a time, for one that is to be woken.

@@ -83,8 +83,8 @@ pub(crate) struct Owned {
     pub(crate) tick: Cell<u32>,
     /// The last search ended in sleep: the next one gives up sooner.
     pub(crate) fruitless: Cell<bool>,
-    /// It has been found a fork, and has not forked much yet: `Policy::spreads`.
-    pub(crate) spreads: Cell<bool>,
+    /// With so many of its next forks it has one more woken each: `Policy::spreads`.
+    pub(crate) spreads: Cell<usize>,
     /// So many times in a row it has napped until it was quiet for long, or a task came, and no guest.
     pub(crate) napped_in_vain: Cell<u32>,
     /// Task ids in hand: next and end.
@@ -257,7 +257,7 @@ impl OwnedMemory {
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
                 tick: Cell::new(0),
                 fruitless: Cell::new(false),
-                spreads: Cell::new(false),
+                spreads: Cell::new(0),
                 napped_in_vain: Cell::new(0),
                 ids: Cell::new((0, 0)),
                 recorded_pop: Cell::new(false),

@@ -5,7 +5,7 @@ use raddle_trace::{EventKind, Lane, State};
 
 use super::*;
 
-const THREADS: usize = 8;
+const THREADS: usize = 9;
 
 /// How many a thief has woken by the time it has forked three times, in a pool that slept when the region began.
 fn wakes_of_a_thief(spread: usize) -> usize {

@@ -115,6 +115,23 @@ fn a_thread_is_confined_no_longer_than_it_takes_to_wake_it() {
 }
 
 #[test]
+fn a_thread_that_has_never_lain_down_is_not_confined() {
+    assert_eq!(confined(|_| (), |_| processors()), processors());
+}
+
+#[test]
+fn what_a_confined_thread_starts_may_run_anywhere() {
+    let all = processors();
+    let (started, lies) = confined(WakeAffinity::lie_down, |elsewhere| {
+        let started = elsewhere.upright(|| thread::spawn(processors).join().unwrap());
+        let lies = elsewhere.state.load(Ordering::Relaxed) == LYING;
+        elsewhere.release();
+        (started, lies)
+    });
+    assert_eq!((started, lies), (all, true));
+}
+
+#[test]
 fn an_affinity_that_was_set_meanwhile_stays() {
     if processors() < 2 {
         return;
