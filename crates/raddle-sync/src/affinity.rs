@@ -40,8 +40,6 @@
 //!   leaves them alone because of the [generation](crate::fork).
 //! - **P3** An affinity that somebody else has set since is not touched.
 
-use std::time::Duration;
-
 use crate::atomic::{AtomicU32, Ordering};
 use crate::cell::UnsafeCell;
 use crate::{fork, thread};
@@ -51,7 +49,6 @@ const BUSY: u32 = 2;
 const CONFINED: u32 = 4;
 /// So often a thread that is awake makes way for the waker that is at it, and then rests.
 const PATIENCE: u32 = 50;
-const REST: Duration = Duration::from_micros(50);
 
 /// A thread that others wake on a processor other than theirs.
 #[derive(Debug)]
@@ -207,9 +204,9 @@ impl WakeAffinity {
                 // A waker, for two or three system calls, unless the system has stopped it, perhaps in this thread's favour.
                 rounds += 1;
                 if rounds < PATIENCE {
-                    thread::yield_now()
+                    thread::yield_now();
                 } else {
-                    thread::sleep(REST)
+                    sys::rest();
                 }
                 continue;
             }
@@ -260,6 +257,11 @@ pub fn avoid(processor: usize) {
 #[cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 mod sys {
     pub(super) type Thread = libc::pid_t;
+
+    /// For others to run, whatever their priority.
+    pub(super) fn rest() {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
 
     /// A set of processors.
     #[derive(Clone, Copy)]
@@ -352,6 +354,9 @@ mod sys {
 #[cfg(not(all(target_os = "linux", not(any(miri, raddle_model)))))]
 mod sys {
     pub(super) type Thread = i32;
+
+    /// Nobody confines a thread here.
+    pub(super) fn rest() {}
 
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Set;
