@@ -422,12 +422,23 @@ mod tests {
                 [
                     ("{} us (the study's phases add up to 345;", 5),
                     ("ramp-up {} (240)", 1),
+                    ("full parallelism, {} (20)", 2),
                     ("catch-up {} (15)", 3),
                 ]
                 .as_slice(),
             ),
-            ("wakeup-3", &[("with three wakes at a time {} (330;", 5), ("with three {} (180)", 1)]),
-            ("wakeup-4", &[("with four {} (330;", 5), ("with four {} (170)", 1)]),
+            (
+                "wakeup-3",
+                &[
+                    ("with three wakes at a time {} (330;", 5),
+                    ("wakes {} (40)", 2),
+                    ("with three {} (180)", 1),
+                ],
+            ),
+            (
+                "wakeup-4",
+                &[("with four {} (330;", 5), ("wakes {} (50)", 2), ("with four {} (170)", 1)],
+            ),
             (
                 "busy loop",
                 &[
