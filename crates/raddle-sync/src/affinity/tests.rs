@@ -8,11 +8,12 @@ fn processors() -> usize {
     sys::affinity(0).map_or(1, |set| set.len())
 }
 
-/// Has a thread do something before and after the moment in which it is confined.
-fn confined<T: Send + 'static>(
+/// Has a thread do something before and after the moment in which another one, which calls this, does something to it.
+fn meets<T: Send + 'static, U>(
     before: impl FnOnce(&WakeAffinity) + Send + 'static,
+    waker: impl FnOnce(&WakeAffinity) -> U,
     after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
-) -> T {
+) -> (U, T) {
     let elsewhere = Arc::new(WakeAffinity::new());
     let (ready, wait) = mpsc::channel();
     let (go, told) = mpsc::channel::<()>();
@@ -27,9 +28,17 @@ fn confined<T: Send + 'static>(
         }
     });
     wait.recv().unwrap();
-    elsewhere.confine();
+    let of_waker = waker(&elsewhere);
     go.send(()).unwrap();
-    sleeper.join().unwrap()
+    (of_waker, sleeper.join().unwrap())
+}
+
+/// As `meets`, where the thread is confined.
+fn confined<T: Send + 'static>(
+    before: impl FnOnce(&WakeAffinity) + Send + 'static,
+    after: impl FnOnce(&WakeAffinity) -> T + Send + 'static,
+) -> T {
+    meets(before, WakeAffinity::confine, after).1
 }
 
 #[test]
@@ -72,11 +81,7 @@ fn a_thread_with_a_real_time_policy_is_left_alone() {
             // SAFETY: reads the parameters.
             if unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &least) } == 0 {
                 elsewhere.lie_down();
-            } else {
-                // Not allowed to be one: nor confined, as it has not lain down.
-                elsewhere.lie_down();
-                elsewhere.release();
-            }
+            } // else the system does not let it be one: it does not lie down, and nobody confines it
         },
         |_| processors(),
     );
@@ -86,32 +91,19 @@ fn a_thread_with_a_real_time_policy_is_left_alone() {
 /// It may never come to run where it was woken, so it is the waker that lets it go.
 #[test]
 fn a_thread_is_confined_no_longer_than_it_takes_to_wake_it() {
-    let elsewhere = Arc::new(WakeAffinity::new());
-    let (ready, wait) = mpsc::channel();
-    let (go, told) = mpsc::channel::<()>();
-    let sleeper = thread::spawn({
-        let elsewhere = Arc::clone(&elsewhere);
-        move || {
-            elsewhere.adopt();
-            elsewhere.lie_down();
-            ready.send(()).unwrap();
-            told.recv().unwrap();
-            elsewhere.release();
-        }
-    });
-    wait.recv().unwrap();
     let all = processors();
-    let allowed = || {
-        let thread = elsewhere.thread.load(Ordering::Relaxed) as sys::Thread;
-        sys::affinity(thread).map_or(1, |set| set.len())
+    // All of it before the thread is told to go on.
+    let wakes = |elsewhere: &WakeAffinity| {
+        let allowed = || {
+            let thread = elsewhere.thread.load(Ordering::Relaxed) as sys::Thread;
+            sys::affinity(thread).map_or(1, |set| set.len())
+        };
+        let mut while_woken = 0;
+        elsewhere.wake(|| while_woken = allowed());
+        (while_woken, allowed(), elsewhere.is_confined())
     };
-    let mut while_woken = 0;
-    elsewhere.wake(|| while_woken = allowed());
-    // It has not been told yet.
-    assert_eq!((while_woken, allowed()), ((all - 1).max(1), all));
-    assert!(!elsewhere.is_confined());
-    go.send(()).unwrap();
-    sleeper.join().unwrap();
+    let (seen, ()) = meets(WakeAffinity::lie_down, wakes, WakeAffinity::release);
+    assert_eq!(seen, ((all - 1).max(1), all, false));
 }
 
 #[test]
