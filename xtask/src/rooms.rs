@@ -97,6 +97,8 @@ const ATOMICS: &[Known] = &[
         "std::sync::atomic",
         "watches the model from beside it",
     ),
+    known("raddle-sync/src/affinity.rs", "std::sync::atomic", "nobody is moved in models"),
+    known("raddle-sync/src/affinity/permitted.rs", "std::sync::atomic", "the same"),
     known("raddle-core/src/pool/recorder.rs", "std::sync::atomic", "a hint that models share"),
     known("raddle-lock/src/linger.rs", "std::sync::atomic", "counts, and not in models"),
     known("raddle-lock/src/stats.rs", "std::sync::atomic", "counts across models"),

@@ -18,6 +18,11 @@
 //! a real-time priority or a better `nice`, and then the sleeper would never run, though another is idle by now. Threads that have a
 //! real-time policy themselves are left alone: for them the system looks for the processor with the least urgent work anyway.
 //!
+//! "As it was" is not what it may run on now: processors that come later, to the machine or to the process's share of it, are to be the
+//! thread's, too. So where it may run on all that the system lets it, it is told that it may run on any.
+//!
+//! A process whose system calls are filtered may be killed for one that is not foreseen: see `permitted`.
+//!
 //! Only who lies can be confined. So what a thread runs between `release` and the next `lie_down` runs where the
 //! user wants it, and a thread that is started there inherits that and nothing else.
 //!
@@ -35,20 +40,29 @@
 //!
 //! # Invariants
 //!
-//! - **P1** `saved` belongs to whoever has set `BUSY`.
+//! - **P1** `saved` belongs to whoever has set `BUSY`, and where it is 0, to the thread.
 //! - **P2** Nobody touches a thread of another process: after `fork()` the child remembers the parent's threads, and
 //!   leaves them alone because of the [generation](crate::fork).
-//! - **P3** An affinity that somebody else has set since is not touched.
+//! - **P3** An affinity that somebody else has set since is not touched. (One that is set in the very microsecond between two calls may be.)
+
+mod permitted;
+
+use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::cell::UnsafeCell;
-use crate::{fork, thread};
+use crate::fork;
+use crate::spin::Backoff;
 
 const LYING: u32 = 1;
 const BUSY: u32 = 2;
 const CONFINED: u32 = 4;
-/// So often a thread that is awake makes way for the waker that is at it, and then rests.
-const PATIENCE: u32 = 50;
+
+/// To come to run elsewhere takes some microseconds, and a time slice if somebody works there.
+const LONG: Duration = Duration::from_millis(500);
+
+/// Whether a thread that has left its processor had to wait for so long. (No step of a model's: there nobody leaves.)
+static HOGGED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 /// A thread that others wake on a processor other than theirs.
 #[derive(Debug)]
@@ -68,6 +82,9 @@ struct Saved {
     allowed: sys::Set,
     /// and where it may while it is confined.
     rest: sys::Set,
+    /// A set that it was allowed, and whether that is all that the system lets it have.
+    known: sys::Set,
+    all: bool,
 }
 
 // SAFETY: P1.
@@ -89,13 +106,14 @@ impl WakeAffinity {
             thread: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             state: AtomicU32::new(0),
-            saved: UnsafeCell::new(Saved { allowed: none, rest: none }),
+            saved: UnsafeCell::new(Saved { allowed: none, rest: none, known: none, all: false }),
         }
     }
 
     /// The calling thread is the one that others will wake.
     pub fn adopt(&self) {
         fork::init();
+        permitted::find_out();
         // ORD: wakers learn of the thread by other means, which order.
         self.generation.store(fork::generation(), Ordering::Relaxed);
         self.thread.store(sys::current_thread() as u32, Ordering::Relaxed);
@@ -125,7 +143,7 @@ impl WakeAffinity {
     fn confine(&self) -> bool {
         let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
         let lies = self.state.load(Ordering::Relaxed) == LYING;
-        if thread == 0 || !lies || self.is_foreign() || sys::is_realtime(thread) {
+        if thread == 0 || !lies || self.is_foreign() || !may_move(thread) {
             return false;
         }
         let (lying, busy) = (LYING, LYING | BUSY);
@@ -136,10 +154,7 @@ impl WakeAffinity {
             return false;
         }
         let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
-            self.saved.with_mut(|saved| {
-                // SAFETY: P1.
-                unsafe { *saved = Saved { allowed, rest } };
-            });
+            self.save(allowed, rest);
             sys::set_affinity(thread, &rest)
         });
         let state = if confined { LYING | CONFINED } else { LYING };
@@ -161,15 +176,58 @@ impl WakeAffinity {
         }
     }
 
-    /// By whoever has set `BUSY`: the affinity of `thread` as it was; 0: the calling one.
-    fn restore(&self, thread: sys::Thread) {
-        let Saved { allowed, rest } = self.saved.with(|saved| {
+    /// By whom it belongs to (P1).
+    fn save(&self, allowed: sys::Set, rest: sys::Set) {
+        self.saved.with_mut(|saved| {
             // SAFETY: P1.
-            unsafe { *saved }
+            let saved = unsafe { &mut *saved };
+            (saved.allowed, saved.rest) = (allowed, rest);
         });
-        if sys::affinity(thread).is_some_and(|now| now.equals(&rest)) {
-            sys::set_affinity(thread, &allowed);
-        } // else P3
+    }
+
+    /// By whom `saved` belongs to (P1): the affinity of `thread` as it was; 0: the calling one.
+    fn restore(&self, thread: sys::Thread) {
+        self.saved.with_mut(|saved| {
+            // SAFETY: P1.
+            let Saved { allowed, rest, known, all } = unsafe { &mut *saved };
+            let has = |set: &sys::Set| sys::affinity(thread).is_some_and(|now| now.equals(set));
+            if !has(rest) {
+                return; // P3
+            }
+            if !known.equals(allowed) {
+                *known = *allowed;
+                *all = sys::set_affinity(thread, &sys::Set::all()) && has(allowed);
+                if *all {
+                    return;
+                }
+            }
+            sys::set_affinity(thread, &if *all { sys::Set::all() } else { *allowed });
+        });
+    }
+
+    /// By the thread itself: moves it to another processor, if it runs on this one and may run elsewhere. Costs nothing if it runs
+    /// elsewhere already.
+    ///
+    /// Nobody else can let it go, as nobody knows when the system has chosen. Should the others be those of threads that do not give
+    /// them up, it takes until the system has mercy; that happens once, and then no thread of the process is moved so any more.
+    pub fn avoid(&self, processor: usize) {
+        // ORD: a hint.
+        let hogged = HOGGED.load(Ordering::Relaxed);
+        if hogged || sys::processor() != Some(processor) || !may_move(0) {
+            return;
+        }
+        if self.state.load(Ordering::Relaxed) != 0 || self.is_foreign() {
+            return;
+        }
+        let Some((allowed, rest)) = sys::without_this_processor(0) else { return };
+        let since = Instant::now();
+        self.save(allowed, rest);
+        if sys::set_affinity(0, &rest) {
+            self.restore(0);
+        }
+        if since.elapsed() >= LONG {
+            HOGGED.store(true, Ordering::Relaxed);
+        }
     }
 
     /// By the thread itself, once it is awake and before it runs anything: anywhere again.
@@ -197,17 +255,12 @@ impl WakeAffinity {
         if self.is_foreign() {
             return; // The waker that is at it may be in the parent, and this thread has a new number.
         }
-        let mut rounds = 0;
+        let mut backoff = Backoff::new();
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state & BUSY != 0 {
                 // A waker, for two or three system calls, unless the system has stopped it, perhaps in this thread's favour.
-                rounds += 1;
-                if rounds < PATIENCE {
-                    thread::yield_now();
-                } else {
-                    sys::rest();
-                }
+                backoff.spin();
                 continue;
             }
             let next = if state & CONFINED != 0 { BUSY } else { 0 };
@@ -242,26 +295,13 @@ pub fn processor() -> Option<usize> {
     sys::processor()
 }
 
-/// Moves the calling thread to another processor, if it runs on this one and may run elsewhere. Costs nothing if it
-/// runs elsewhere already.
-pub fn avoid(processor: usize) {
-    if sys::processor() != Some(processor) || sys::is_realtime(0) {
-        return;
-    }
-    let Some((allowed, rest)) = sys::without_this_processor(0) else { return };
-    if sys::set_affinity(0, &rest) {
-        sys::set_affinity(0, &allowed);
-    }
+fn may_move(thread: sys::Thread) -> bool {
+    permitted::is_permitted() && !sys::is_realtime(thread)
 }
 
 #[cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 mod sys {
     pub(super) type Thread = libc::pid_t;
-
-    /// For others to run, whatever their priority.
-    pub(super) fn rest() {
-        std::thread::sleep(std::time::Duration::from_micros(50));
-    }
 
     /// A set of processors.
     #[derive(Clone, Copy)]
@@ -277,9 +317,32 @@ mod sys {
             Set(unsafe { std::mem::zeroed() })
         }
 
+        /// All that there are, and that may come.
+        pub(super) fn all() -> Set {
+            let mut all = Set::empty();
+            for cpu in 0..8 * SIZE {
+                // SAFETY: in bounds.
+                unsafe { libc::CPU_SET(cpu, &mut all.0) };
+            }
+            all
+        }
+
         pub(super) fn len(&self) -> usize {
             // SAFETY: counts the bits of a set.
             unsafe { libc::CPU_COUNT(&self.0) as usize }
+        }
+
+        /// Of these the first ones.
+        #[cfg(test)]
+        pub(super) fn first(&self, most: usize) -> Set {
+            let mut rest = *self;
+            for cpu in (0..8 * SIZE).rev() {
+                if rest.len() > most {
+                    // SAFETY: in bounds.
+                    unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
+                }
+            }
+            rest
         }
 
         #[cfg(test)]
@@ -308,8 +371,9 @@ mod sys {
     }
 
     pub(super) fn current_thread() -> Thread {
+        // The call itself: glibc has had the function only since 2.30, and Rust's programs run on 2.17.
         // SAFETY: no arguments, no effects.
-        unsafe { libc::gettid() }
+        unsafe { libc::syscall(libc::SYS_gettid) as Thread }
     }
 
     /// Where the thread may run; 0: the calling one.
@@ -355,14 +419,15 @@ mod sys {
 mod sys {
     pub(super) type Thread = i32;
 
-    /// Nobody confines a thread here.
-    pub(super) fn rest() {}
-
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Set;
 
     impl Set {
         pub(super) fn empty() -> Set {
+            Set
+        }
+
+        pub(super) fn all() -> Set {
             Set
         }
 

@@ -14,7 +14,6 @@ pub use sys::{around, generation, init};
 mod sys {
     use crate::atomic::{AtomicBool, AtomicU32, Ordering};
     use crate::{futex, parker, strand};
-    use std::any::Any;
     use std::cell::RefCell;
     use std::mem::ManuallyDrop;
 
@@ -26,8 +25,16 @@ mod sys {
     std::thread_local! {
         /// What the thread that forks has locked meanwhile. Without a destructor: a thread may fork while its locals are
         /// being destroyed.
-        static LOCKED: RefCell<ManuallyDrop<Option<Box<dyn Any>>>> =
+        static LOCKED: RefCell<ManuallyDrop<Option<Locked>>> =
             const { RefCell::new(ManuallyDrop::new(None)) };
+    }
+
+    /// In place: the child may not allocate, nor free, as another thread may have been at that. std does not, in what it forks for a
+    /// command.
+    struct Locked {
+        _hook: strand::HookLock,
+        _free_list: parker::FreeListLock,
+        _sleepers: futex::AllLocks,
     }
 
     /// How often the process has been forked since [`init`], counted along its ancestors: 0 before any fork, more
@@ -73,8 +80,8 @@ mod sys {
         LOCKED.with_borrow_mut(|locked| {
             if locked.is_none() {
                 strand::force_statics(); // A `Once` that another thread is within is a lock too.
-                let held = (strand::lock_hook(), parker::lock_free_list(), futex::lock_all());
-                **locked = Some(Box::new(held));
+                let (_hook, _free_list) = (strand::lock_hook(), parker::lock_free_list());
+                **locked = Some(Locked { _hook, _free_list, _sleepers: futex::lock_all() });
             }
         });
     }

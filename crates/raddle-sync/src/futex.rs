@@ -60,7 +60,7 @@ pub fn wake(word: &AtomicU32, n: u32) -> usize {
 }
 
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) use sys::{forget_sleepers, lock_all};
+pub(crate) use sys::{AllLocks, forget_sleepers, lock_all};
 
 #[cfg(all(test, not(raddle_model)))]
 mod tests {

@@ -10,6 +10,7 @@
 //! | [`affinity`] | waking a thread on another processor than one's own |
 //! | [`strand`] | small recycled ids for logical threads of execution |
 //! | [`padded`] | values that share no cache line with others |
+//! | [`pages`] | memory that is given back, and its addresses kept |
 //! | [`spin`] | a short, bounded spin |
 //! | [`time`] | the clock |
 //! | [`say()`], [`abort`], [`unwinds_nowhere`] | a word to the user, which does not panic |
@@ -42,6 +43,7 @@ pub mod fence;
 pub mod fork;
 pub mod futex;
 pub mod padded;
+pub mod pages;
 pub mod parker;
 pub mod spin;
 pub mod stack;

@@ -251,7 +251,9 @@ crate::lazy_static! {
     static FREE_LIST: std::sync::Mutex<Vec<&'static Parker>> = Default::default();
 }
 
-pub(crate) fn lock_free_list() -> std::sync::MutexGuard<'static, Vec<&'static Parker>> {
+pub(crate) type FreeListLock = std::sync::MutexGuard<'static, Vec<&'static Parker>>;
+
+pub(crate) fn lock_free_list() -> FreeListLock {
     // A list of references is whole whatever panicked near it.
     FREE_LIST.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -6,9 +6,17 @@ use crate::{hint, thread};
 const SPIN_STEPS: u32 = 7;
 /// Steps in all; the ones after the pauses yield the processor.
 const STEPS: u32 = if cfg!(raddle_model) { 1 } else { SPIN_STEPS + 4 };
+/// Who goes on after that rests from this step on.
+const PATIENCE: u32 = STEPS + 50;
+/// For so long: no time for who waits for a thread that the system has stopped.
+#[cfg(not(raddle_model))]
+const REST: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// An exponential back-off: pauses of 1, 2, 4 .. 64, then a few yields, then
 /// [`is_completed`](Backoff::is_completed) says that it is time to sleep.
+///
+/// Who cannot sleep, as nobody would wake it, goes on: after some more yields each step sleeps for 50 us. For a yield makes way only
+/// for threads of the same priority, and it may be one of a lower that is waited for.
 ///
 /// The whole spin is 127 pauses and 4 yields, a few microseconds: about what a sleep and a wake
 /// cost, so that spinning at most doubles the price of a wait.
@@ -44,10 +52,12 @@ impl Backoff {
             for _ in 0..pauses {
                 hint::spin_loop();
             }
-        } else {
+        } else if self.step < PATIENCE {
             thread::yield_now();
+        } else {
+            rest();
         }
-        self.step = (self.step + 1).min(STEPS);
+        self.step = (self.step + 1).min(PATIENCE);
     }
 
     /// True once the whole spin is spent.
@@ -61,6 +71,14 @@ impl Backoff {
     pub fn reset(&mut self) {
         self.step = 0;
     }
+}
+
+/// For others to run, whatever their priority.
+fn rest() {
+    #[cfg(not(raddle_model))]
+    std::thread::sleep(REST);
+    #[cfg(raddle_model)]
+    thread::yield_now();
 }
 
 #[cfg(all(test, not(raddle_model)))]

@@ -34,7 +34,10 @@ pub use dispenser::Dispenser;
 pub use foreign::{ForeignStrand, enter_foreign};
 pub use local::{Local, Release, highest, set_in_use};
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) use {abandon::lock_hook, local::force_statics};
+pub(crate) use {
+    abandon::{HookLock, lock_hook},
+    local::force_statics,
+};
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -58,9 +58,54 @@ fn a_confined_thread_gets_its_affinity_back() {
 #[test]
 fn a_thread_that_avoids_its_processor_may_come_back() {
     let all = processors();
+    let elsewhere = WakeAffinity::new();
+    elsewhere.adopt();
     let here = processor().unwrap();
-    avoid(here);
+    elsewhere.avoid(here);
     assert!(all == 1 || processors() == all);
+}
+
+/// What a cpuset, a container's share, takes and gives back is not in the way of what a thread was allowed once: it is allowed all.
+#[test]
+fn a_thread_that_may_run_on_all_may_run_on_what_comes_later() {
+    if processors() < 2 {
+        return;
+    }
+    let (known, _) = confined(WakeAffinity::lie_down, |elsewhere| {
+        elsewhere.release();
+        elsewhere.saved.with(|saved| {
+            // SAFETY: nobody else is there any more.
+            let Saved { allowed, known, all, .. } = unsafe { *saved };
+            (known.equals(&allowed) && all, processors())
+        })
+    });
+    // Unless the whole test was given a part of what there is.
+    let before = sys::affinity(0).unwrap();
+    assert!(sys::set_affinity(0, &sys::Set::all()));
+    let is_all = sys::affinity(0).unwrap().equals(&before);
+    assert!(sys::set_affinity(0, &before));
+    assert_eq!(known, is_all);
+}
+
+/// With three processors and more.
+#[test]
+fn a_thread_that_may_run_on_some_gets_no_more() {
+    let all = sys::affinity(0).unwrap();
+    let some = all.first(2);
+    if all.len() < 3 {
+        return;
+    }
+    let of = some;
+    let before = move |elsewhere: &WakeAffinity| {
+        assert!(sys::set_affinity(0, &of));
+        elsewhere.lie_down();
+    };
+    // The waker is on one of them, or does not confine it.
+    let kept = confined(before, move |elsewhere| {
+        elsewhere.release();
+        sys::affinity(0).unwrap().equals(&some)
+    });
+    assert!(kept);
 }
 
 #[test]

@@ -45,7 +45,10 @@ fn errno() -> Option<i32> {
 
 /// A fork needs nothing: who sleeps is the kernel's.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn lock_all() {}
+pub(crate) fn lock_all() -> AllLocks {}
+
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) type AllLocks = ();
 
 /// The child of a fork has nobody who sleeps.
 #[cfg(all(unix, not(any(miri, raddle_model))))]

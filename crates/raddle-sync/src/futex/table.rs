@@ -122,9 +122,12 @@ crate::lazy_static! {
     static TABLE: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket::new());
 }
 
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) type AllLocks = Vec<crate::sync::MutexGuard<'static, State>>;
+
 /// Locks all buckets: for a fork.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn lock_all() -> Vec<crate::sync::MutexGuard<'static, State>> {
+pub(crate) fn lock_all() -> AllLocks {
     TABLE.iter().map(|bucket| bucket.state.lock()).collect()
 }
 

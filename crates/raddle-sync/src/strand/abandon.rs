@@ -65,7 +65,9 @@ pub fn set_abandon_hook(hook: Option<AbandonHook>) {
     let _old = std::mem::replace(&mut *lock_hook(), hook);
 }
 
-pub(crate) fn lock_hook() -> MutexGuard<'static, Option<AbandonHook>> {
+pub(crate) type HookLock = MutexGuard<'static, Option<AbandonHook>>;
+
+pub(crate) fn lock_hook() -> HookLock {
     HOOK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
