@@ -121,8 +121,9 @@ mod detector {
     impl Locked {
         /// In the child, where nobody waits.
         pub(crate) fn forget_all(&mut self) {
-            self.registry.edges = None;
-            self.registry.sleeps = None;
+            // Not freed: F5 of `fork`.
+            std::mem::forget(self.registry.edges.take());
+            std::mem::forget(self.registry.sleeps.take());
         }
     }
 

@@ -11,6 +11,7 @@
 //! **F3** A fat lock without an `owner` is held by nobody who has begun to use it, or has not ended: an owner is
 //! written down before, and taken away after (E5). It is free in the child, unless it is a thin lock's, in a bucket.
 //! **F4** A value that another thread was making is not made, as after a panic.
+//! **F5** In the child nothing is allocated and nothing is freed here.
 
 use crate::entry::Inner;
 use crate::pending::Pending;
@@ -27,7 +28,9 @@ struct Locked {
     conditions: Vec<MutexGuard<'static, Vec<condvar::Waiter>>>,
     readers: Vec<MutexGuard<'static, Vec<rw::Waiter>>>,
     makers: MutexGuard<'static, once::Makers>,
-    _table: table::Locked,
+    /// As which strands the thread that forks has locks.
+    ours: once::Names,
+    table: table::Locked,
     inner: Vec<MutexGuard<'static, Inner>>,
 }
 
@@ -49,7 +52,8 @@ extern "C" fn before() {
         let (readers, makers) = (rw::lock_all(), once::lock_all());
         let table = table::lock_all();
         let inner = table::lock_entries(&table);
-        let all = Locked { deadlock, pending, conditions, readers, makers, _table: table, inner };
+        let ours = once::names();
+        let all = Locked { deadlock, pending, conditions, readers, makers, ours, table, inner };
         **locked = Some(all);
     });
 }
@@ -74,7 +78,24 @@ extern "C" fn in_child() {
     }
     locked.conditions.iter_mut().for_each(|list| condvar::forget_waiters(list));
     locked.readers.iter_mut().for_each(|list| rw::forget_waiters(list));
-    locked.makers.forget_others();
+    locked.makers.forget_others(&locked.ours);
+    // Unlocked in the order of nesting reversed, and not freed.
+    let Locked { deadlock, pending, conditions, readers, makers, ours, table, inner } = locked;
+    unlock(inner);
+    drop(table.0);
+    unlock(table.1);
+    std::mem::forget(ours);
+    drop(makers);
+    unlock(readers);
+    unlock(conditions);
+    unlock(pending);
+    drop(deadlock);
+}
+
+/// Frees nothing: an allocator may have a lock, which another thread had when this one forked. std, too, allocates nothing in what it
+/// forks for a command.
+fn unlock<G>(guards: Vec<G>) {
+    ManuallyDrop::new(guards).drain(..).for_each(drop);
 }
 
 /// Called by the loader, before `main` and before any lock is taken: so the handlers are there before others', which may take

@@ -86,12 +86,21 @@ pub(crate) fn lock_all() -> raddle_sync::sync::MutexGuard<'static, Makers> {
     MAKERS.lock()
 }
 
+/// As which strands the calling thread has locks.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) type Names = Vec<u32>;
+
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn names() -> Names {
+    strand::with_local(|local| local.names())
+}
+
 impl Makers {
     /// In the child of a fork, where nobody waits: what others were making is not made.
     #[cfg(all(unix, not(any(miri, raddle_model))))]
-    pub(crate) fn forget_others(&mut self) {
-        self.waiters.clear();
-        let ours = strand::with_local(|local| local.names());
+    pub(crate) fn forget_others(&mut self, ours: &Names) {
+        // Not freed: F5 of `fork`.
+        self.waiters.drain(..).for_each(std::mem::forget);
         self.makers.retain(|maker| {
             let stays = ours.contains(&maker.strand);
             if !stays {
