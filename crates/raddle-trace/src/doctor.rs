@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::event::{Event, EventKind, Subject};
+use crate::nest::{Nest, interval};
 use crate::scale::short;
 use crate::states::State;
 use crate::summary::time;
@@ -18,12 +19,13 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// One finding each: first a circle of lanes that wait for each other, if there is one.
+    /// One finding each: first a circle of lanes that wait for each other, if there is one, or perhaps is.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// The lanes that wait for each other in a circle, each for the next; empty if there are none.
+    /// The lanes that wait for each other in a circle, each for the next; empty if there are none. A recording does not tell whose
+    /// a future is, so waits for futures are in none.
     pub fn circle(&self) -> &[usize] {
         &self.circle
     }
@@ -40,8 +42,40 @@ impl fmt::Display for Diagnosis {
 struct Wait {
     since: u64,
     what: What,
-    /// The lane that it waits for, if that is known.
-    on: Option<usize>,
+    on: On,
+}
+
+/// The lane that somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum On {
+    Nobody,
+    /// It is known.
+    Lane(usize),
+    /// Nobody else runs a task; but what is waited for may come from outside.
+    Perhaps(usize),
+}
+
+impl On {
+    fn known(lane: Option<usize>) -> On {
+        lane.map_or(On::Nobody, On::Lane)
+    }
+}
+
+/// What was going on when the recording ended.
+#[derive(Default)]
+struct Scene {
+    /// The lane of each strand.
+    strands: HashMap<u16, usize>,
+    /// The lane on which a task or a fork runs.
+    runs: HashMap<(Subject, u32), usize>,
+    /// Where it was forked.
+    forked: HashMap<(Subject, u32), u16>,
+    /// Who came to have a lock last that had waited for it: as which strand, and when.
+    had: HashMap<u32, (u64, u16)>,
+    /// The lanes that run tasks of a scope.
+    members: HashMap<u32, Vec<usize>>,
+    /// What has begun on each lane and has not ended.
+    open: Vec<Nest<Event>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,60 +105,30 @@ impl Trace {
     /// assert!(found.lines()[0].starts_with("deadlock: a waits for b, b waits for a"));
     /// ```
     pub fn doctor(&self) -> Diagnosis {
-        let mut strands: HashMap<u16, usize> = HashMap::new();
-        let mut runs: HashMap<(Subject, u32), (usize, u64)> = HashMap::new();
-        let mut forked: HashMap<(Subject, u32), u16> = HashMap::new();
-        let mut resolved: HashMap<u32, u64> = HashMap::new();
-        let mut open: Vec<Vec<Event>> = Vec::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut stack: Vec<Event> = Vec::new();
-            for event in &lane.events {
-                use EventKind::*;
-                match event.kind {
-                    Strand | LockHad => _ = strands.insert(event.aux, number),
-                    Fork => _ = forked.insert(event.key(), event.aux),
-                    Resolve => _ = resolved.insert(event.task, event.tsc),
-                    _ => {}
-                }
-                match event.kind {
-                    Exec | Join | Wait | Park | TouchBegin | LockWait | ScopeBegin => {
-                        stack.push(*event)
-                    }
-                    Waited if event.subject() == Subject::Region => {}
-                    kind => {
-                        let begin = kind.opened_by();
-                        let same = |o: &Event| {
-                            Some(o.kind) == begin
-                                && (o.key() == event.key() || matches!(o.kind, Park | LockWait))
-                        };
-                        if let Some(at) = stack.iter().rposition(same) {
-                            stack.truncate(at);
-                        }
-                    }
-                }
-            }
-            for event in stack.iter().filter(|event| event.kind == EventKind::Exec) {
-                runs.insert(event.key(), (number, event.tsc));
-            }
-            open.push(stack);
-        }
-        let waits: Vec<Option<Wait>> = open
-            .iter()
-            .enumerate()
-            .map(|(number, stack)| self.wait_of(number, stack, &strands, &runs, &forked))
-            .collect();
-        let circle = circle(&waits);
+        let scene = Scene::of(self);
+        let Scene { open, forked, .. } = &scene;
+        let waits: Vec<Option<Wait>> = (0..open.len()).map(|lane| scene.wait_of(lane)).collect();
+        let is_known = |wait: &Wait| match wait.on {
+            On::Lane(lane) => Some(lane),
+            _ => None,
+        };
+        let may_be = |wait: &Wait| match wait.on {
+            On::Lane(lane) | On::Perhaps(lane) => Some(lane),
+            On::Nobody => None,
+        };
+        let circle = circle(&waits, is_known);
+        let perhaps = if circle.is_empty() { self::circle(&waits, may_be) } else { Vec::new() };
         let mut found = Diagnosis { lines: Vec::new(), circle };
         let name = |lane: usize| short_name(&self.lanes[lane].name, lane);
-        if let Some(&first) = found.circle.first() {
-            let next = found.circle.iter().skip(1).chain([&first]);
-            let steps: Vec<String> = found
-                .circle
+        for (what, circle) in [("deadlock", &found.circle), ("perhaps a deadlock", &perhaps)] {
+            let Some(&first) = circle.first() else { continue };
+            let next = circle.iter().skip(1).chain([&first]);
+            let steps: Vec<String> = circle
                 .iter()
                 .zip(next)
                 .map(|(&a, &b)| format!("{} waits for {}", name(a), name(b)))
                 .collect();
-            found.lines.push(format!("deadlock: {}", steps.join(", ")));
+            found.lines.push(format!("{what}: {}", steps.join(", ")));
         }
         let end = self.end.tsc;
         for (number, stack) in
@@ -133,15 +137,21 @@ impl Trace {
             let text = match (&waits[number], stack.last()) {
                 (Some(wait), _) => {
                     let for_whom = match wait.on {
-                        Some(lane) if lane == number => {
+                        On::Lane(lane) if lane == number => {
                             ", which it would have to run itself".into()
                         }
-                        Some(lane) => format!(", which {} has", name(lane)),
-                        None => String::new(),
+                        On::Lane(lane) => format!(", which {} has", name(lane)),
+                        On::Perhaps(lane) => {
+                            format!(", which perhaps {} has: nobody else runs a task", name(lane))
+                        }
+                        On::Nobody => String::new(),
                     };
                     let what = match wait.what {
                         What::Fork(place) => format!("the fork at {}", self.place_text(place)),
                         What::Future => "a future".into(),
+                        What::Lock(lock, 0) => {
+                            format!("the lock {lock:#x}, held by nobody knows whom")
+                        }
                         What::Lock(lock, strand) => {
                             format!("the lock {lock:#x}, held by strand {strand}")
                         }
@@ -186,37 +196,85 @@ impl Trace {
     fn place_text(&self, place: u16) -> String {
         self.place(place).map_or_else(|| "an unknown place".into(), short)
     }
+}
 
-    fn wait_of(
-        &self,
-        number: usize,
-        stack: &[Event],
-        strands: &HashMap<u16, usize>,
-        runs: &HashMap<(Subject, u32), (usize, u64)>,
-        forked: &HashMap<(Subject, u32), u16>,
-    ) -> Option<Wait> {
-        // Innermost first; a task that runs on top of a wait is not waited for.
+impl Scene {
+    fn of(trace: &Trace) -> Scene {
+        let mut scene = Scene::default();
+        for (number, lane) in trace.lanes.iter().enumerate() {
+            let mut stack: Nest<Event> = Nest::default();
+            // The scopes whose members run here, and how deep.
+            let mut scopes: Vec<(usize, u32)> = Vec::new();
+            for event in &lane.events {
+                use EventKind::*;
+                match event.kind {
+                    Strand => _ = scene.strands.insert(event.aux, number),
+                    LockHad => {
+                        scene.strands.insert(event.aux, number);
+                        let last = scene.had.entry(event.task).or_insert((0, 0));
+                        *last = (*last).max((event.tsc, event.aux));
+                    }
+                    Fork => _ = scene.forked.insert(event.key(), event.aux),
+                    Member => scopes.push((stack.len(), event.task)),
+                    _ => {}
+                }
+                if let Exec | Join | Wait | Park | TouchBegin | LockWait | ScopeBegin = event.kind {
+                    stack.push(*event);
+                    continue;
+                }
+                let Some(begin) = event.kind.opened_by() else { continue };
+                if event.kind == Waited && event.subject() == Subject::Region {
+                    continue;
+                }
+                if let Some(at) = stack.innermost(interval(begin, event.key())) {
+                    stack.truncate(at);
+                    let left = scopes.iter().rposition(|scope| scope.0 <= at);
+                    scopes.truncate(left.map_or(0, |last| last + 1));
+                }
+            }
+            for event in stack.iter().filter(|event| event.kind == EventKind::Exec) {
+                scene.runs.insert(event.key(), number);
+            }
+            for (_, scope) in scopes {
+                scene.members.entry(scope).or_default().push(number);
+            }
+            scene.open.push(stack);
+        }
+        scene
+    }
+
+    /// What a lane waits for, innermost first; a task that runs on top of a wait is not waited for.
+    fn wait_of(&self, number: usize) -> Option<Wait> {
         let mut unknown = None;
-        for (depth, event) in stack.iter().enumerate().rev() {
+        for (depth, event) in self.open[number].iter().enumerate().rev() {
             let wait = |what, on| Some(Wait { since: event.tsc, what, on });
             match event.kind {
                 EventKind::Exec => return unknown,
                 EventKind::LockWait => {
-                    let holder = strands.get(&event.aux).copied();
-                    return wait(What::Lock(event.task, event.aux), holder);
+                    let (lock, mut holder) = (event.task, event.aux);
+                    // It was recorded who had the lock then. Others may have had it since.
+                    if let Some(&(_, had)) = self.had.get(&lock).filter(|had| had.0 > event.tsc) {
+                        holder = had;
+                    }
+                    let on = self.strands.get(&holder).copied().filter(|_| holder != 0);
+                    return wait(What::Lock(lock, holder), On::known(on));
                 }
                 EventKind::Join => {
-                    let on = runs.get(&event.key()).map(|run| run.0);
-                    let place = forked.get(&event.key()).copied().unwrap_or(0);
-                    return wait(What::Fork(place), on);
+                    let on = self.runs.get(&event.key()).copied();
+                    let place = self.forked.get(&event.key()).copied().unwrap_or(0);
+                    return wait(What::Fork(place), On::known(on));
                 }
-                EventKind::TouchBegin => return wait(What::Future, self.only_other(number, runs)),
+                EventKind::TouchBegin => {
+                    let on = self.only_other(number).map_or(On::Nobody, On::Perhaps);
+                    return wait(What::Future, on);
+                }
                 EventKind::ScopeBegin if unknown.is_some() => {
-                    let tasks = runs.keys().filter(|key| key.0 == Subject::Task).count();
-                    return wait(What::Scope(tasks), self.only_other(number, runs));
+                    let members = self.members.get(&event.task).map_or(&[][..], Vec::as_slice);
+                    let other = members.iter().copied().find(|&lane| lane != number);
+                    return wait(What::Scope(members.len()), On::known(other));
                 }
-                EventKind::Wait => unknown = wait(What::Else, None),
-                EventKind::Park if depth > 0 => unknown = unknown.or(wait(What::Else, None)),
+                EventKind::Wait => unknown = wait(What::Else, On::Nobody),
+                EventKind::Park if depth > 0 => unknown = unknown.or(wait(What::Else, On::Nobody)),
                 _ => {}
             }
         }
@@ -224,19 +282,11 @@ impl Trace {
     }
 
     /// The lane that runs a task, if there is one besides this one, and no more.
-    fn only_other(
-        &self,
-        number: usize,
-        runs: &HashMap<(Subject, u32), (usize, u64)>,
-    ) -> Option<usize> {
-        let mut lanes: Vec<usize> = runs
-            .iter()
-            .filter(|(key, run)| key.0 == Subject::Task && run.0 != number)
-            .map(|(_, run)| run.0)
-            .collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        if let [one] = lanes[..] { Some(one) } else { None }
+    fn only_other(&self, number: usize) -> Option<usize> {
+        let tasks = self.runs.iter().filter(|(key, _)| key.0 == Subject::Task);
+        let mut lanes = tasks.map(|(_, &lane)| lane).filter(|&lane| lane != number);
+        let one = lanes.next()?;
+        lanes.all(|lane| lane == one).then_some(one)
     }
 }
 
@@ -244,19 +294,113 @@ fn short_name(name: &str, lane: usize) -> String {
     if name.is_empty() { format!("lane {lane}") } else { crate::summary::short(name, 40) }
 }
 
-/// Lanes that wait for each other, from the lowest on.
-fn circle(waits: &[Option<Wait>]) -> Vec<usize> {
+/// Lanes that wait for each other, from the lowest on. Each is passed once: who comes to one of an earlier walk comes to its end.
+fn circle(waits: &[Option<Wait>], on: impl Fn(&Wait) -> Option<usize>) -> Vec<usize> {
+    let mut walked = vec![usize::MAX; waits.len()];
     for start in 0..waits.len() {
-        let mut path = vec![start];
-        while let Some(next) = path.last().and_then(|&at| waits.get(at)?.as_ref()?.on) {
-            if next == start && path.len() > 1 {
-                return path;
+        let mut path = Vec::new();
+        let mut at = start;
+        while walked[at] == usize::MAX {
+            walked[at] = start;
+            path.push(at);
+            match waits[at].as_ref().and_then(&on) {
+                Some(next) if next != at => at = next,
+                _ => break,
             }
-            if path.contains(&next) {
-                break;
-            }
-            path.push(next);
+        }
+        let back = path.iter().position(|&lane| lane == at).filter(|&back| back + 1 < path.len());
+        if let Some(back) = back {
+            let mut circle = path.split_off(back);
+            let lowest = (0..circle.len()).min_by_key(|&i| circle[i]).unwrap_or(0);
+            circle.rotate_left(lowest);
+            return circle;
         }
     }
     Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind::*;
+    use crate::trace::{ClockPair, Lane};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn task(tsc: u64, kind: EventKind, key: u32) -> Event {
+        Event { flags: Subject::Task as u8, ..Event::new(tsc, kind, key) }
+    }
+
+    fn with_aux(tsc: u64, kind: EventKind, key: u32, aux: u16) -> Event {
+        Event { aux, ..Event::new(tsc, kind, key) }
+    }
+
+    fn of(lanes: Vec<(&str, Vec<Event>)>) -> Diagnosis {
+        let end = ClockPair { tsc: 9 * SECOND, nanos: 9 * SECOND };
+        let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, end);
+        trace.lanes.extend(lanes.into_iter().map(|(name, events)| Lane::new(name, events)));
+        trace.doctor()
+    }
+
+    #[test]
+    fn whose_a_future_is_is_not_known() {
+        let waits = |key| vec![task(1, Exec, key), Event::new(2, TouchBegin, key + 70)];
+        let found = of(vec![("a", waits(1)), ("b", waits(2))]);
+        assert!(found.circle().is_empty());
+        assert_eq!(found.lines()[0], "perhaps a deadlock: a waits for b, b waits for a");
+        assert!(found.lines()[1].contains("a future, which perhaps b has"), "{found}");
+    }
+
+    #[test]
+    fn a_lock_is_held_by_who_came_to_have_it_last() {
+        // `b` had lock 7 when `c` lay down for it, and has lain down for what `c` has; since then `a` has had it.
+        let a = vec![with_aux(0, Strand, 0, 1), Event::new(1, Exec, 1), Event::new(2, LockWait, 7)];
+        let a = [a, vec![with_aux(5, LockHad, 7, 1)]].concat();
+        let b =
+            vec![with_aux(0, Strand, 0, 2), Event::new(1, Exec, 2), with_aux(6, LockWait, 9, 3)];
+        let c =
+            vec![with_aux(0, Strand, 0, 3), Event::new(1, Exec, 3), with_aux(3, LockWait, 7, 2)];
+        let found = of(vec![("a", a), ("b", b), ("c", c)]);
+        assert!(found.circle().is_empty(), "{found}");
+        assert!(found.lines().iter().any(|line| line.starts_with("c has waited")), "{found}");
+        assert!(found.lines()[2].contains("held by strand 1, which a has"), "{found}");
+        let nobody = of(vec![("a", vec![Event::new(1, Exec, 1), Event::new(2, LockWait, 7)])]);
+        assert!(nobody.lines()[0].contains("held by nobody knows whom"), "{nobody}");
+    }
+
+    #[test]
+    fn a_scope_is_waited_for_where_its_own_tasks_run() {
+        let waits = vec![
+            Event::new(1, Exec, 1),
+            Event::new(2, ScopeBegin, 50),
+            Event::new(3, EventKind::Wait, 0),
+        ];
+        let member =
+            |scope, key| vec![task(1, Exec, key), Event::new(2, Member, scope), task(3, Exec, 90)];
+        let left = vec![task(1, Exec, 4), Event::new(2, Member, 50), task(3, Executed, 4)];
+        let left = [left, vec![task(4, Exec, 5)]].concat();
+        let found = of(vec![("a", waits), ("b", member(60, 2)), ("c", member(50, 3)), ("d", left)]);
+        assert!(found.lines()[0].contains("a scope, 1 of whose tasks run, which c has"), "{found}");
+    }
+
+    #[test]
+    fn circles_are_found_in_one_pass() {
+        let waits = |on: &[usize]| -> Vec<Option<super::Wait>> {
+            let wait =
+                |&lane: &usize| super::Wait { since: 0, what: What::Else, on: On::Lane(lane) };
+            on.iter().map(|lane| Some(wait(lane))).collect()
+        };
+        let on = |wait: &super::Wait| match wait.on {
+            On::Lane(lane) => Some(lane),
+            _ => None,
+        };
+        // Two that lead to a circle, and one that waits for itself.
+        assert_eq!(circle(&waits(&[1, 4, 2, 0, 3, 3]), on), [0, 1, 4, 3]);
+        assert!(circle(&waits(&[0, 0, 1]), on).is_empty());
+        let mut chain: Vec<usize> = (1..100_001).collect();
+        chain[99_999] = 99_998;
+        assert_eq!(circle(&waits(&chain), on), [99_998, 99_999]);
+        chain[99_999] = 99_999;
+        assert!(circle(&waits(&chain), on).is_empty());
+    }
 }

@@ -104,6 +104,10 @@ impl Trace {
             if width == 1 { "" } else { "s" },
             crate::summary::time(span)
         );
+        let facts = match self.fact("damage") {
+            Some(damage) => format!("{facts}, of a file that is damaged: {damage}"),
+            None => facts,
+        };
         let scale = match self.scale(&[]) {
             Ok(scale) => scale,
             Err(why) => {
@@ -165,15 +169,13 @@ impl Trace {
             }
             shown = now;
             let at = self.offset(event.tsc).max(last);
-            // Steps, of which one may be too long for 32 bits. Where nothing happens for days, three are shown.
-            let mut step = (at - last).min(u64::from(u32::MAX) << 16);
-            while step > u64::from(u32::MAX) {
-                times.extend(u32::MAX.to_le_bytes());
-                states.push(states.last().copied().unwrap_or(0));
-                tasks.extend(0_u16.to_le_bytes());
-                step -= u64::from(u32::MAX);
-            }
+            let step = at - last;
             last = at;
+            if step >= u64::from(u32::MAX) {
+                // After four seconds without anything: that a long step follows, in two halves.
+                times.extend(u32::MAX.to_le_bytes());
+                times.extend(((step >> 32) as u32).to_le_bytes());
+            }
             times.extend((step as u32).to_le_bytes());
             states.push(now.0 as u8);
             tasks.extend(now.1.to_le_bytes());

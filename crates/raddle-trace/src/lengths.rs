@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::event::EventKind;
+use crate::event::{EventKind, Subject};
+use crate::nest::{Keyed, Nest};
 use crate::trace::Trace;
 
 /// How long the recorded tasks ran, tasks that they ran while they waited included.
@@ -38,6 +39,16 @@ impl Lengths {
     }
 }
 
+/// A task that runs, and since when.
+struct Running((Subject, u32), u64);
+
+impl Keyed for Running {
+    type Key = (Subject, u32);
+    fn key(&self) -> Self::Key {
+        self.0
+    }
+}
+
 impl Trace {
     /// How long tasks ran that came from others; at level [`Tasks`](crate::TraceLevel::Tasks) all of them.
     /// Regions' roots are not tasks.
@@ -45,20 +56,19 @@ impl Trace {
         let mut lengths = Lengths::default();
         let tick = self.tick();
         for lane in &self.lanes {
-            let mut open: Vec<(_, u64)> = Vec::new();
+            let mut open: Nest<Running> = Nest::default();
             for event in &lane.events {
                 match event.kind {
-                    EventKind::Exec => open.push((event.key(), event.tsc)),
+                    EventKind::Exec => open.push(Running(event.key(), event.tsc)),
                     EventKind::Executed => {
-                        let depth = open.iter().rposition(|(key, _)| *key == event.key());
-                        let Some(depth) = depth else {
+                        let Some(depth) = open.innermost(event.key()) else {
                             lengths.cut += 1;
                             continue;
                         };
                         lengths.cut += open.len() - depth - 1;
                         let since = open[depth].1;
                         open.truncate(depth);
-                        if event.subject() != crate::Subject::Region {
+                        if event.subject() != Subject::Region {
                             let ticks = event.tsc.saturating_sub(since) as f64;
                             lengths.nanos.push((ticks * tick).round() as u64);
                         }

@@ -44,6 +44,7 @@ pub mod file;
 mod html;
 mod lengths;
 mod names;
+mod nest;
 mod perfetto;
 mod phases;
 mod queues;

@@ -187,7 +187,8 @@ impl Trace {
         let first_exec = found.first_exec.map(|tsc| not_before(tsc, submit));
         let done = found.resolved.or(found.executed);
         let done = done.map(|tsc| not_before(tsc, first_exec.unwrap_or(submit)));
-        let resumed = found.resumed.map(|tsc| not_before(tsc, done.unwrap_or(submit)));
+        let begun = done.or(first_exec).unwrap_or(submit);
+        let resumed = found.resumed.map(|tsc| not_before(tsc, begun));
         let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
         let full = if self.threads > 0 { self.threads as usize } else { usize::MAX };

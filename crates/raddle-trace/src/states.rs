@@ -13,6 +13,7 @@
 //! | `WORKER_DIE`, or nothing           | [`State::Absent`]                               |
 
 use crate::event::{Event, EventKind, Subject};
+use crate::nest::{Interval, Keyed, Nest, interval};
 use crate::trace::Lane;
 
 /// What a lane is doing.
@@ -94,17 +95,28 @@ pub struct Segment {
 /// Follows a lane through its events.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    open: Vec<(EventKind, (Subject, u32))>,
+    open: Nest<Opened>,
     base: State,
+}
+
+/// What begins an interval, as it was recorded.
+#[derive(Debug)]
+struct Opened(EventKind, (Subject, u32));
+
+impl Keyed for Opened {
+    type Key = Interval;
+    fn key(&self) -> Interval {
+        interval(self.0, self.1)
+    }
 }
 
 impl Follower {
     pub(crate) fn new() -> Follower {
-        Follower { open: Vec::new(), base: State::Absent }
+        Follower { open: Nest::default(), base: State::Absent }
     }
 
     pub(crate) fn state(&self) -> State {
-        let Some((kind, _)) = self.open.last() else { return self.base };
+        let Some(Opened(kind, _)) = self.open.last() else { return self.base };
         let joins = || self.open.iter().rev().nth(1).is_some_and(|o| o.0 == EventKind::Join);
         match kind {
             EventKind::Exec => State::Executing,
@@ -116,23 +128,12 @@ impl Follower {
     }
 
     pub(crate) fn task(&self) -> Option<u32> {
-        self.open.last().filter(|(kind, _)| *kind != EventKind::Park).map(|(_, key)| key.1)
+        self.open.last().filter(|open| open.0 != EventKind::Park).map(|open| open.1.1)
     }
 
     /// How many intervals are open.
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
-    }
-
-    /// Where the interval of this kind and key began.
-    fn begun(&self, kind: EventKind, key: (Subject, u32)) -> Option<usize> {
-        let same = |open: &(EventKind, (Subject, u32))| {
-            open.0 == kind
-                && (open.1 == key || matches!(kind, EventKind::Park | EventKind::LockWait))
-        };
-        let last = self.open.len().checked_sub(1)?;
-        // Nearly always; where ends were lost, those within are looked through.
-        if same(&self.open[last]) { Some(last) } else { self.open.iter().rposition(same) }
     }
 
     /// Takes the next event. How many intervals it has ended: more than one where the ends of inner ones
@@ -141,7 +142,7 @@ impl Follower {
         use EventKind::*;
         match event.kind {
             Exec | Join | Wait | Park | TouchBegin | LockWait => {
-                self.open.push((event.kind, event.key()));
+                self.open.push(Opened(event.kind, event.key()));
                 return 0;
             }
             WorkerSpawn | Search => self.base = State::Spinning,
@@ -152,7 +153,8 @@ impl Follower {
         let Some(begin) = event.kind.opened_by() else { return 0 };
         // A region's submitter goes on: it was recorded as executing, not as waiting.
         let resumes = event.kind == Waited && event.subject() == Subject::Region;
-        let depth = if resumes { None } else { self.begun(begin, event.key()) };
+        let key = interval(begin, event.key());
+        let depth = if resumes { None } else { self.open.innermost(key) };
         // An end without its beginning, which was lost, ends nothing.
         let Some(depth) = depth else {
             if matches!(event.kind, Waited | Joined | TouchEnd) && self.open.is_empty() {

@@ -223,8 +223,12 @@ impl<R: Read> Reader<R> {
         if lanes > MOST_LANES {
             return Err(self.damage(format!("{lanes} lanes: at most {MOST_LANES}")));
         }
+        let threads = word(4) as u32;
+        if threads > MOST_LANES {
+            return Err(self.damage(format!("{threads} threads: at most {MOST_LANES}")));
+        }
         (self.trace.start, self.trace.end) = (pair(0), pair(2));
-        self.trace.threads = word(4) as u32;
+        self.trace.threads = threads;
         self.clock = Some(lanes);
         Ok(())
     }

@@ -184,6 +184,20 @@ fn lengths_that_lie_cost_no_memory() {
     }
 }
 
+/// Analyses make room for each thread.
+#[test]
+fn a_number_of_threads_that_lies_costs_no_memory() {
+    let header = &bytes(&trace())[..12];
+    let clock = |threads: u32| {
+        let payload = [&[0; 32][..], &threads.to_le_bytes(), &1_u32.to_le_bytes()].concat();
+        [header, &chunk(chunk::CLOCK, &payload)].concat()
+    };
+    let error = Trace::read_damaged(&clock(u32::MAX)[..]).unwrap_err().to_string();
+    assert_eq!(error, "byte 12: 4294967295 threads: at most 65536");
+    let (trace, _) = Trace::read_damaged(&clock(MOST_LANES)[..]).unwrap();
+    assert_eq!(trace.threads, MOST_LANES);
+}
+
 /// A chunk with a good checksum, whatever it holds.
 fn chunk(kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = kind.to_le_bytes().to_vec();

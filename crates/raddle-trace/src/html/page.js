@@ -11,19 +11,24 @@ function decode(text, Type) {
   return new Type(bytes.buffer);
 }
 
-/** From steps to times. */
-function summed(steps) {
-  const times = new Float64Array(steps.length);
+/** From steps to times. A long step is two words, after one that says so. */
+function summed(steps, count) {
+  const times = new Float64Array(count);
   let time = 0;
-  for (let i = 0; i < steps.length; i++) times[i] = time += steps[i];
+  for (let i = 0, at = 0; i < count; i++) {
+    let step = steps[at++];
+    if (step === 0xffffffff) step = steps[at++] * 2 ** 32 + steps[at++];
+    times[i] = time += step;
+  }
   return times;
 }
 
 const lanes = DATA.lanes.map(l => ({
-  name: l.name, dropped: l.dropped, t: summed(decode(l.t, Uint32Array)), s: decode(l.s, Uint8Array),
+  name: l.name, dropped: l.dropped, t: decode(l.t, Uint32Array), s: decode(l.s, Uint8Array),
   p: decode(l.p, Uint16Array), c: decode(l.c, Float64Array), qt: decode(l.qt, Float64Array), q: decode(l.q, Uint16Array),
 }));
 for (const lane of lanes) {
+  lane.t = summed(lane.t, lane.s.length);
   lane.most = 1;
   for (const q of lane.q) if (q > lane.most) lane.most = q;
 }

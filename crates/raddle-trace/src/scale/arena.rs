@@ -76,21 +76,24 @@ impl Done {
 /// Numbers with gaps, and the places of those that there are.
 pub(super) struct Places {
     numbers: Vec<u32>,
+    count: u32,
     gaps: bool,
 }
 
 impl Places {
     fn new(numbers: Vec<u32>) -> Places {
         let gaps = numbers.last().is_some_and(|&last| last as usize + 1 != numbers.len());
+        let count = numbers.len() as u32;
         // Without gaps nobody looks.
-        Places { numbers: if gaps { numbers } else { Vec::new() }, gaps }
+        Places { numbers: if gaps { numbers } else { Vec::new() }, count, gaps }
     }
 
+    /// `NONE` if it has vanished.
     pub(super) fn of(&self, number: u32) -> u32 {
         match self.gaps {
-            _ if number == NONE => NONE,
             true => self.numbers.binary_search(&number).map_or(NONE, |at| at as u32),
-            false => number,
+            false if number < self.count => number,
+            false => NONE,
         }
     }
 }

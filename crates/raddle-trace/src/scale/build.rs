@@ -16,6 +16,7 @@ use super::mix::Mix;
 use super::processor::Processor;
 use super::suppose::Supposing;
 use crate::event::{Event, EventKind, Subject};
+use crate::nest::{Keyed, Nest};
 use crate::trace::Trace;
 
 type Key = (Subject, u32);
@@ -97,9 +98,16 @@ struct Frame {
     place: u16,
 }
 
+impl Keyed for Frame {
+    type Key = Key;
+    fn key(&self) -> Key {
+        self.key
+    }
+}
+
 #[derive(Default)]
 struct Lane {
-    frames: Vec<Frame>,
+    frames: Nest<Frame>,
     /// Of all frames, the innermost last.
     forks: Vec<OpenFork>,
     done: Done,

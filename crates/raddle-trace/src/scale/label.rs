@@ -96,12 +96,9 @@ impl WhatIf {
         }
     }
 
-    /// Whether work with this label, in a region of this name, is meant.
-    pub(crate) fn is_about(&self, label: Label, region: Option<&str>, trace: &Trace) -> bool {
+    /// Whether work with this label is meant.
+    pub(crate) fn is_about(&self, label: Label, trace: &Trace) -> bool {
         let name = self.name.as_str();
-        if region == Some(name) {
-            return true;
-        }
         let text = label.text(trace);
         if text == name || text.strip_prefix("region ") == Some(name) {
             return true;

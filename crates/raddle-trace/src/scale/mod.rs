@@ -40,7 +40,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use self::build::{Built, How, build};
+use self::build::{Built, How, Region, build};
 use self::graph::{Graph, Longest, NONE};
 use self::label::Label;
 pub use self::label::WhatIf;
@@ -292,12 +292,7 @@ impl Trace {
     }
 
     fn scale_of(&self, built: Built, costs: Costs, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
-        let elapsed: u64 = built
-            .regions
-            .iter()
-            .filter(|region| region.parent == NONE)
-            .map(|region| self.between(region.from, region.to))
-            .sum();
+        let elapsed = self.covered(&built.regions);
         let speedup = ratio(built.work, elapsed as f64);
         let width = self.width();
         let measured = vec![Measured { processors: width, speedup }];
@@ -332,6 +327,9 @@ impl Trace {
                 100.0 * (1.0 - lost)
             ));
         }
+        if let Some(damage) = self.fact("damage") {
+            notes.push(format!("The file is damaged, and this is of what comes before: {damage}"));
+        }
         if built.locks > 0.01 * work {
             notes.push(format!(
                 "{} of waiting for locks are counted neither as work nor as span: with more processors there will be more",
@@ -353,6 +351,19 @@ impl Trace {
             notes,
             found,
         })
+    }
+
+    /// How long at least one region handed over from outside was under way: some may be so at once.
+    fn covered(&self, regions: &[Region]) -> u64 {
+        let outer = regions.iter().filter(|region| region.parent == NONE);
+        let mut spans: Vec<(u64, u64)> = outer.map(|region| (region.from, region.to)).collect();
+        spans.sort_unstable();
+        let (mut until, mut sum) = (0, 0);
+        for (from, to) in spans {
+            sum += self.between(from.max(until), to);
+            until = until.max(to);
+        }
+        sum
     }
 
     fn places_of(&self, graph: &Graph, ways: &Longest, work: f64) -> Vec<Place> {

@@ -11,6 +11,10 @@ use crate::trace::Trace;
 pub(super) struct Supposing<'a> {
     trace: &'a Trace,
     all: &'a [WhatIf],
+    /// Of each label: which are about it.
+    labels: HashMap<Label, Vec<bool>>,
+    /// Of each region: which are about it, or about one around it.
+    regions: Vec<Vec<bool>>,
     /// Of each label in each region: by how much, and because of which.
     known: HashMap<(Label, u32), (f64, Vec<usize>)>,
     /// Whether each is about something.
@@ -21,15 +25,30 @@ pub(super) struct Supposing<'a> {
 impl<'a> Supposing<'a> {
     pub(super) fn new(trace: &'a Trace, all: &'a [WhatIf]) -> Supposing<'a> {
         let used = vec![false; all.len()];
-        Supposing { trace, all, known: HashMap::new(), used, sums: HashMap::new() }
+        let (labels, known, sums) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Supposing { trace, all, labels, regions: Vec::new(), known, used, sums }
     }
 
     /// What becomes of work with this label, in this region, and because of which suppositions.
     fn of(&mut self, label: Label, region: u32, regions: &[Region]) -> &(f64, Vec<usize>) {
         let (trace, all) = (self.trace, self.all);
+        // A region is numbered after the one around it.
+        for region in &regions[self.regions.len().min(regions.len())..] {
+            let name = usize::from(region.name).checked_sub(1).and_then(|at| trace.names.get(at));
+            let around = self.regions.get(region.parent as usize);
+            let is_about = |(at, what): (usize, &WhatIf)| {
+                name == Some(&what.name) || around.is_some_and(|around| around[at])
+            };
+            let which = all.iter().enumerate().map(is_about).collect();
+            self.regions.push(which);
+        }
+        let (labels, around) = (&mut self.labels, self.regions.get(region as usize));
         self.known.entry((label, region)).or_insert_with(|| {
-            let is_about = |what: &WhatIf| is_about(what, label, region, regions, trace);
-            let which: Vec<usize> = (0..all.len()).filter(|&at| is_about(&all[at])).collect();
+            let labelled = labels
+                .entry(label)
+                .or_insert_with(|| all.iter().map(|what| what.is_about(label, trace)).collect());
+            let is_about = |at: &usize| labelled[*at] || around.is_some_and(|around| around[*at]);
+            let which: Vec<usize> = (0..all.len()).filter(is_about).collect();
             (which.iter().map(|&at| all[at].factor).product(), which)
         })
     }
@@ -65,26 +84,5 @@ impl<'a> Supposing<'a> {
         known.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let known = known.into_iter().take(PLACES).map(|known| known.1).collect();
         Some(Refusal::Unknown(self.all[unused].name.clone(), known))
-    }
-}
-
-/// Whether it is about this label, or about one of the regions around.
-fn is_about(
-    what: &WhatIf,
-    label: Label,
-    mut region: u32,
-    regions: &[Region],
-    trace: &Trace,
-) -> bool {
-    loop {
-        let of = regions.get(region as usize);
-        let name = of.and_then(|of| trace.names.get(usize::from(of.name).checked_sub(1)?));
-        if what.is_about(label, name.map(String::as_str), trace) {
-            return true;
-        }
-        match of {
-            Some(of) if of.parent != super::graph::NONE => region = of.parent,
-            _ => return false,
-        }
     }
 }

@@ -216,6 +216,31 @@ fn a_stolen_half_counts_as_one_that_was_not() {
     assert_eq!(stretches, [(1, 3_000, 43_000), (0, 60_000, 61_000)]);
 }
 
+/// As in a service: threads from outside are in a region each at once, and nobody waits.
+#[test]
+fn regions_side_by_side_took_the_time_that_they_cover() {
+    let script = |first: u64| {
+        let mut script = Script { now: first, next: 1 + first as u32, ..Script::new() };
+        script.region(0, |s| _ = s.spend(1_000_000));
+        script
+    };
+    let mut trace = script(0).trace();
+    trace.threads = 2;
+    let other = script(1000);
+    (trace.end.tsc, trace.end.nanos) = (other.now, other.now);
+    trace.lanes.push(Lane::new("guest 1", other.events));
+    let scale = trace.scale(&[]).unwrap();
+    let measured = scale.measured[0].speedup;
+    assert!((1.99..=2.0).contains(&measured), "{measured}");
+    assert_ne!(scale.bound_by(), Bound::Waits, "{}", scale.verdict());
+    // One after the other, with a break, it is still one.
+    let mut apart = script(0).trace();
+    apart.lanes.push(Lane::new("guest 1", script(3_000_000).events));
+    apart.threads = 2;
+    (apart.end.tsc, apart.end.nanos) = (4_000_000, 4_000_000);
+    assert_eq!(apart.scale(&[]).unwrap().measured[0].speedup.round(), 1.0);
+}
+
 #[test]
 fn what_if_scales_what_is_named() {
     let mut script = Script::new();

@@ -129,8 +129,7 @@ impl Builder<'_> {
 
     pub(super) fn executed(&mut self, number: usize, event: &Event) {
         let key = event.key();
-        let depth = self.lanes[number].frames.iter().rposition(|frame| frame.key == key);
-        let Some(depth) = depth else { return };
+        let Some(depth) = self.lanes[number].frames.innermost(key) else { return };
         while self.lanes[number].frames.len() > depth + 1 {
             self.drop_frame(number, event.tsc);
         }

@@ -1,0 +1,138 @@
+//! Whatever events a file holds, they are analysed and shown, in time and memory that grow with their number.
+
+use proptest::prelude::*;
+use raddle_trace::EventKind::*;
+use raddle_trace::{ClockPair, Event, EventKind, Lane, Subject, Trace, WhatIf};
+
+fn trace(end: u64) -> Trace {
+    let mut trace =
+        Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: end, nanos: end.max(1) });
+    trace.threads = 2;
+    trace.names = vec!["sort".into()];
+    trace.places = vec!["src/main.rs:10:5".into(), "src/sort.rs:52:9".into()];
+    trace.facts = vec![("level".into(), "tasks".into())];
+    trace
+}
+
+fn event(tsc: u64, kind: EventKind, subject: Subject, task: u32) -> Event {
+    Event { flags: subject as u8, ..Event::new(tsc, kind, task) }
+}
+
+/// Everything that is told of a trace.
+fn tell_all(trace: &Trace) {
+    for region in trace.phases() {
+        let sum: std::time::Duration = region.parts().iter().map(|part| part.1).sum();
+        assert_eq!(sum, region.total);
+    }
+    _ = (trace.workers(), trace.wakes(), trace.lengths(), trace.advice());
+    _ = (trace.summary(), trace.html(), trace.perfetto(), trace.doctor().to_string());
+    assert!(serde_json::from_str::<serde_json::Value>(&trace.chrome_json()).is_ok());
+    for supposed in [vec![], vec![WhatIf::parse("sort=0.5").unwrap()]] {
+        _ = trace.scale(&supposed).map(|scale| (scale.text(), scale.verdict()));
+    }
+    _ = trace.profile().diff(&trace.profile()).to_string();
+}
+
+/// Kinds that graphs are made of, more often than the others.
+fn kind() -> impl Strategy<Value = EventKind> {
+    let structure = [
+        Submit, Fork, Exec, Executed, Join, Joined, Wait, Waited, Steal, TouchBegin, TouchEnd,
+        Resolve, ScopeBegin, ScopeEnd, Member, LockWait, LockHad, Strand,
+    ];
+    prop_oneof![
+        3 => prop::sample::select(structure.to_vec()),
+        1 => prop::sample::select(EventKind::ALL.to_vec()),
+    ]
+}
+
+fn subject() -> impl Strategy<Value = Subject> {
+    prop::sample::select(vec![Subject::Any, Subject::Fork, Subject::Task, Subject::Region])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
+
+    /// Of few tasks on few lanes, so that they meet: one is begun here and there, or ended where it has not begun.
+    #[test]
+    fn of_any_order(
+        events in prop::collection::vec((0_usize..3, kind(), subject(), 0_u32..4, 0_u16..4, 0_u64..900), 0..60),
+    ) {
+        let mut trace = trace(30_000);
+        trace.lanes = ["a", "b", "c"].map(|name| Lane::new(name, Vec::new())).into();
+        let mut now = 0;
+        for (lane, kind, subject, task, aux, step) in events {
+            now += step;
+            trace.lanes[lane].events.push(Event { aux, ..event(now, kind, subject, task) });
+        }
+        // So many pieces of good work that what comes from nowhere is let pass.
+        for task in 100..400 {
+            now += 10;
+            trace.lanes[0].events.push(event(now, Fork, Subject::Fork, task));
+            trace.lanes[0].events.push(event(now + 3, Exec, Subject::Fork, task));
+            trace.lanes[0].events.push(event(now + 7, Executed, Subject::Fork, task));
+        }
+        tell_all(&trace);
+    }
+}
+
+/// The thief and the owner both run a fork, of which the owner's run makes it vanish.
+#[test]
+fn a_fork_that_runs_twice() {
+    let mut trace = trace(10_000);
+    let region = |tsc, kind| event(tsc, kind, Subject::Region, 1);
+    let mut owner = vec![region(0, Submit), region(0, Exec)];
+    for task in 10..210 {
+        let tsc = u64::from(task) * 10;
+        owner.push(event(tsc, Fork, Subject::Fork, task));
+        owner.push(event(tsc + 2, Exec, Subject::Fork, task));
+        owner.push(event(tsc + 4, Executed, Subject::Fork, task));
+    }
+    owner.push(event(3000, Fork, Subject::Fork, 7));
+    owner.push(event(3020, Exec, Subject::Fork, 7));
+    owner.push(event(3030, Executed, Subject::Fork, 7));
+    owner.push(region(3100, Executed));
+    trace.lanes.push(Lane::new("owner", owner));
+    let thief =
+        [(3010, Exec), (3025, Executed)].map(|(tsc, kind)| event(tsc, kind, Subject::Fork, 7));
+    trace.lanes.push(Lane::new("thief", thief.to_vec()));
+    tell_all(&trace);
+}
+
+/// Each of these took minutes or gigabytes.
+#[test]
+fn many_are_told_in_time_that_grows_with_them() {
+    const MANY: u32 = 50_000;
+    // Ends of what has not begun, where much is open.
+    let mut ends = trace(1 << 20);
+    let begun = (0..MANY).map(|task| event(task.into(), Exec, Subject::Task, task));
+    let ended =
+        (0..MANY).map(|task| event((MANY + task).into(), Executed, Subject::Task, MANY + task));
+    ends.lanes.push(Lane::new("a", begun.chain(ended).collect()));
+    tell_all(&ends);
+    // Regions in each other.
+    let mut nested = trace(1 << 20);
+    let region = |tsc: u32, kind, task| event(tsc.into(), kind, Subject::Region, task);
+    let begun = (0..MANY).flat_map(|n| [region(4 * n, Submit, n), region(4 * n, Exec, n)]);
+    let ended = (0..MANY).rev().flat_map(|n| {
+        let tsc = 8 * MANY - 4 * n;
+        [region(tsc, Executed, n), region(tsc, Waited, n)]
+    });
+    nested.lanes.push(Lane::new("a", begun.chain(ended).collect()));
+    tell_all(&nested);
+    // Lanes that wait for each other in a row.
+    let mut row = trace(1 << 20);
+    for lane in 0..5_000_u16 {
+        let strand = Event { aux: lane + 1, ..Event::new(0, Strand, 0) };
+        let waits = Event { aux: lane + 2, ..Event::new(2, LockWait, 7) };
+        row.lanes.push(Lane::new("", vec![strand, Event::new(1, Exec, 1), waits]));
+    }
+    assert!(row.doctor().circle().is_empty());
+}
+
+#[test]
+fn years_between_events_take_no_more_room_than_moments() {
+    let mut trace = trace(u64::MAX);
+    let years = |n: u64| event(n << 48, if n % 2 == 0 { Park } else { Unparked }, Subject::Any, 0);
+    trace.lanes.push(Lane::new("a", (0..60_000).map(years).collect()));
+    assert!(trace.html().len() < 2 << 20);
+}
