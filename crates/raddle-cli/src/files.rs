@@ -28,12 +28,19 @@ struct Known {
 
 impl Files {
     /// What a run knows that reads this file, or standard input, or nothing.
-    pub(crate) fn of(input: Option<&Path>) -> Files {
+    ///
+    /// # Errors
+    ///
+    /// If it is what standard output goes to.
+    pub(crate) fn of(input: Option<&Path>) -> Result<Files, Error> {
         let files = Files::new();
+        if let Some(path) = input {
+            outlives_standard_output(path)?;
+        }
         if let Some(path) = input.filter(|path| !is_standard(path)) {
             files.add("the input", path);
         }
-        files
+        Ok(files)
     }
 
     fn new() -> Files {
@@ -43,11 +50,7 @@ impl Files {
             ("standard output", Handle::stdout()),
             ("standard error", Handle::stderr()),
         ] {
-            // A terminal, a pipe or a device can be several of them, and cannot be lost.
-            let regular = |handle: &Handle| {
-                handle.as_file().metadata().is_ok_and(|metadata| metadata.is_file())
-            };
-            if let Some(handle) = handle.ok().filter(regular) {
+            if let Some(handle) = handle.ok().filter(is_regular) {
                 let known = Known { role, path: PathBuf::new(), handle: Some(handle) };
                 files.0.borrow_mut().push(known);
             }
@@ -82,6 +85,23 @@ impl Files {
             }
         }
         Ok(())
+    }
+}
+
+/// A terminal, a pipe or a device can be several things at once, and cannot be lost.
+fn is_regular(handle: &Handle) -> bool {
+    handle.as_file().metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Whether a file to be read is not the one that standard output goes to, by `>> FILE` or `1<> FILE`: a report would lie in it, or on it.
+pub(crate) fn outlives_standard_output(path: &Path) -> Result<(), Error> {
+    let input = if is_standard(path) { Handle::stdin().ok() } else { identity(path) };
+    let out = Handle::stdout().ok().filter(is_regular);
+    match (input, out) {
+        (Some(input), Some(out)) if input == out => {
+            Err(Error::input(path, "standard output goes to this very file"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -145,7 +165,7 @@ mod tests {
         fs::hard_link(room.join("in"), room.join("hard")).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(room.join("sub/../in"), room.join("soft")).unwrap();
-        let files = Files::of(Some(&room.join("in")));
+        let files = Files::of(Some(&room.join("in"))).unwrap();
         let mut names = vec!["in", "sub/../in", "hard"];
         if cfg!(unix) {
             names.push("soft");
@@ -160,7 +180,7 @@ mod tests {
     #[test]
     fn files_that_are_not_there_yet() {
         let room = directory("new");
-        let files = Files::of(None);
+        let files = Files::of(None).unwrap();
         files.writes("the output", &room.join("out")).unwrap();
         files.writes("the trace", &room.join("sub/out")).unwrap();
         files.writes("a third", &room.join("sub/../out")).unwrap_err();

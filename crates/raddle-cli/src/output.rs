@@ -74,6 +74,11 @@ impl Output {
         matches!(self.target, Target::File(_))
     }
 
+    /// Whether it is still no other file of the run.
+    pub(crate) fn check_again(&self) -> Result<(), Error> {
+        self.files.check_again(self.role, &self.named)
+    }
+
     pub(crate) fn name(&self) -> String {
         self.named.display().to_string()
     }
@@ -96,7 +101,7 @@ impl Output {
             Target::File(path) => {
                 let draft = Draft::beside(path).map_err(failed)?;
                 buffered(&draft.file, content).map_err(failed)?;
-                self.files.check_again(self.role, &self.named)?;
+                self.check_again()?;
                 draft.replace(path).map_err(failed)
             }
         }
@@ -193,7 +198,7 @@ mod tests {
     }
 
     fn prepare(path: &Path) -> Result<Output, Error> {
-        Output::prepare("the output", path, &Files::of(None))
+        Output::prepare("the output", path, &Files::of(None).unwrap())
     }
 
     fn names(directory: &Path) -> Vec<String> {

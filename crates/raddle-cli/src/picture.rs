@@ -20,8 +20,8 @@ pub(crate) fn write(picture: &RgbImage, to: &mut dyn Write) -> std::io::Result<(
     picture.write_with_encoder(encoder).map_err(std::io::Error::other)
 }
 
-/// How many bytes the pixels of a picture may have. They are computed with as numbers of eight bytes.
-const MOST: u64 = 1 << 30;
+/// How many pixels a picture may have. Each is computed with as three numbers of eight bytes: 3.2 GB.
+const MOST: u64 = 1 << 27;
 
 fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     if bytes.is_empty() {
@@ -38,8 +38,8 @@ fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
     }
     let upright = || {
         let mut decoder = ImageReader::with_format(Cursor::new(bytes), format).into_decoder()?;
-        if decoder.total_bytes() > MOST {
-            let (width, height) = decoder.dimensions();
+        let (width, height) = decoder.dimensions();
+        if u64::from(width) * u64::from(height) > MOST {
             return Ok(Err(format!("the picture is too large: {width} x {height} pixels")));
         }
         let orientation = decoder.orientation()?;

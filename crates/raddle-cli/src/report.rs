@@ -87,15 +87,21 @@ impl Report {
     pub(crate) fn print(mut self, json: bool, to_stderr: bool) -> Result<(), Error> {
         let errors: Vec<String> = self.failures.iter().map(Error::to_string).collect();
         self.datum("errors", errors);
-        if json {
-            print_json(&self)?;
+        let told = if json {
+            print_json(&self)
         } else if to_stderr {
             // What was asked for has been written; a closed standard error spoils nothing.
             _ = io::stderr().write_all(self.text().as_bytes());
+            Ok(())
         } else {
-            print(&self.text())?;
-        }
-        self.failures.into_iter().next().map_or(Ok(()), Err)
+            print(&self.text())
+        };
+        self.failures.into_iter().next().map_or(told, Err)
+    }
+
+    /// Nobody is there to be told the rest; what has failed before is still worth an error.
+    pub(crate) fn unheard(self, closed: Error) -> Error {
+        self.failures.into_iter().next().unwrap_or(closed)
     }
 }
 

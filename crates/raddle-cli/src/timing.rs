@@ -192,9 +192,13 @@ fn recording_pool(
     level: TraceLevel,
     recording: Option<&Recording>,
 ) -> Result<Pool, Error> {
+    if recording.is_some() {
+        // Whatever is in the file is gone once a pool records there: so first it is seen whether there can be one.
+        drop(pool(threads)?);
+    }
     let builder = Pool::builder().threads(threads).trace(level);
     let builder = match recording {
-        Some(recording) => recording.prepare_pool(builder),
+        Some(recording) => recording.prepare_pool(builder)?,
         None => builder.trace_capacity(((1 << 15) / threads.max(1)).max(4096)),
     };
     builder.build().map_err(|error| match error {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{Common, DiffArgs, DrawnArgs, ScaleArgs, ShownArgs, TraceCommand};
 use crate::error::{Error, reason};
-use crate::files::Files;
+use crate::files::{Files, outlives_standard_output};
 use crate::input::is_standard;
 use crate::output::Output;
 use crate::report::{self, Report};
@@ -28,9 +28,14 @@ pub(crate) fn run(command: &TraceCommand, json: bool) -> Result<(), Error> {
         }
         TraceCommand::Scale(args) => scale(args, json),
         TraceCommand::Doctor(shown) => {
-            let found = load(shown)?.trace.doctor();
+            let Loaded { trace, damage } = load(shown)?;
+            let found = trace.doctor();
             if json {
-                tell(&json!({ "schema": "raddle-trace-doctor-1", "findings": found.lines() }))
+                tell(&json!({
+                    "schema": "raddle-trace-doctor-1",
+                    "findings": found.lines(),
+                    "damage": damage.as_ref().map(ToString::to_string),
+                }))
             } else {
                 report::print(&found.to_string())
             }
@@ -50,7 +55,7 @@ fn tell(value: &Value) -> Result<(), Error> {
 }
 
 fn draw(drawn: &DrawnArgs, picture: impl FnOnce(&Trace) -> Vec<u8>) -> Result<(), Error> {
-    let files = Files::of(Some(&drawn.shown.file));
+    let files = Files::of(Some(&drawn.shown.file))?;
     let output = Output::prepare("the output", &drawn.output, &files)?;
     let picture = picture(&load(&drawn.shown)?.trace);
     output.write(|to| to.write_all(&picture))
@@ -65,6 +70,7 @@ struct Loaded {
 /// Reads a trace, of a file that is cut short what is there.
 fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
     let file = &shown.file;
+    outlives_standard_output(file)?;
     let refused = |damage: &Damage| {
         Error::input(file, format!("{damage} (--damaged shows what comes before)"))
     };
@@ -74,8 +80,10 @@ fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
     };
     match loaded {
         Ok((_, Some(damage))) if !shown.damaged && !damage.cut => Err(refused(&damage)),
-        Ok((trace, damage)) => {
+        Ok((mut trace, damage)) => {
             if let Some(damage) = &damage {
+                // Whatever is said of it is said of a part.
+                trace.facts.push(("damage".into(), damage.to_string()));
                 let told = format!("{}: {damage}; what comes before is shown", file.display());
                 // Where standard error takes nothing there is no one to tell.
                 _ = writeln!(io::stderr(), "raddle: {told}");
@@ -194,10 +202,19 @@ fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
 
 /// One recording is let go before the other is read: each may be large.
 fn diff(args: &DiffArgs, json: bool) -> Result<(), Error> {
-    let before = load_whole(&args.before)?.profile();
-    let after = load_whole(&args.after)?.profile();
+    let profile = |file: &Path| {
+        let trace = load_whole(file)?;
+        Ok::<_, Error>((trace.profile(), trace.fact("damage").map(str::to_owned)))
+    };
+    let (before, damage_before) = profile(&args.before)?;
+    let (after, damage_after) = profile(&args.after)?;
     let diff = before.diff(&after);
-    if json { tell(&differing(args, &diff)) } else { report::print(&diff.to_string()) }
+    if !json {
+        return report::print(&diff.to_string());
+    }
+    let mut told = differing(args, &diff);
+    told["damage"] = json!({ "before": damage_before, "after": damage_after });
+    tell(&told)
 }
 
 /// What `trace diff` says, for programs: every row, of which people see the first ten.
@@ -268,9 +285,13 @@ impl Recording {
 
     /// Has a pool record into the file while it runs, so that one which is killed leaves a trace. A device or a pipe is
     /// written when it has run.
-    pub(crate) fn prepare_pool(&self, builder: PoolBuilder) -> PoolBuilder {
+    pub(crate) fn prepare_pool(&self, builder: PoolBuilder) -> Result<PoolBuilder, Error> {
         let builder = builder.trace_capacity(self.room);
-        if self.output.is_file() { builder.trace_to(&self.path) } else { builder }
+        if !self.output.is_file() {
+            return Ok(builder);
+        }
+        self.output.check_again()?;
+        Ok(builder.trace_to(&self.path))
     }
 
     /// Whether all of it is in the file, to which the pool has written as long as there was room.

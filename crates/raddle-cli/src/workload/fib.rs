@@ -15,7 +15,7 @@ const LARGEST: u32 = 90;
 
 pub(crate) fn run(args: &FibArgs, common: &Common) -> Result<(), Error> {
     common.refuse_plan("its forks are too small to be sent")?;
-    let files = Files::of(None);
+    let files = Files::of(None)?;
     let setup = timing::Setup::new(common, &files)?;
     let FibArgs { n, cutoff } = *args;
     if n > LARGEST {

@@ -16,7 +16,7 @@ use crate::table::Table;
 use crate::timing;
 
 pub(crate) fn run(args: &KmeansArgs, common: &Common) -> Result<(), Error> {
-    let files = Files::of(args.input.path());
+    let files = Files::of(args.input.path())?;
     let setup = timing::Setup::new(common, &files)?;
     let options = args.lloyd.options(args.k, args.init, args.max_iter)?;
     let points = match args.input.path() {

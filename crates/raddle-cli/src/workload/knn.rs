@@ -21,7 +21,7 @@ use crate::timing;
 const CHUNK: usize = 16;
 
 pub(crate) fn run(args: &KnnArgs, common: &Common) -> Result<(), Error> {
-    let files = Files::of(args.input.path());
+    let files = Files::of(args.input.path())?;
     let setup = timing::Setup::new(common, &files)?;
     if args.label == Label::None {
         return Err(Error::usage("--label none: knn guesses labels, so it needs a column of them"));

@@ -78,7 +78,7 @@ fn finish(
     let name = output.name();
     match output.write(write) {
         Ok(()) => report.fact("output", name),
-        Err(error) if error.is_closed() => return Err(error),
+        Err(error) if error.is_closed() => return Err(report.unheard(error)),
         Err(error) => {
             report.datum("output", Value::Null);
             report.fail(error);

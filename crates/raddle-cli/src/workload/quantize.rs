@@ -16,7 +16,7 @@ use crate::remote;
 use crate::{made_up, picture, timing};
 
 pub(crate) fn run(args: &QuantizeArgs, common: &Common) -> Result<(), Error> {
-    let files = Files::of(args.input.path());
+    let files = Files::of(args.input.path())?;
     let setup = timing::Setup::new(common, &files)?;
     let mut options = args.lloyd.options(args.k, args.init, args.max_iter)?;
     check_name(args.output.as_deref())?;

@@ -31,7 +31,7 @@ fn bytes<'a>(line: &Line<'a>) -> &'a [u8] {
 
 pub(crate) fn run(args: &SortArgs, common: &Common) -> Result<(), Error> {
     common.refuse_plan("its lines would be sent twice")?;
-    let files = Files::of(args.input.path());
+    let files = Files::of(args.input.path())?;
     let setup = timing::Setup::new(common, &files)?;
     let text = match args.input.path() {
         Some(path) => input::read(path)?,

@@ -124,12 +124,18 @@ fn pictures() {
     let mut huge = Cursor::new(Vec::new());
     RgbImage::new(1, 1).write_to(&mut huge, ImageFormat::Png).unwrap();
     let mut huge = huge.into_inner();
-    for at in [16, 20] {
-        huge[at..at + 4].copy_from_slice(&65_535_u32.to_be_bytes());
-    }
-    let sum = crc(&huge[12..29]).to_be_bytes();
-    huge[29..33].copy_from_slice(&sum);
-    refused(&huge, "the picture is too large: 65535 x 65535 pixels");
+    let mut sized = |side: u32, colours: u8| {
+        for at in [16, 20] {
+            huge[at..at + 4].copy_from_slice(&side.to_be_bytes());
+        }
+        huge[25] = colours;
+        let sum = crc(&huge[12..29]).to_be_bytes();
+        huge[29..33].copy_from_slice(&sum);
+        huge.clone()
+    };
+    refused(&sized(65_535, 2), "the picture is too large: 65535 x 65535 pixels");
+    // Grey ones are as large once they are computed with.
+    refused(&sized(32_767, 0), "the picture is too large: 32767 x 32767 pixels");
     refused(b"\xff\xd8\xff\xd9", "the picture cannot be read");
     let tiny = RgbImage::new(1, 1);
     tiny.save(room.path("tiny.png")).unwrap();

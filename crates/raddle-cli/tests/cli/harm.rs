@@ -122,6 +122,52 @@ fn redirected_files_are_not_replaced() {
     assert_eq!(ended.refused(), "report: would overwrite standard output");
 }
 
+/// A report behind the input, or over its beginning, is no less harm.
+#[cfg(unix)]
+#[test]
+fn a_file_that_standard_output_goes_to_is_not_read() {
+    let room = room("harm-appended");
+    room.raddle("run fib --n 10 --trace t").well();
+    for (line, file) in [
+        ("run sort in", "in"),
+        ("run sort hard --output -", "in"),
+        ("run sort - --output -", "in"),
+        ("trace summary t", "t"),
+        ("trace html t --output -", "t"),
+        ("trace diff t t", "t"),
+    ] {
+        let before = fs::read(room.path(file)).unwrap();
+        for append in [false, true] {
+            let out = fs::OpenOptions::new().write(true).append(append).open(room.path(file));
+            let input = fs::File::open(room.path(file)).unwrap();
+            let mut command = room.start(line);
+            let ended: Ended = command.stdin(input).stdout(out.unwrap()).output().unwrap().into();
+            let told = ended.refused();
+            assert!(told.ends_with("standard output goes to this very file"), "{line}: {told}");
+            assert_eq!(fs::read(room.path(file)).unwrap(), before, "{line}");
+        }
+    }
+}
+
+/// A recording that is there is replaced by one, not by nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_trace_stays_if_there_can_be_no_other() {
+    let room = Room::new("harm-refused");
+    room.file("old", "what was recorded before");
+    room.raddle("run fib --n 5 --threads 70000 --trace old").refused();
+    // The stacks of so many do not fit in the address space.
+    let mut command = std::process::Command::new("sh");
+    let line = format!(
+        "ulimit -v 3000000; exec {} run fib --n 5 --threads 4096 --runs 1 --trace old",
+        env!("CARGO_BIN_EXE_raddle")
+    );
+    let ended: Ended =
+        command.args(["-c", &line]).current_dir(room.path("")).output().unwrap().into();
+    assert!(ended.refused().contains("--threads 4096"));
+    assert_eq!(fs::read_to_string(room.path("old")).unwrap(), "what was recorded before");
+}
+
 /// Everything at once, under names of their own: all is written, nothing is lost.
 #[test]
 fn different_files_are_all_written() {

@@ -80,6 +80,26 @@ fn a_full_device_is_a_failure() {
     room.raddle("run sort --input in --output /dev/null").well();
 }
 
+/// Nobody reads, and what was asked for is not there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failure_is_one_also_if_nobody_reads_the_report() {
+    let room = Room::new("unheard");
+    room.file("in", "b\na\n");
+    for line in [
+        "run sort in --runs 1 --output /dev/full",
+        "run sort in --runs 1 --output /dev/full --json",
+        "run sort in --runs 1 --trace /dev/full --output -",
+    ] {
+        let mut child =
+            room.start(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended: Ended = child.wait_with_output().unwrap().into();
+        assert_eq!(ended.code, Some(1), "{line}: {ended:?}");
+        assert!(ended.stderr.contains("/dev/full: cannot be written"), "{line}: {ended:?}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn results_are_printed_also_when_they_cannot_be_written() {

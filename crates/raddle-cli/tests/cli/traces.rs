@@ -223,6 +223,18 @@ fn a_killed_run_leaves_a_trace() {
         assert!(summary.stderr.contains("what comes before is shown"), "{}", summary.stderr);
         let text = String::from_utf8(summary.stdout).unwrap();
         assert!(text.contains("0 dropped") && text.contains("1 regions"), "{signal}: {text}");
+        for (line, damage) in [
+            ("trace doctor t --json", "/damage"),
+            ("trace diff t t --json", "/damage/before"),
+            ("trace diff t t --json", "/damage/after"),
+        ] {
+            let json: serde_json::Value =
+                serde_json::from_slice(&room.raddle(line).stdout).unwrap();
+            let damage = json.pointer(damage).and_then(|damage| damage.as_str());
+            assert!(damage.is_some_and(|damage| damage.starts_with("byte ")), "{line}: {json}");
+        }
+        let page = String::from_utf8(room.raddle("trace html t --output -").stdout).unwrap();
+        assert!(page.contains("of a file that is damaged: "), "{signal}");
         let doctor = room.raddle("trace doctor t").stdout;
         let doctor = String::from_utf8(doctor).unwrap();
         assert!(doctor.contains("guest 0 has run a task"), "{doctor}");
