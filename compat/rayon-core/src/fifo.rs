@@ -6,6 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+/// Room for so many entries is kept by a queue that is empty.
+const KEPT: usize = 1 << 16;
+
 #[derive(Debug)]
 pub(crate) struct Fifo<T>(Mutex<VecDeque<T>>);
 
@@ -23,7 +26,12 @@ impl<T> Fifo<T> {
 
     /// By a token.
     pub(crate) fn pop(&self) -> T {
-        self.queue().pop_front().expect("there are as many entries as tokens")
+        let mut queue = self.queue();
+        let entry = queue.pop_front().expect("there are as many entries as tokens");
+        if queue.is_empty() && queue.capacity() > KEPT {
+            *queue = VecDeque::new();
+        }
+        entry
     }
 
     fn queue(&self) -> std::sync::MutexGuard<'_, VecDeque<T>> {

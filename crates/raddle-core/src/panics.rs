@@ -25,6 +25,15 @@ pub(crate) fn discard_all(values: impl IntoIterator) {
     values.into_iter().for_each(discard);
 }
 
+/// Values that are dropped one by one, also when a panic passes.
+pub(crate) struct Discarding<T>(pub(crate) Vec<T>);
+
+impl<T> Drop for Discarding<T> {
+    fn drop(&mut self) {
+        discard_all(std::mem::take(&mut self.0));
+    }
+}
+
 /// Calls `f`; a panic has been reported by the panic hook and goes no further.
 pub(crate) fn contain(f: impl FnOnce()) {
     discard(panic::catch_unwind(AssertUnwindSafe(f)).err());

@@ -20,16 +20,21 @@
 //! - **Q2** Owner and thief race for the last task only: both order their store of one index before
 //!   their load of the other by SeqCst fences, and the compare-exchange of `top` decides.
 //! - **Q3** A task's links are read and written under the injector's lock, or before it is pushed.
-//! - **Q4** Buffers live as long as the ring, outgrown ones too: all of them together are less than twice the newest.
+//! - **Q4** Buffers live as long as the ring, outgrown ones too: all of them together are less than twice the newest. What they hold
+//!   is nobody's while the ring is empty: who reads a slot then, or has read it before, finds `top` changed. So the owner may have them
+//!   read as zeros, and their memory is the system's until the next push there.
+
+mod injector;
 
 use std::ptr::NonNull;
 
 use raddle_sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::padded::CachePadded;
-use raddle_sync::sync::Mutex;
+use raddle_sync::pages;
 
-use crate::job::{Links, TaskHeader};
+pub(crate) use self::injector::Injector;
+use crate::job::TaskHeader;
 
 /// A task as queues hold it.
 pub(crate) type Task = NonNull<TaskHeader>;
@@ -40,13 +45,12 @@ pub(crate) type Tag = usize;
 /// The tag of tasks that no scope waits for.
 pub(crate) const NOBODY: Tag = 0;
 
-/// Added to tags in the injector, where scopes' addresses are even.
-const LINKED: usize = 1;
-
 #[cfg(not(raddle_model))]
 const CAPACITY: usize = 256;
 #[cfg(raddle_model)]
 const CAPACITY: usize = 2;
+/// The memory of so many tasks, 4 MiB, is kept by a ring that is empty.
+const KEPT: usize = 1 << 18;
 
 /// See the module.
 #[derive(Debug)]
@@ -81,6 +85,12 @@ impl Buffer {
             || Slot { task: AtomicPtr::new(std::ptr::null_mut()), tag: AtomicUsize::new(NOBODY) };
         let slots = (0..len).map(|_| slot()).collect();
         NonNull::from(Box::leak(Box::new(Buffer(slots))))
+    }
+
+    fn give_back(&self) {
+        let start = self.0.as_ptr().cast_mut().cast();
+        // SAFETY: slots are atomics, for which zeros are no task; only the owner writes them, and it is here (Q4).
+        unsafe { pages::give_back(start, size_of_val(&*self.0)) };
     }
 
     fn slot(&self, position: usize) -> &Slot {
@@ -277,6 +287,18 @@ impl Ring {
         }
     }
 
+    /// Owner only, when it is about to sleep: gives the memory of a large ring that is empty back to the system (Q4).
+    pub(crate) fn give_back(&self) {
+        if self.buffer(Ordering::Relaxed).0.len() > KEPT && self.len() == 0 {
+            self.buffers.with_mut(|buffers| {
+                // SAFETY: the owner's.
+                let buffers = unsafe { &*buffers };
+                // SAFETY: Q4.
+                buffers.iter().for_each(|buffer| unsafe { buffer.as_ref() }.give_back());
+            });
+        }
+    }
+
     /// Whether a task may be here; exact after a heavy fence.
     pub(crate) fn has_work(&self) -> bool {
         self.len() > 0
@@ -318,178 +340,5 @@ impl Drop for Ring {
     }
 }
 
-/// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Injector {
-    list: Mutex<List>,
-    /// Length of the list, for looks without the lock.
-    len: CachePadded<AtomicUsize>,
-}
-
-#[derive(Debug, Default)]
-struct List {
-    first: Option<Task>,
-    last: Option<Task>,
-    /// How many of them are a scope's.
-    tagged: usize,
-}
-
-// SAFETY: tasks are `Send` by the contracts of those who make them.
-unsafe impl Send for List {}
-
-impl Injector {
-    pub(crate) fn new() -> Injector {
-        Injector::default()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        // ORD: a hint, or ordered by the caller's fence.
-        self.len.load(Ordering::Relaxed)
-    }
-
-    /// Adds tasks that no scope waits for at the end, in their order.
-    pub(crate) fn push(&self, tasks: impl IntoIterator<Item = Task>) {
-        self.push_tagged(tasks.into_iter().map(|task| (task, NOBODY)));
-    }
-
-    /// Adds tasks at the end, in their order.
-    pub(crate) fn push_tagged(&self, tasks: impl IntoIterator<Item = (Task, Tag)>) {
-        let mut list = self.list.lock();
-        let mut count = 0;
-        for (task, tag) in tasks {
-            debug_assert!(tag & LINKED == 0);
-            list.tagged += usize::from(tag != NOBODY);
-            let links = Links { linked: tag | LINKED, previous: list.last, next: None };
-            with_links(task, |own| *own = links);
-            match list.last {
-                Some(last) => with_links(last, |own| own.next = Some(task)),
-                None => list.first = Some(task),
-            }
-            list.last = Some(task);
-            count += 1;
-        }
-        // ORD: stored under the lock; looks without it are ordered by fences.
-        self.len.store(self.len.load(Ordering::Relaxed) + count, Ordering::Relaxed);
-    }
-
-    /// Takes up to `N` of the oldest tasks, but no more than half of them unless it is one.
-    pub(crate) fn take<const N: usize>(&self) -> Option<Batch<N>> {
-        self.take_at_most(|| N)
-    }
-
-    /// As `take`, `most` at most, and one at least: asked when nobody can queue.
-    pub(crate) fn take_at_most<const N: usize>(
-        &self,
-        most: impl FnOnce() -> usize,
-    ) -> Option<Batch<N>> {
-        if self.len() == 0 {
-            return None;
-        }
-        let mut list = self.list.lock();
-        let len = self.len().div_ceil(2).min(N).min(most().max(1));
-        let mut batch = Batch { tasks: [None; N], len: len.min(self.len()) };
-        for place in &mut batch.tasks[..batch.len] {
-            let Some(task) = list.first else { unreachable!("len counts the list") };
-            *place = Some((task, self.unlink(&mut list, task)));
-        }
-        Some(batch)
-    }
-
-    /// Takes the oldest task.
-    pub(crate) fn take_one(&self) -> Option<(Task, Tag)> {
-        self.take::<1>()?.tagged().next()
-    }
-
-    /// The address of the oldest task, or 0.
-    pub(crate) fn first(&self) -> usize {
-        if self.len() == 0 { 0 } else { self.list.lock().first.map_or(0, |task| task.addr().get()) }
-    }
-
-    /// Takes the newest task.
-    pub(crate) fn take_newest(&self) -> Option<(Task, Tag)> {
-        if self.len() == 0 {
-            return None;
-        }
-        let mut list = self.list.lock();
-        let task = list.last?;
-        Some((task, self.unlink(&mut list, task)))
-    }
-
-    /// Takes the oldest task of this tag. Walks past those before it.
-    pub(crate) fn take_tagged(&self, tag: Tag) -> Option<Task> {
-        if self.len() == 0 {
-            return None;
-        }
-        let mut list = self.list.lock();
-        let mut next = list.first.filter(|_| list.tagged > 0);
-        while let Some(task) = next {
-            let (linked, after) = with_links(task, |own| (own.linked, own.next));
-            if linked == tag | LINKED {
-                self.unlink(&mut list, task);
-                return Some(task);
-            }
-            next = after;
-        }
-        None
-    }
-
-    /// Takes this task out if it is still here.
-    ///
-    /// # Safety
-    ///
-    /// The task must be alive, and if it is in any injector, in this one.
-    pub(crate) unsafe fn remove(&self, task: Task) -> bool {
-        let mut list = self.list.lock();
-        let linked = with_links(task, |own| own.linked) != 0;
-        if linked {
-            self.unlink(&mut list, task);
-        }
-        linked
-    }
-
-    /// Says with which tag it was there.
-    fn unlink(&self, list: &mut List, task: Task) -> Tag {
-        let links = with_links(task, std::mem::take);
-        let tag = links.linked & !LINKED;
-        list.tagged -= usize::from(tag != NOBODY);
-        match links.previous {
-            Some(previous) => with_links(previous, |own| own.next = links.next),
-            None => list.first = links.next,
-        }
-        match links.next {
-            Some(next) => with_links(next, |own| own.previous = links.previous),
-            None => list.last = links.previous,
-        }
-        // ORD: as in `push`.
-        self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        tag
-    }
-}
-
-/// Tasks taken from the injector, oldest first.
-#[derive(Debug)]
-pub(crate) struct Batch<const N: usize> {
-    tasks: [Option<(Task, Tag)>; N],
-    len: usize,
-}
-
-impl<const N: usize> Batch<N> {
-    #[cfg(raddle_model)]
-    pub(crate) fn into_iter(self) -> impl DoubleEndedIterator<Item = Task> {
-        self.tagged().map(|(task, _)| task)
-    }
-
-    pub(crate) fn tagged(self) -> impl DoubleEndedIterator<Item = (Task, Tag)> {
-        self.tasks.into_iter().take(self.len).flatten()
-    }
-}
-
-/// Works on the links of a task that is linked or being linked, under the lock (Q3).
-fn with_links<R>(task: Task, work: impl FnOnce(&mut Links) -> R) -> R {
-    // SAFETY: tasks in the list are alive: whoever frees one removes it first.
-    let header = unsafe { task.as_ref() };
-    header.links.with_mut(|links| {
-        // SAFETY: Q3: the lock makes this the only reference.
-        work(unsafe { &mut *links })
-    })
-}
+#[cfg(all(test, target_os = "linux", not(any(miri, raddle_model))))]
+mod tests;

@@ -2,11 +2,12 @@
 #![allow(missing_docs)]
 #![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
+use raddle_core::compat::{Settings, Team, scope_spawn_each, with_here};
 use raddle_core::{Future, Pool, blocking, spawn};
 use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, set_hook};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -168,4 +169,29 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
         assert!(since.elapsed() < LONG, "{:?}", processors());
         thread::yield_now();
     }
+
+    // The one thread that a pool has is the one that forks: the child has all of it.
+    let only = || {
+        let team = Team::new(Settings::default()).unwrap();
+        team.seat_here();
+        in_child(|| {
+            let (ran, place) = (Arc::new(AtomicUsize::new(0)), Location::caller());
+            let runs = {
+                let ran = Arc::clone(&ran);
+                move || _ = ran.fetch_add(1, Ordering::SeqCst)
+            };
+            with_here(|here| {
+                let here = here.unwrap();
+                here.spawn(place, runs.clone());
+                here.spawn_each(move |_| runs());
+                while here.yield_now() {}
+                here.scope(place, |s| {
+                    scope_spawn_each(s, |_, _| _ = ran.fetch_add(1, Ordering::SeqCst))
+                });
+                let all = here.broadcast(|_| 1);
+                ran.load(Ordering::SeqCst) == 3 && all == [1]
+            })
+        })
+    };
+    assert!(thread::scope(|s| s.spawn(only).join().unwrap()));
 }

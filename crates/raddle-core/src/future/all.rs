@@ -10,7 +10,7 @@ use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
-use crate::panics::{discard, discard_all};
+use crate::panics::{Discarding, discard, discard_all};
 
 /// The values of all futures, in their order; or the first failure, at once.
 ///
@@ -43,7 +43,7 @@ pub fn collect<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) 
 #[doc(alias = "wait_for_all_futures")]
 #[doc(alias = "try_join_all")]
 pub fn join_all<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<()> {
-    collect(futures).adapt(|values| values.map(drop))
+    collect(futures).adapt(|values| values.map(discard_all))
 }
 
 /// The results of all futures, in their order. Never fails.
@@ -109,7 +109,11 @@ pub fn traverse<A, T: Send + 'static>(
     items: impl IntoIterator<Item = A>,
     f: impl FnMut(A) -> Future<T>,
 ) -> Future<Vec<T>> {
-    let futures = || items.into_iter().map(f).collect::<Vec<_>>();
+    let futures = || {
+        let mut all = Discarding(Vec::new());
+        all.0.extend(items.into_iter().map(f));
+        std::mem::take(&mut all.0)
+    };
     match Future::run(futures).now() {
         Now::Done(Ok(futures)) => collect(futures),
         Now::Done(Err(failure)) => Future::failed(failure),

@@ -7,10 +7,12 @@ use std::task::{self, Poll, Waker};
 
 use raddle_sync::sync::Mutex;
 
+use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::shared::Shared;
 use crate::future::watch::{Watch, Watched};
+use crate::local;
 use crate::panics::{contain, discard};
 
 /// A future that has been polled, and whom to wake when it is done.
@@ -26,8 +28,8 @@ impl Watch for Woken {
     fn told(self: Arc<Self>, _: usize) {
         let waker = self.0.lock().take();
         if let Some(waker) = waker {
-            // The executor's code.
-            contain(|| waker.wake());
+            // The executor's code, which has nothing to do with who completes.
+            local::outside(|| contain(|| waker.wake()));
         }
     }
 
@@ -70,6 +72,12 @@ impl<T> Awaited<T> {
     }
 }
 
+/// Whoever polls may sleep now, so what it has put off is for others to run: it may be what is awaited (T3 of `depth`).
+fn not_yet<T>() -> Poll<T> {
+    depth::flush();
+    Poll::Pending
+}
+
 // Nothing is pinned in place.
 impl<T> Unpin for Future<T> {}
 
@@ -89,7 +97,7 @@ impl<T> std::future::Future for Future<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Result<T, Failure>> {
         if let Repr::Awaited(awaited) = &self.0 {
             if !awaited.poll(cx) {
-                return Poll::Pending;
+                return not_yet();
             }
         }
         match std::mem::replace(&mut self.0, Repr::Taken) {
@@ -98,7 +106,7 @@ impl<T> std::future::Future for Future<T> {
                 Now::Done(result) => Poll::Ready(result),
                 Now::Never => {
                     self.0 = Future::never().0;
-                    Poll::Pending
+                    not_yet()
                 }
                 Now::Pending(pending) => {
                     // Whose clone may panic.
@@ -117,7 +125,7 @@ impl<T> std::future::Future for Future<T> {
                             let awaited = Box::new(Awaited { source, waker });
                             awaited.leave_never();
                             self.0 = Repr::Awaited(awaited);
-                            Poll::Pending
+                            not_yet()
                         }
                     }
                 }

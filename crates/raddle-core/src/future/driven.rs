@@ -76,7 +76,6 @@ where
     home: PoolRef,
     /// As which the pool knows it.
     number: u64,
-    context: Snapshot,
     state: Mutex<Drive<F, T>>,
 }
 
@@ -99,6 +98,8 @@ struct Drive<F, T> {
 
 struct Work<F, T> {
     future: Pin<Box<F>>,
+    /// What is bound where it was made. Gone with it: wakers may stay for long.
+    context: Snapshot,
     promise: Promise<T>,
     /// The hook that hears of its end, once it has started.
     unfinished: Option<Unfinished>,
@@ -113,7 +114,6 @@ where
         let driven = Arc::new_cyclic(|driven: &Weak<Self>| Driven {
             home,
             number: home.enlist(driven.clone()),
-            context: Snapshot::capture(),
             state: Mutex::new(Drive {
                 work: None,
                 turn: None,
@@ -135,7 +135,8 @@ where
             };
             Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)))
         };
-        let work = Work { future: Box::pin(future), promise, unfinished: None };
+        let context = Snapshot::capture();
+        let work = Work { future: Box::pin(future), context, promise, unfinished: None };
         driven.state.lock().work = Some(work);
         driven.schedule(false);
         result
@@ -188,14 +189,16 @@ where
         let Some(mut work) = state.work.take() else { return };
         drop(state);
         let waker = Waker::from(Arc::clone(&self));
+        let context = std::mem::take(&mut work.context);
         let polled = panic::catch_unwind(AssertUnwindSafe(|| {
-            self.context.run(|| {
+            context.run(|| {
                 if first {
                     work.start(self.home)?;
                 }
                 Ok(work.future.as_mut().poll(&mut task::Context::from_waker(&waker)))
             })
         }));
+        work.context = context;
         let end = match polled.and_then(|polled| polled) {
             Ok(Poll::Pending) => None,
             Ok(Poll::Ready(value)) => Some(End { outcome: Outcome::Completed, result: Ok(value) }),
@@ -230,13 +233,13 @@ where
             }
             (None, _) => unreachable!("it goes on"),
         };
-        work.end(&self.context, end);
+        work.end(end);
     }
 
     /// False: it is over, or being polled.
     fn interrupt(&self, why: Interrupt) -> bool {
-        let Some((work, context, end)) = self.end_by(why) else { return false };
-        Ending::begin(work, context, end);
+        let Some((work, end)) = self.end_by(why) else { return false };
+        Ending::begin(work, end);
         true
     }
 
@@ -248,8 +251,8 @@ where
 
     /// As `interrupt`, now, however deep this thread is: what that leads to does not nest here.
     fn end_now(&self, why: Interrupt) -> bool {
-        let Some((work, context, end)) = self.end_by(why) else { return false };
-        contain(|| work.end(&context, end));
+        let Some((work, end)) = self.end_by(why) else { return false };
+        contain(|| work.end(end));
         true
     }
 
@@ -268,7 +271,7 @@ where
         };
         state.over = true;
         drop(state);
-        Some((work, self.context.clone(), End::by(why)))
+        Some((work, End::by(why)))
     }
 }
 
@@ -293,8 +296,7 @@ where
         if let Some(work) = work {
             // Nobody is left who could wake it.
             let result = Err(Failure::plain(FailureKind::Broken));
-            let context = std::mem::take(&mut self.context);
-            Ending::begin(work, context, End { outcome: Outcome::Broken, result });
+            Ending::begin(work, End { outcome: Outcome::Broken, result });
         }
     }
 }
@@ -319,12 +321,12 @@ impl<T> End<T> {
 /// An end that has come: brought about now, or when this thread is less deep.
 struct Ending<F, T>(Mutex<Option<Ended<F, T>>>);
 
-type Ended<F, T> = (Work<F, T>, Snapshot, End<T>);
+type Ended<F, T> = (Work<F, T>, End<T>);
 
 impl<F: Send + 'static, T: Send + 'static> Ending<F, T> {
     /// What it awaits may be another of these, and so on: so it does not nest.
-    fn begin(work: Work<F, T>, context: Snapshot, end: End<T>) {
-        walk::abandon((Arc::new(Ending(Mutex::new(Some((work, context, end))))), 0));
+    fn begin(work: Work<F, T>, end: End<T>) {
+        walk::abandon((Arc::new(Ending(Mutex::new(Some((work, end))))), 0));
     }
 }
 
@@ -333,8 +335,8 @@ impl<F: Send, T: Send + 'static> Inputs for Ending<F, T> {
 
     fn abandoned(&self, _: usize) {
         let ended = self.0.lock().take();
-        if let Some((work, context, end)) = ended {
-            work.end(&context, end);
+        if let Some((work, end)) = ended {
+            work.end(end);
         }
     }
 }
@@ -365,10 +367,11 @@ impl<F, T: Send + 'static> Work<F, T> {
         started
     }
 
-    /// Drops the async future, tells the hook, then completes.
-    fn end(self, context: &Snapshot, end: End<T>) {
-        let Work { future, promise, unfinished } = self;
+    /// Drops the async future, and what it has inherited, tells the hook, then completes.
+    fn end(self, end: End<T>) {
+        let Work { future, context, promise, unfinished } = self;
         context.run(|| discard(future));
+        discard(context);
         if let Some(unfinished) = unfinished {
             // Killed while its last poll ran, it may not have heard of it yet.
             let outcome = if promise.is_killed() { Outcome::Killed } else { end.outcome };

@@ -1,5 +1,6 @@
 //! [`Failure`]: why a future has no value, in one word.
 
+mod chain;
 mod fixed;
 mod known;
 
@@ -152,6 +153,15 @@ impl Failure {
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
         !matches!(self.inner(), Inner::Plain(_) | Inner::Static(..) | Inner::StaticText(_))
+    }
+
+    /// This share goes.
+    fn let_go(&mut self) {
+        let share = self.0.as_ptr().cast_const();
+        // SAFETY: from `shared`.
+        if !chain::nested(|| unsafe { Arc::decrement_strong_count(share) }) {
+            chain::put_off(Failure(self.0));
+        }
     }
 
     #[inline]
@@ -383,8 +393,7 @@ impl Drop for Failure {
     #[inline]
     fn drop(&mut self) {
         if self.is_counted() {
-            // SAFETY: from `shared`; this share goes.
-            unsafe { Arc::decrement_strong_count(self.0.as_ptr().cast_const()) };
+            self.let_go();
         }
     }
 }

@@ -85,7 +85,8 @@ impl<T> Future<T> {
 ///
 /// Each takes the future's place and returns a new one. What they have in common:
 ///
-/// - On a future that is done the closure runs at once, on this thread, and nothing is allocated. Otherwise it
+/// - On a future that is done the closure runs at once, on this thread, within the call, and nothing is allocated; nested very
+///   deep it may be put off, see below. Otherwise it
 ///   runs on the thread that completes the future, before the completing call returns, with the scope locals of the
 ///   code that attached it; one allocation and one atomic read-modify-write now, none then.
 /// - A panic in the closure makes the new future fail with `Panicked`; in those that are there for their effect
@@ -100,6 +101,8 @@ impl<T> Future<T> {
 /// whose continuation completes a promise .., so that they take some 256 KiB of stack, or less where there is not so much),
 /// the next ones are put off until the outermost is over, or the thread waits for a future, a fork, a scope, or a lock or condition
 /// of raddle's, or calls [`blocking`](crate::blocking()): then they are another thread's. A lock of others does not have them run.
+/// What is put off has the scope locals that tasks inherit, not those that [`bind_ref`](crate::ScopeLocal::bind_ref) lends, and is part
+/// of no task: [`killed`](crate::killed) is false there.
 impl<T: Send + 'static> Future<T> {
     /// What `f` makes of the value.
     ///

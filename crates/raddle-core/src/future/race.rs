@@ -19,7 +19,8 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 
 /// The result of the future that is done first, be it a value or a failure.
 ///
-/// The others are dropped, which leaves nothing with them. Interrupts go to all. An empty race fails with
+/// The others are dropped, which leaves nothing with them; what has become another future ([`flat_map`](Future::flat_map) when its closure
+/// has returned, [`Promise::link`](crate::Promise::link)) keeps some 200 bytes there until that one is done. Interrupts go to all. An empty race fails with
 /// [`Empty`](FailureKind::Empty). One that takes part in itself, through a [`Shared`](crate::Shared), fails with
 /// [`Cycle`](FailureKind::Cycle), though another might have won. One allocation for each future, and a few more; none if one is done.
 ///
@@ -34,7 +35,12 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 #[doc(alias = "race")]
 #[doc(alias = "select_all")]
 pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<T> {
-    select(futures).adapt(|selected| selected.and_then(|(winner, ..)| winner))
+    select(futures).adapt(|selected| {
+        selected.and_then(|(winner, _, others)| {
+            discard_all(others);
+            winner
+        })
+    })
 }
 
 /// The result of the future that is done first, its index, and the other futures.

@@ -20,12 +20,14 @@ use crate::future::upstream::{Inputs, Purpose, Visitor};
 use crate::future::wait::host::blocking;
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
+use crate::local;
 use crate::panics::{discard, discard_all};
 
 /// A future that any number may consume, each with a clone of the result. Made by [`Future::shared`].
 ///
 /// Every call of [`future`](Shared::future) gives a consumer's own future. What it costs is two allocations, the
-/// list's, and a lock. One that is dropped, or loses a race, leaves nothing behind.
+/// list's, and a lock. One that is dropped, or loses a race, leaves nothing behind. (If another future has become this one, by
+/// [`flat_map`](Future::flat_map) or [`Promise::link`](crate::Promise::link), and that is dropped, this stays until the result is there.)
 ///
 /// A consumer that leaves stops nobody else: an interrupt, or a kill, of its future goes on to the source, which all
 /// share, only when every other consumer has been interrupted or killed, or dropped its future. (One who has made
@@ -293,7 +295,8 @@ impl<T: Clone + Send + 'static> Source<T> {
             State::Waiting { .. } | State::Never => None,
         };
         if let Some(((promise, _), kept)) = consumer {
-            promise.promise().complete(kept.copy());
+            // `clone` is the users', and nothing of who completes.
+            promise.promise().complete(local::outside(|| kept.copy()));
         }
     }
 }

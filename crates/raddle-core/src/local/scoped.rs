@@ -205,7 +205,8 @@ impl<T: 'static> ScopeLocal<T> {
     /// raddle::scope(|s| WORD.with(|w| s.spawn(move |_| println!("{w}"))));
     /// ```
     ///
-    /// (A continuation on what is done already runs at once, within the call: there the local is bound.)
+    /// (A continuation on what is done already runs at once, within the call: there the local is bound. Unless such calls are nested so deep
+    /// that the next are put off: see the operations of [`Future`](crate::Future).)
     ///
     /// Nor can the value go, move or change while it is bound:
     ///

@@ -3,6 +3,7 @@
 use raddle_sync::atomic::{Ordering, fence};
 use raddle_sync::fence::light;
 use raddle_sync::hint;
+use raddle_sync::spin::Backoff;
 use raddle_sync::time::Instant;
 use raddle_trace::EventKind;
 
@@ -362,6 +363,7 @@ impl WorkerMemory {
 
     /// A public fork of this worker, from `floor` on, if it is there `still`.
     fn steal_fork(&self, victim: usize, floor: usize, still: impl Fn() -> bool) -> Option<Work> {
+        let mut backoff = Backoff::new();
         loop {
             match self.registry().memories[victim].fork.steal_above(floor, &still) {
                 Steal::Job(job, index) => {
@@ -370,7 +372,8 @@ impl WorkerMemory {
                     self.lane.note(EventKind::Steal, victim, key);
                     return Some(Work::Fork { job, victim, index });
                 }
-                Steal::Retry => hint::spin_loop(),
+                // The owner is at it, unless the system has stopped it.
+                Steal::Retry => backoff.spin(),
                 Steal::Private | Steal::Empty => return None,
             }
         }

@@ -17,6 +17,11 @@ impl WorkerMemory {
     #[cold]
     #[inline(never)]
     pub(crate) fn pushed(&self, slot: &Slot, place: Place) {
+        if local::is_followed() && !self.fork.is_followed() {
+            // Since this job began. What it has forked before takes nothing along.
+            self.fork.follow(slot);
+            self.fork.request();
+        }
         let (followed, recorded) = (self.fork.is_followed(), self.lane.has_tasks());
         if followed {
             self.load(slot);
@@ -166,7 +171,7 @@ impl WorkerMemory {
             return;
         }
         let public = self.fork.public();
-        if public == 0 || public < counts.searching() {
+        if public == 0 || public < counts.searching() || self.owned.spreads.get() > 0 {
             self.fork.request();
         } else if counts.need_wake() {
             self.registry().wake_one(Waker::Busy);
@@ -186,10 +191,12 @@ impl WorkerMemory {
 
     // --- what else follows forks: see `local::follow` ---
 
-    /// From now on forks are seen to, if anything follows tasks. `head` is the first free slot.
+    /// From now on forks are seen to, if anything follows tasks. `head` is the first slot whose fork is not.
     pub(crate) fn heed_followers(&self, head: &Worker) {
         if local::is_followed() && !self.fork.is_followed() {
             self.fork.follow(head.slot());
+            // That overwrites a request, perhaps one of this very thread, in the stead of sleepers that have asked nobody (S6).
+            self.fork.request();
         }
     }
 

@@ -440,12 +440,13 @@ pub(crate) fn next_task_id(registry: &Registry) -> TaskId {
     })
 }
 
-/// Something follows tasks from now on: see to the forks of the worker that this thread is. Others do when they
-/// turn to something else.
+/// Something follows tasks from now on: see to the forks of the worker that this thread is, and to the next ones of the others
+/// that it is. Other threads do when they turn to something else.
 pub(crate) fn heed_followers() {
     if let Some(worker) = Worker::current() {
         worker.memory().heed_followers(worker);
     }
+    Worker::occupied().for_each(|memory| memory.fork.request());
 }
 
 /// What this thread parks on.

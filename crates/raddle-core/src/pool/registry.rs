@@ -311,9 +311,9 @@ impl Registry {
 
     /// Has the calling thread leave the processor of the last guest, if it is there: on the same one it can only work in the
     /// guest's stead, and the system may let it, or have it wait for the guest's time slice to end.
-    pub(crate) fn make_way(&self) {
+    pub(crate) fn make_way(&self, memory: &WorkerMemory) {
         // ORD: a hint.
-        raddle_sync::affinity::avoid(self.guest_processor.load(Ordering::Relaxed));
+        memory.elsewhere.avoid(self.guest_processor.load(Ordering::Relaxed));
     }
 
     /// So many guests have come so far: a hint.
@@ -385,9 +385,10 @@ impl Registry {
 
     /// # Panics
     ///
-    /// In a child of the process that has the pool's threads.
+    /// In a child of the process that has the pool's threads, unless the one that forked was all of them.
     pub(crate) fn assert_here(&self) {
-        assert!(!self.is_forked(), "{FORKED}");
+        let is_all = || self.threads() == 1 && crate::pool::here(self).is_some();
+        assert!(!self.is_forked() || is_all(), "{FORKED}");
     }
 }
 

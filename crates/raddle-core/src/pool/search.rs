@@ -302,7 +302,7 @@ impl WorkerMemory {
                 break false;
             }
             if self.has_mail() || registry.visible_work() > 0 && self.work_lasts() {
-                registry.make_way();
+                registry.make_way(self);
                 break true;
             }
             let visits_now = registry.visits();
@@ -315,7 +315,7 @@ impl WorkerMemory {
             if registry.is_ending() || since.elapsed() >= drowsy {
                 break false;
             }
-            registry.make_way();
+            registry.make_way(self);
             self.parker().nap(NAP);
         };
         let disturbed = !registry.places.end_nap(self.index);
@@ -370,6 +370,7 @@ impl WorkerMemory {
         }
         registry.places.recall(&crew);
         registry.end_if_done();
+        self.ring.give_back();
         self.lane.note(EventKind::Park, 0, NOTHING);
         let (since, visits) = (Instant::now(), registry.visits());
         let slept = loop {

@@ -246,5 +246,6 @@ impl WorkerMemory {
         self.fork.request();
         self.set_room();
         Worker::occupy(self);
+        self.heed_followers(self.base());
     }
 }

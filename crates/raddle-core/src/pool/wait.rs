@@ -58,6 +58,10 @@ const LONG_STILL: Duration = Duration::from_secs(1);
 
 /// So many looks without progress a thread that yields takes for standing still: a tenth of a second.
 const MANY_LOOKS: u32 = if cfg!(raddle_shuttle) { 3 } else { 1000 };
+/// So often a thread looks whether its thief has signed before it sleeps.
+const UNSIGNED: u32 = if cfg!(raddle_model) { 3 } else { 100 };
+/// So many times [`STILL`] a wait on a stack that is nearly full leaves what it would take on to others, though they get on.
+const CRAMPED: u32 = 30;
 /// So many times as many looks it takes for that whatever ends beside it.
 const SELDOM: u32 = if cfg!(raddle_shuttle) { 2 } else { 30 };
 
@@ -209,6 +213,7 @@ impl WorkerMemory {
         let slot = worker.slot();
         self.lane.note(EventKind::Join, 0, fork_key(self, slot));
         slot.mark_waiting();
+        self.owned.unsigned.set(0);
         self.await_goal(Goal::Fork { slot, helping }, worker.next());
     }
 
@@ -230,6 +235,7 @@ impl WorkerMemory {
         let _waiting = Waiting::begin(self, goal);
         let purse = matches!(goal, Goal::Scope(..)).then(|| self.purse().open(NOBODY));
         let mut since: Option<Instant> = None;
+        let mut cramped = 0;
         // Claimed to take something on: this thread counts as a searcher.
         let mut searching = false;
         // Whoever was claimed has something to take on, even if it is time to look again.
@@ -264,7 +270,7 @@ impl WorkerMemory {
             }
             searching = self.sleep_apart(goal, at);
             since = None;
-            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal)) {
+            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, &mut cramped)) {
                 if let Some(work) = self.find_as_host(at) {
                     self.hidden(|| self.run_on_top(work, at));
                     self.see_to_end();
@@ -351,6 +357,8 @@ impl WorkerMemory {
             // Who queues a task of the scope from outside wakes others, and by then there may be none.
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
+            // Its thief, which has not signed, has not been asked to wake it (W1): soon it looks again.
+            let rest = if helps && self.owned.unsigned.get() > 0 { Some(STILL) } else { rest };
             let relies = asks.or(rest).is_some();
             match [left, asks, rest].into_iter().flatten().min() {
                 Some(time) if relies => _ = self.parker().nap(time),
@@ -378,10 +386,14 @@ impl WorkerMemory {
             return false;
         }
         let Some(thief) = Thief::unpack(word) else {
-            // It has not signed yet: a few instructions, unless the system has stopped it.
+            // It has not signed yet: first it sees to a successor, which takes some microseconds, unless the system has stopped it,
+            // perhaps in favour of this thread. Then this one sleeps for a while.
+            let looks = self.owned.unsigned.get();
+            self.owned.unsigned.set(looks.wrapping_add(1));
             thread::yield_now();
-            return true;
+            return looks < UNSIGNED;
         };
+        self.owned.unsigned.set(0);
         self.registry().memories[thief.worker].fork.watch(thief.floor)
     }
 
@@ -394,8 +406,19 @@ impl WorkerMemory {
         hosts && !self.has_room() && enough()
     }
 
-    fn must_overreach(&self, goal: Goal<'_>) -> bool {
-        self.owned.stuck.take() && self.is_cramped(goal) && !goal.is_over()
+    /// `cramped`: for how many times [`STILL`] it has waited so, more or less.
+    fn must_overreach(&self, goal: Goal<'_>, cramped: &mut u32) -> bool {
+        let stuck = self.owned.stuck.take();
+        if !self.is_cramped(goal) || goal.is_over() {
+            return false;
+        }
+        *cramped += 1;
+        // What ends elsewhere may be no help: a thread may wait for what lies here, and try again and again.
+        let must = stuck || *cramped >= CRAMPED && stack::remaining() > LAST_ROOM;
+        if must {
+            *cramped = 0;
+        }
+        must
     }
 
     /// Whether a wait takes on anything of itself.

@@ -71,6 +71,8 @@ pub(crate) struct Owned {
     pub(crate) apart: Cell<bool>,
     /// While it waited without room for more on its stack, nothing of the pool's has ended.
     pub(crate) stuck: Cell<bool>,
+    /// At how many looks in a row the thief that it waits for had not signed.
+    pub(crate) unsigned: Cell<u32>,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
     /// Tasks that were run out of turn, and whose entries may still lie in the ring.
@@ -251,6 +253,7 @@ impl OwnedMemory {
                 purse: Purse::new(),
                 apart: Cell::new(false),
                 stuck: Cell::new(false),
+                unsigned: Cell::new(0),
                 room: Cell::new(0),
                 husks: Cell::new(0),
                 cleared: Cell::new(0),

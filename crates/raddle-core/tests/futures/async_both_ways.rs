@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc as std_mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use raddle_core::{FailureKind, Future, Killed, Pool, Promise, scope_local, spawn};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::support::{blow, kind, scaled};
+use crate::support::{blow, in_time, kind, scaled};
 
 fn runtimes() -> [Runtime; 2] {
     [
@@ -412,5 +412,85 @@ fn a_chain_of_async_futures_ends_without_recursion() {
             .unwrap()
             .join()
             .unwrap();
+    }
+}
+
+/// As a runtime of one thread has it, which sleeps where it polls in vain.
+#[test]
+fn a_poll_in_vain_leaves_what_was_put_off_to_others() {
+    in_time("a continuation that awaits its sibling", || {
+        let (promise, source) = Promise::<u32>::new();
+        let shared = source.shared();
+        let (one, other) = (shared.future(), shared.future());
+        let [runtime, _] = runtimes();
+        let both = one.map(move |n| n + runtime.block_on(other).unwrap());
+        promise.set(1);
+        assert_eq!(both.wait().unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_waker_that_is_kept_keeps_no_locals() {
+    scope_local! { static HELD: Arc<()>; }
+    let held = Arc::new(());
+    let kept = Arc::new(Mutex::new(Vec::<Waker>::new()));
+    for end in 0..3 {
+        let wakers = Arc::clone(&kept);
+        let future = HELD.bind(Arc::clone(&held)).run(|| {
+            Future::from_async(poll_fn(move |cx| {
+                wakers.lock().unwrap().push(cx.waker().clone());
+                if end == 0 { Poll::Ready(()) } else { Poll::Pending }
+            }))
+        });
+        while kept.lock().unwrap().len() <= end {
+            thread::yield_now();
+        }
+        match end {
+            0 => {}
+            1 => future.interrupt("enough"),
+            _ => _ = future.kill(),
+        }
+        assert_eq!(future.wait().is_ok(), end == 0);
+        // The frame in which it was bound goes when the last poll returns.
+        let since = Instant::now();
+        while Arc::strong_count(&held) > 1 && since.elapsed() < Duration::from_secs(20) {
+            thread::yield_now();
+        }
+        assert_eq!(Arc::strong_count(&held), 1, "end {end}");
+    }
+    assert_eq!(kept.lock().unwrap().len(), 3);
+}
+
+/// Neither an executor that polls where it is woken, nor a clone, has to do with who completes.
+#[test]
+fn what_completes_binds_nothing_for_whom_it_wakes() {
+    scope_local! { static USER: &'static str; }
+    struct Sees(Mutex<Vec<Option<&'static str>>>);
+    impl std::task::Wake for Sees {
+        fn wake(self: Arc<Self>) {
+            self.0.lock().unwrap().push(USER.get());
+        }
+    }
+    struct Asks(Option<&'static str>);
+    impl Clone for Asks {
+        fn clone(&self) -> Asks {
+            Asks(USER.get())
+        }
+    }
+    let seen = Arc::new(Sees(Mutex::default()));
+    let waker = Waker::from(Arc::clone(&seen));
+    for mapped in [false, true] {
+        let (promise, future) = Promise::<u32>::new();
+        let mut future = pin!(if mapped { future.map(|n| n) } else { future });
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        USER.bind("anna").run(|| promise.set(1));
+    }
+    assert_eq!(*seen.0.lock().unwrap(), [None, None]);
+    let (promise, future) = Promise::<Asks>::new();
+    let consumers = future.shared();
+    let consumers = [consumers.future(), consumers.future()];
+    USER.bind("anna").run(|| promise.set(Asks(None)));
+    for consumer in consumers {
+        assert_eq!(consumer.wait().unwrap().0, None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use raddle_core::{Failure, FailureKind, Future, Pool, Promise};
 
-use crate::support::{Bomb, Counted, kind, on_small_stack, quiet};
+use crate::support::{Bomb, Counted, kind, on_small_stack, quiet, scaled};
 
 // --- values and payloads that nobody takes ---
 
@@ -238,4 +238,42 @@ fn a_link_to_what_never_comes_frees_what_it_made() {
             assert_eq!(future.wait().unwrap(), 7);
         }
     }
+}
+
+/// Each step says what it was about when it went wrong.
+#[test]
+fn a_chain_of_failures_is_dropped_without_recursion() {
+    #[derive(Debug)]
+    struct While(Failure, #[expect(dead_code, reason = "counts what is alive")] Counted);
+    impl std::fmt::Display for While {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("while at it")
+        }
+    }
+    impl std::error::Error for While {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let live = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&live);
+    on_small_stack(move || {
+        let steps = scaled(1_000_000);
+        let mut failure = Failure::new(std::fmt::Error);
+        for _ in 0..steps {
+            failure = Failure::new(While(failure, Counted::new(&counted)));
+        }
+        // A clone in the middle keeps what is below it.
+        let mut middle = &failure;
+        for _ in 0..steps / 2 {
+            middle = &middle.downcast_ref::<While>().unwrap().0;
+        }
+        let middle = middle.clone();
+        let (promise, future) = Promise::<u32>::new();
+        promise.fail(failure);
+        drop(future);
+        assert_eq!(counted.load(Ordering::SeqCst), steps - steps / 2);
+        drop(middle);
+    });
+    assert_eq!(live.load(Ordering::SeqCst), 0);
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use raddle_core::{Failure, FailureKind, Future, Killed, Promise};
+use raddle_core::{Failure, FailureKind, Future, Killed, Promise, first, join_all, traverse};
 
 use crate::support::{Bomb, ON_PURPOSE, blow, kind, message};
 
@@ -358,4 +358,18 @@ fn a_closure_and_a_payload_whose_drops_panic() {
         assert_eq!(next.wait().unwrap(), 9);
         assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
     }
+}
+
+#[test]
+fn what_loses_or_is_not_wanted_may_panic_as_it_is_dropped() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let ready = || Future::ready(Some(Bomb::new(&dropped)));
+    let winner = first([Future::ready(None), ready(), ready()]).wait().unwrap();
+    assert!(winner.is_none());
+    assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
+    join_all([ready(), ready(), ready()]).wait().unwrap();
+    assert_eq!(dropped.swap(0, Ordering::SeqCst), 3);
+    let all = traverse([false, false, true], |last| if last { blow() } else { ready() });
+    assert_eq!(kind(all.wait().map(drop)), FailureKind::Panicked);
+    assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
 }

@@ -99,3 +99,46 @@ fn a_helper_with_little_stack_comes_where_nobody_else_can() {
         waiter.unwrap().join().unwrap();
     });
 }
+
+/// A thread of a team whose stack is nearly full waits for what lies behind a task of its own, while another goes on and on.
+fn waits_low_on_stack(scene: impl FnOnce() + Send) {
+    let team = Team::new(Settings { threads: 2, ..Settings::default() }).unwrap();
+    let threads = [0, 1].map(|index| {
+        let seat = team.seat(index);
+        thread::Builder::new().stack_size(1 << 20).spawn(move || seat.run()).unwrap()
+    });
+    team.call(|| low_on_stack(&mut Some(scene)));
+
+    fn low_on_stack(scene: &mut Option<impl FnOnce()>) {
+        let space = std::hint::black_box([0_u8; 4096]);
+        if raddle_sync::stack::remaining() < 200_000 {
+            scene.take().unwrap()();
+        } else {
+            low_on_stack(scene);
+        }
+        std::hint::black_box(space);
+    }
+    team.end();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_wait_low_on_stack_takes_on_what_others_wait_for_who_get_on() {
+    ends("a task beneath a wait low on stack", || {
+        waits_low_on_stack(|| {
+            let (taken, flag) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+            scope(|s| {
+                s.spawn(|_| {
+                    taken.store(true, Ordering::SeqCst);
+                    // It looks again and again, and does something of its own meanwhile.
+                    while !flag.load(Ordering::SeqCst) {
+                        scope(|s| s.spawn(|_| ()));
+                    }
+                });
+                until(&taken);
+                let flag = Arc::clone(&flag);
+                spawn(move || flag.store(true, Ordering::SeqCst)).detach();
+            });
+        });
+    });
+}
