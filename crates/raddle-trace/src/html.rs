@@ -270,6 +270,53 @@ mod tests {
         assert_eq!(in_base64(&[0xff, 0xef]), "/+8=");
     }
 
+    fn from_base64(text: &str) -> Vec<u8> {
+        let digit = |digit: u8| match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            _ => 63,
+        };
+        let groups = text.trim_end_matches('=').as_bytes().chunks(4);
+        let bytes = groups.flat_map(|group| {
+            let word = group.iter().fold(0, |word, &d| word << 6 | u32::from(digit(d)));
+            let bits = 6 * group.len();
+            (0..bits / 8).map(move |i| (word >> (bits - 8 * (i + 1))) as u8).collect::<Vec<_>>()
+        });
+        bytes.collect()
+    }
+
+    /// As the page reads them.
+    #[test]
+    fn times_of_hours_come_out_to_the_nanosecond() {
+        let times =
+            [7, 4_294_967_301, 8_589_934_596, 8_589_934_600, 7_208_589_934_600, 7_208_589_934_611];
+        let end = times[5];
+        let mut trace =
+            Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: end, nanos: end });
+        let kinds = [EventKind::Park, EventKind::Unparked].into_iter().cycle();
+        let events = times.iter().zip(kinds).map(|(&tsc, kind)| Event::new(tsc, kind, 0));
+        trace.lanes.push(Lane::new("a", events.collect()));
+        let mut data = String::new();
+        trace.page_data(&mut data);
+        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let lane = &data["lanes"][0];
+        let bytes = from_base64(lane["t"].as_str().unwrap());
+        let mut steps = bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+        let mut seen = Vec::new();
+        while let Some(step) = steps.next() {
+            let long = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+            let step = match step {
+                u32::MAX => long(steps.next().unwrap(), steps.next().unwrap()),
+                step => step.into(),
+            };
+            seen.push(seen.last().unwrap_or(&0) + step);
+        }
+        assert_eq!(seen, times);
+        assert_eq!(from_base64(lane["s"].as_str().unwrap()).len(), times.len());
+    }
+
     #[test]
     fn the_page_stands_alone_and_its_data_is_json() {
         let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 9, nanos: 9 });

@@ -50,7 +50,7 @@ fn subject() -> impl Strategy<Value = Subject> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
     /// Of few tasks on few lanes, so that they meet: one is begun here and there, or ended where it has not begun.
     #[test]

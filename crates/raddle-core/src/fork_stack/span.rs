@@ -1,6 +1,7 @@
 //! The word that says which jobs are public, and how many are stolen.
 
-/// Bits of a slot's index in `span`; the rest of the 64 bits are the version.
+/// Bits of a slot's index in `span`; the rest of the 64 bits are the version, of which there are 2^28: a thief would have to be held up, at the
+/// very word, for as many slow paths of the owner, seconds at their fastest, and to find tail and split as they were.
 pub(super) const INDEX_BITS: u32 = if cfg!(raddle_shuttle) { 8 } else { 18 };
 
 /// Version, tail and split in one word.

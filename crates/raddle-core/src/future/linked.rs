@@ -283,7 +283,7 @@ pub(crate) unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bo
     if !unsafe { wanted.state() }.is_attached() {
         return false;
     }
-    // From both ends, and no further than to the nearer one.
+    // From both ends, and no further than to the nearer one; where what is downstream may go any time, upstream to the end.
     let mut steps = 16;
     loop {
         // SAFETY: by its producer.
