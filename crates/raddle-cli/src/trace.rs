@@ -106,7 +106,11 @@ fn scale(args: &ScaleArgs, json: bool) -> Result<(), Error> {
     let Loaded { trace, .. } = load(&args.shown)?;
     let mut scale = trace.scale(&args.what_if).map_err(|why| refused(file, why))?;
     for more in &args.measured {
-        let other = load_whole(more)?.scale(&[]).map_err(|why| refused(more, why))?;
+        let other = load_whole(more)?;
+        if let Some(damage) = other.fact("damage") {
+            scale.notes.push(format!("{} is damaged: {damage}", more.display()));
+        }
+        let other = other.scale(&[]).map_err(|why| refused(more, why))?;
         scale.measured.extend(other.measured);
     }
     if json { tell(&scaled(&scale)) } else { report::print(&scale.text()) }

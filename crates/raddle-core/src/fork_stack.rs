@@ -60,6 +60,7 @@
 //! answer for a silent owner by a process-wide barrier follows the idea of Acar, Charguéraud and Rainey's and of asymmetric
 //! Chase-Lev deques.
 
+mod loads;
 mod slot;
 mod span;
 
@@ -282,48 +283,14 @@ impl ForkStack {
         }
     }
 
-    /// From now on every push takes its slow path, in which it is [loaded](ForkStack::load), and every pop, in which that
-    /// is [undone](ForkStack::unload). `head` is the first free slot.
-    pub(crate) fn follow(&self, head: &Slot) {
-        // ORD: the owner's own.
-        self.followed.store(SLOW, Ordering::Relaxed);
-        // ORD: as an escalation that does not see it is spoilt by the compare-exchange below (I2).
-        self.loaded.store(self.index_of(head), Ordering::Relaxed);
-        self.settle(|span| (span.tail, span.split));
-    }
-
-    /// Whether forks are loaded.
-    pub(crate) fn is_followed(&self) -> bool {
-        // ORD: the owner's own.
-        self.followed.load(Ordering::Relaxed) != 0
-    }
-
-    /// The fork in this slot, pushed last, is loaded.
-    pub(crate) fn load(&self, slot: &Slot) {
-        // ORD: Release pairs with the Acquire in `escalate_alone`: the load.
-        self.loaded.store(self.index_of(slot) + 1, Ordering::Release);
-        self.light(); // I4, I7: before the look at `limit` in `must_settle`
-    }
-
-    /// The fork in this slot is about to be over: before the owner's last look at `limit` or its change of `span`.
-    pub(crate) fn unload(&self, slot: &Slot) {
-        if self.is_followed() {
-            // Not raised: one below it may be about to be loaded.
-            // ORD: I4, I7: a thief that does not see it is seen, or its compare-exchange is spoilt.
-            let loaded = self.loaded.load(Ordering::Relaxed).min(self.index_of(slot));
-            self.loaded.store(loaded, Ordering::Relaxed);
-            self.light();
-        }
-    }
-
     /// What the owner adds to limits now.
     fn slow(&self) -> usize {
         // ORD: a hint, until the owner's next slow path; and the owner's own.
         self.recorded.load(Ordering::Relaxed) | self.followed.load(Ordering::Relaxed)
     }
 
-    /// The owner's way to change `span`: first `limit`, then a new version (I1, I2).
-    fn settle(&self, mut to: impl FnMut(Span) -> (usize, usize)) {
+    /// The owner's way to change `span`: first `limit`, then a new version (I1, I2). The new tail.
+    fn settle(&self, mut to: impl FnMut(Span) -> (usize, usize)) -> usize {
         loop {
             let span = self.span();
             let (tail, split) = to(span);
@@ -333,7 +300,7 @@ impl ForkStack {
             // ORD: the owner reads it back in program order; for thieves the compare-exchange that follows orders it (I2).
             self.limit.store(limit, Ordering::Relaxed);
             if self.exchange(span, Span { version: span.version.wrapping_add(1), tail, split }) {
-                return;
+                return tail;
             }
         }
     }

@@ -166,6 +166,35 @@ fn in_a_region_within_another_pool_s() {
     });
 }
 
+/// As above, where it comes while a fork of the outer pool is stolen: what the owner was told by a request its pop overwrites.
+#[test]
+fn in_a_half_whose_other_half_is_stolen() {
+    alone("in_a_half_whose_other_half_is_stolen", || {
+        let (outer, inner) = (asleep(), Pool::new(2).unwrap());
+        outer.run(|worker| {
+            let (stolen, done) = (AtomicBool::new(false), AtomicBool::new(false));
+            let until = |flag: &AtomicBool| {
+                while !flag.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+            };
+            let follows = || {
+                until(&stolen);
+                inner.run(|_| follow(Request));
+                done.store(true, Ordering::SeqCst);
+            };
+            let is_stolen = || {
+                stolen.store(true, Ordering::SeqCst);
+                until(&done);
+            };
+            worker.join(|_| follows(), |_| is_stolen());
+            REQUEST.set(5);
+            assert_eq!(meet(), (5, 5));
+            REQUEST.set(0);
+        });
+    });
+}
+
 /// The thread that makes a pool is one of its threads, and has never taken anything on.
 #[test]
 fn on_a_seat_for_good() {

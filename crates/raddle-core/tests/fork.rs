@@ -194,4 +194,11 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
         })
     };
     assert!(thread::scope(|s| s.spawn(only).join().unwrap()));
+    // A guest is beside them.
+    let one = Pool::new(1).unwrap();
+    let guest = || {
+        set_hook(Box::new(|_| ()));
+        panics(|| _ = one.broadcast(|_| ()))
+    };
+    assert!(one.run(|_| in_child(guest)));
 }

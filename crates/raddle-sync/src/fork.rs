@@ -34,7 +34,7 @@ mod sys {
     struct Locked {
         _hook: strand::HookLock,
         _free_list: parker::FreeListLock,
-        _sleepers: futex::AllLocks,
+        sleepers: futex::AllLocks,
     }
 
     /// How often the process has been forked since [`init`], counted along its ancestors: 0 before any fork, more
@@ -81,7 +81,7 @@ mod sys {
             if locked.is_none() {
                 strand::force_statics(); // A `Once` that another thread is within is a lock too.
                 let (_hook, _free_list) = (strand::lock_hook(), parker::lock_free_list());
-                **locked = Some(Locked { _hook, _free_list, _sleepers: futex::lock_all() });
+                **locked = Some(Locked { _hook, _free_list, sleepers: futex::lock_all() });
             }
         });
     }
@@ -92,7 +92,9 @@ mod sys {
 
     extern "C" fn in_child() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
-        in_parent();
+        if let Some(locked) = LOCKED.with_borrow_mut(|locked| locked.take()) {
+            futex::unlock_all(locked.sleepers);
+        }
         futex::forget_sleepers();
     }
 }

@@ -60,7 +60,7 @@ pub fn wake(word: &AtomicU32, n: u32) -> usize {
 }
 
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) use sys::{AllLocks, forget_sleepers, lock_all};
+pub(crate) use sys::{AllLocks, forget_sleepers, lock_all, unlock_all};
 
 #[cfg(all(test, not(raddle_model)))]
 mod tests {
@@ -142,8 +142,8 @@ mod tests {
                 let locked = table::lock_all();
                 // SAFETY: the child calls nothing that another thread may have locked.
                 let child = unsafe { libc::fork() };
-                drop(locked);
                 if child == 0 {
+                    table::unlock_all(locked);
                     table::forget_sleepers();
                     // SAFETY: ends this process, if it hangs.
                     unsafe { libc::alarm(20) };

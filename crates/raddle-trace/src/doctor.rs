@@ -51,7 +51,7 @@ enum On {
     Nobody,
     /// It is known.
     Lane(usize),
-    /// Nobody else runs a task; but what is waited for may come from outside.
+    /// There is nobody else who might have it, or nobody who has had it later; but one of whom nothing is recorded may.
     Perhaps(usize),
 }
 
@@ -70,7 +70,7 @@ struct Scene {
     runs: HashMap<(Subject, u32), usize>,
     /// Where it was forked.
     forked: HashMap<(Subject, u32), u16>,
-    /// Who came to have a lock last that had waited for it: as which strand, and when.
+    /// Who was woken for a lock last, and did not lie down for it again: as which strand, and when. It may have got it.
     had: HashMap<u32, (u64, u16)>,
     /// The lanes that run tasks of a scope.
     members: HashMap<u32, Vec<usize>>,
@@ -82,7 +82,8 @@ struct Scene {
 enum What {
     Fork(u16),
     Future,
-    Lock(u32, u16),
+    /// The lock, and the strand that is known to hold it.
+    Lock(u32, Option<u16>),
     Scope(usize),
     Else,
 }
@@ -141,18 +142,14 @@ impl Trace {
                             ", which it would have to run itself".into()
                         }
                         On::Lane(lane) => format!(", which {} has", name(lane)),
-                        On::Perhaps(lane) => {
-                            format!(", which perhaps {} has: nobody else runs a task", name(lane))
-                        }
+                        On::Perhaps(lane) => format!(", which perhaps {} has", name(lane)),
                         On::Nobody => String::new(),
                     };
                     let what = match wait.what {
                         What::Fork(place) => format!("the fork at {}", self.place_text(place)),
                         What::Future => "a future".into(),
-                        What::Lock(lock, 0) => {
-                            format!("the lock {lock:#x}, held by nobody knows whom")
-                        }
-                        What::Lock(lock, strand) => {
+                        What::Lock(lock, None) => format!("the lock {lock:#x}"),
+                        What::Lock(lock, Some(strand)) => {
                             format!("the lock {lock:#x}, held by strand {strand}")
                         }
                         What::Scope(tasks) => format!("a scope, {tasks} of whose tasks run"),
@@ -205,10 +202,12 @@ impl Scene {
             let mut stack: Nest<Event> = Nest::default();
             // The scopes whose members run here, and how deep.
             let mut scopes: Vec<(usize, u32)> = Vec::new();
-            for event in &lane.events {
+            let again = again(&lane.events);
+            for (event, again) in lane.events.iter().zip(again) {
                 use EventKind::*;
                 match event.kind {
                     Strand => _ = scene.strands.insert(event.aux, number),
+                    LockHad if again => _ = scene.strands.insert(event.aux, number),
                     LockHad => {
                         scene.strands.insert(event.aux, number);
                         let last = scene.had.entry(event.task).or_insert((0, 0));
@@ -251,13 +250,20 @@ impl Scene {
             match event.kind {
                 EventKind::Exec => return unknown,
                 EventKind::LockWait => {
-                    let (lock, mut holder) = (event.task, event.aux);
+                    let lock = event.task;
+                    let lane =
+                        |strand: u16| self.strands.get(&strand).copied().filter(|_| strand != 0);
                     // It was recorded who had the lock then. Others may have had it since.
-                    if let Some(&(_, had)) = self.had.get(&lock).filter(|had| had.0 > event.tsc) {
-                        holder = had;
-                    }
-                    let on = self.strands.get(&holder).copied().filter(|_| holder != 0);
-                    return wait(What::Lock(lock, holder), On::known(on));
+                    return match self.had.get(&lock).filter(|had| had.0 > event.tsc) {
+                        Some(&(_, later)) => {
+                            let on = lane(later).map_or(On::Nobody, On::Perhaps);
+                            wait(What::Lock(lock, None), on)
+                        }
+                        None => {
+                            let holder = Some(event.aux).filter(|&strand| strand != 0);
+                            wait(What::Lock(lock, holder), On::known(lane(event.aux)))
+                        }
+                    };
                 }
                 EventKind::Join => {
                     let on = self.runs.get(&event.key()).copied();
@@ -288,6 +294,20 @@ impl Scene {
         let one = lanes.next()?;
         lanes.all(|lane| lane == one).then_some(one)
     }
+}
+
+/// Of each event whether its lane then lies down for the same lock: so a thread that was woken for it has not got it.
+fn again(events: &[Event]) -> Vec<bool> {
+    let mut next = None;
+    let mut again = vec![false; events.len()];
+    for (event, again) in events.iter().zip(&mut again).rev() {
+        match event.kind {
+            EventKind::LockWait => next = Some(event.task),
+            EventKind::LockHad => *again = next.take() == Some(event.task),
+            _ => {}
+        }
+    }
+    again
 }
 
 fn short_name(name: &str, lane: usize) -> String {
@@ -363,9 +383,21 @@ mod tests {
         let found = of(vec![("a", a), ("b", b), ("c", c)]);
         assert!(found.circle().is_empty(), "{found}");
         assert!(found.lines().iter().any(|line| line.starts_with("c has waited")), "{found}");
-        assert!(found.lines()[2].contains("held by strand 1, which a has"), "{found}");
+        assert!(found.lines()[2].ends_with("the lock 0x7, which perhaps a has"), "{found}");
         let nobody = of(vec![("a", vec![Event::new(1, Exec, 1), Event::new(2, LockWait, 7)])]);
-        assert!(nobody.lines()[0].contains("held by nobody knows whom"), "{nobody}");
+        assert!(nobody.lines()[0].ends_with("for the lock 0x7"), "{nobody}");
+        // Woken, and down again: it has not got it.
+        let holder = vec![with_aux(0, Strand, 0, 1), Event::new(1, Exec, 1)];
+        let waits = vec![with_aux(0, Strand, 0, 2), Event::new(1, Exec, 2)];
+        let first = [waits.clone(), vec![with_aux(3, LockWait, 7, 1)]].concat();
+        let naps =
+            [with_aux(3, LockWait, 7, 1), with_aux(5, LockHad, 7, 3), with_aux(6, LockWait, 7, 1)];
+        let other = [vec![with_aux(0, Strand, 0, 3), Event::new(1, Exec, 3)], naps.to_vec()];
+        let found = of(vec![("h", holder), ("a", first), ("b", other.concat())]);
+        for lane in ["a", "b"] {
+            let line = found.lines().iter().find(|line| line.starts_with(lane));
+            assert!(line.unwrap().ends_with("held by strand 1, which h has"), "{found}");
+        }
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! Two threads: explored with at most four preemptions; three threads: with two. Throughout, somebody is
 //! interested, so that the owner shares when it is asked.
 
+mod loaded;
+
+use std::cell::Cell;
 use std::sync::Arc;
 
 use raddle_sync::atomic::{Ordering, fence};
@@ -42,13 +45,15 @@ pub(super) struct Stack {
     victim: Option<Arc<Stack>>,
     /// Forks at this slot and above are loaded.
     followed_from: usize,
+    /// The owner's: forks are to be loaded from the first on that is pushed slowly.
+    follows_late: Cell<bool>,
     /// Every fork is recorded, or may be.
     recorded: bool,
     /// How many threads look for work, as far as the owner knows: so many forks are to be public.
     searching: usize,
 }
 
-// SAFETY: `loaded` is the owner's, or the thief's.
+// SAFETY: `loaded` is the owner's, or the thief's, and `follows_late` the owner's.
 unsafe impl Sync for Stack {}
 // SAFETY: as above.
 unsafe impl Send for Stack {}
@@ -64,6 +69,7 @@ impl Stack {
             parker: parker(),
             victim: None,
             followed_from: usize::MAX,
+            follows_late: Cell::new(false),
             recorded: false,
             searching: 0,
         }
@@ -130,7 +136,12 @@ impl Stack {
     }
 
     fn pushed(&self, slot: &Slot) {
-        if self.fork.is_followed() {
+        let mut loads = self.fork.is_followed();
+        if self.follows_late.get() && !loads {
+            loads = self.fork.follow(slot);
+            self.fork.request();
+        }
+        if loads {
             self.set_loaded(slot, true);
             self.fork.load(slot);
         }
@@ -392,53 +403,6 @@ fn a_steal_and_an_escalation_against_nested_pops() {
 #[test]
 fn two_escalations_against_nested_pops() {
     race(2, two_nested, 2, &[escalates, escalates]);
-}
-
-// --- with a stack whose forks are loaded ---
-
-fn followed_from(slot: usize) -> Stack {
-    Stack::new().followed_from(slot)
-}
-
-/// All forks are seen to before a thief has them.
-fn follows_and_forks(stack: &Stack, ran: &Tally) {
-    stack.fork.follow(&stack.slots[0]);
-    two_nested(stack, ran);
-}
-
-/// The slot is used again, and what was loaded for the first fork is not the second's.
-fn follows_and_forks_again(stack: &Stack, ran: &Tally) {
-    stack.fork.follow(&stack.slots[0]);
-    stack.join_while(false, 0, ran, || {});
-    stack.join_while(false, 0, ran, || {});
-}
-
-/// The lower one need not be, and may be under way to a thief.
-fn follows_within_a_fork(stack: &Stack, ran: &Tally) {
-    stack.join(0, ran, || {
-        stack.fork.follow(&stack.slots[1]);
-        stack.join(1, ran, || {});
-    });
-}
-
-#[test]
-fn loaded_forks_against_two_steals() {
-    race_on(3, || followed_from(0), follows_and_forks, 2, &[steals_twice]);
-}
-
-#[test]
-fn loaded_forks_against_an_escalation() {
-    race_on(3, || followed_from(0), follows_and_forks, 2, &[escalates_and_steals_twice]);
-}
-
-#[test]
-fn a_slot_loaded_again_against_an_escalation() {
-    race_on(3, || followed_from(0), follows_and_forks_again, 2, &[escalates_and_steals_twice]);
-}
-
-#[test]
-fn a_stack_that_is_followed_from_now_on_against_an_escalation() {
-    race_on(3, || followed_from(1), follows_within_a_fork, 2, &[escalates_and_steals_twice]);
 }
 
 // --- without a process-wide fence ---

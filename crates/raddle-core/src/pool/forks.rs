@@ -17,13 +17,14 @@ impl WorkerMemory {
     #[cold]
     #[inline(never)]
     pub(crate) fn pushed(&self, slot: &Slot, place: Place) {
-        if local::is_followed() && !self.fork.is_followed() {
-            // Since this job began. What it has forked before takes nothing along.
-            self.fork.follow(slot);
+        let mut loads = self.fork.is_followed();
+        if local::is_followed() && !loads {
+            // Since this job began. What it has forked before takes nothing along, nor does this if a thief has it.
+            loads = self.fork.follow(slot);
             self.fork.request();
         }
         let (followed, recorded) = (self.fork.is_followed(), self.lane.has_tasks());
-        if followed {
+        if loads {
             self.load(slot);
         }
         if recorded {
@@ -166,6 +167,10 @@ impl WorkerMemory {
     pub(crate) fn stay_attentive(&self) {
         fence(Ordering::SeqCst); // S3, W1
         let counts = self.registry().places.counts();
+        if local::is_followed() && !self.fork.is_followed() {
+            // It has been told so by a request, which this pop may have overwritten: the next push sees to it.
+            self.fork.request();
+        }
         if !counts.interested() {
             self.wake_victim();
             return;

@@ -387,7 +387,8 @@ impl Registry {
     ///
     /// In a child of the process that has the pool's threads, unless the one that forked was all of them.
     pub(crate) fn assert_here(&self) {
-        let is_all = || self.threads() == 1 && crate::pool::here(self).is_some();
+        let is_all =
+            || self.threads() == 1 && crate::pool::here(self).is_some_and(|me| me.index == 0);
         assert!(!self.is_forked() || is_all(), "{FORKED}");
     }
 }

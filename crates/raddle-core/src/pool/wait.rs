@@ -235,7 +235,6 @@ impl WorkerMemory {
         let _waiting = Waiting::begin(self, goal);
         let purse = matches!(goal, Goal::Scope(..)).then(|| self.purse().open(NOBODY));
         let mut since: Option<Instant> = None;
-        let mut cramped = 0;
         // Claimed to take something on: this thread counts as a searcher.
         let mut searching = false;
         // Whoever was claimed has something to take on, even if it is time to look again.
@@ -270,12 +269,15 @@ impl WorkerMemory {
             }
             searching = self.sleep_apart(goal, at);
             since = None;
-            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, &mut cramped)) {
+            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal)) {
                 if let Some(work) = self.find_as_host(at) {
                     self.hidden(|| self.run_on_top(work, at));
                     self.see_to_end();
                 }
             }
+        }
+        if !matches!(goal, Goal::Look(..)) {
+            self.owned.cramped.set(0);
         }
         if searching {
             self.hand_on();
@@ -358,7 +360,8 @@ impl WorkerMemory {
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
             // Its thief, which has not signed, has not been asked to wake it (W1): soon it looks again.
-            let rest = if helps && self.owned.unsigned.get() > 0 { Some(STILL) } else { rest };
+            let unsigned = matches!(goal, Goal::Fork { .. }) && self.owned.unsigned.get() > 0;
+            let rest = if helps && unsigned { Some(STILL) } else { rest };
             let relies = asks.or(rest).is_some();
             match [left, asks, rest].into_iter().flatten().min() {
                 Some(time) if relies => _ = self.parker().nap(time),
@@ -383,6 +386,7 @@ impl WorkerMemory {
         // ORD: a hint: where to look.
         let word = slot.thief.load(Ordering::Relaxed);
         if word == Thief::HIDDEN {
+            self.owned.unsigned.set(0);
             return false;
         }
         let Some(thief) = Thief::unpack(word) else {
@@ -406,18 +410,15 @@ impl WorkerMemory {
         hosts && !self.has_room() && enough()
     }
 
-    /// `cramped`: for how many times [`STILL`] it has waited so, more or less.
-    fn must_overreach(&self, goal: Goal<'_>, cramped: &mut u32) -> bool {
+    fn must_overreach(&self, goal: Goal<'_>) -> bool {
         let stuck = self.owned.stuck.take();
         if !self.is_cramped(goal) || goal.is_over() {
             return false;
         }
-        *cramped += 1;
+        let cramped = self.owned.cramped.get() + 1;
         // What ends elsewhere may be no help: a thread may wait for what lies here, and try again and again.
-        let must = stuck || *cramped >= CRAMPED && stack::remaining() > LAST_ROOM;
-        if must {
-            *cramped = 0;
-        }
+        let must = stuck || cramped >= CRAMPED && stack::remaining() > LAST_ROOM;
+        self.owned.cramped.set(if must { 0 } else { cramped.min(CRAMPED) });
         must
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Owned {
     pub(crate) apart: Cell<bool>,
     /// While it waited without room for more on its stack, nothing of the pool's has ended.
     pub(crate) stuck: Cell<bool>,
+    /// For how many times `STILL`, more or less, it has waited with so little stack that it took on nothing.
+    pub(crate) cramped: Cell<u32>,
     /// At how many looks in a row the thief that it waits for had not signed.
     pub(crate) unsigned: Cell<u32>,
     /// So many bytes of stack are to be left before a wait takes on anything.
@@ -253,6 +255,7 @@ impl OwnedMemory {
                 purse: Purse::new(),
                 apart: Cell::new(false),
                 stuck: Cell::new(false),
+                cramped: Cell::new(0),
                 unsigned: Cell::new(0),
                 room: Cell::new(0),
                 husks: Cell::new(0),

@@ -45,6 +45,8 @@ fn permits(status: &str, by_systemd: bool) -> bool {
     };
     // 0: none; 1: hardly any call is allowed; 2: a filter.
     match field("Seccomp") {
+        // No such file: the system may be another one, or it is hidden from a service.
+        None if status.is_empty() => !by_systemd,
         None | Some("0") => true,
         Some("2") => !by_systemd && field("NoNewPrivs") == Some("0"),
         Some(_) => false,
@@ -85,6 +87,6 @@ mod tests {
             assert_eq!(permits(&status(filter, renounced), by_systemd), expected);
         }
         // Kernels without filters, and systems without such files.
-        assert!(permits("Name:\tx\n", true) && permits("", true));
+        assert!(permits("Name:\tx\n", true) && permits("", false) && !permits("", true));
     }
 }

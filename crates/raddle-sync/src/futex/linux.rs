@@ -45,10 +45,15 @@ fn errno() -> Option<i32> {
 
 /// A fork needs nothing: who sleeps is the kernel's.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn lock_all() -> AllLocks {}
+pub(crate) fn lock_all() -> AllLocks {
+    AllLocks
+}
 
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) type AllLocks = ();
+pub(crate) struct AllLocks;
+
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn unlock_all(_: AllLocks) {}
 
 /// The child of a fork has nobody who sleeps.
 #[cfg(all(unix, not(any(miri, raddle_model))))]

@@ -131,6 +131,12 @@ pub(crate) fn lock_all() -> AllLocks {
     TABLE.iter().map(|bucket| bucket.state.lock()).collect()
 }
 
+/// In the child of a fork, which frees nothing: the allocator may have a lock that another thread had.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn unlock_all(locks: AllLocks) {
+    std::mem::ManuallyDrop::new(locks).drain(..).for_each(drop);
+}
+
 /// In the child of a fork, where nobody sleeps.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn forget_sleepers() {

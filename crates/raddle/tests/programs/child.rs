@@ -18,7 +18,7 @@ use crate::world::{SPARE, World};
 /// Threads of pools, unless said otherwise.
 const THREADS: usize = 2;
 
-/// Of a process whose first program has an odd number, so many run before something comes to follow tasks, in the middle of the next.
+/// Of a process the number of whose first program has an odd number of bits that are set, so many run before something comes to follow tasks, in the middle of the next.
 const UNFOLLOWED: u64 = 3;
 
 /// Follows every task.
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
                 }
                 let world = World::new(program(&options, seed));
                 let first = options.seeds.start;
-                if first % 2 == 1 && seed == first + UNFOLLOWED {
+                if first.count_ones() % 2 == 1 && seed == first + UNFOLLOWED {
                     thread::spawn(move || {
                         // While it is under way, more or less.
                         (0..seed % 512).for_each(|_| thread::yield_now());
