@@ -9,6 +9,7 @@ const PEERS: &[&str] = &[
     "forte",
     "futures",
     "mimalloc",
+    "paralight",
     "parking_lot",
     "rayon",
     "rayon-core",

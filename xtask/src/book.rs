@@ -134,7 +134,7 @@ fn slug(heading: &str) -> String {
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Pages with examples that no test runs: `crates/raddle/tests/book.rs` names those that are.
+/// Pages with examples that no test runs: `crates/raddle/src/lib.rs` names those that are.
 fn tests(pages: &[PathBuf]) -> Vec<String> {
     let tested = fs::read_to_string(root().join("crates/raddle/src/lib.rs")).unwrap_or_default();
     let has_code = |page: &&PathBuf| {

@@ -42,7 +42,7 @@ fn packages() -> Command {
     command
 }
 
-/// Licences, sources and duplicates of all dependencies; advisories where there is a network.
+/// Licences, sources and duplicates of all dependencies.
 pub(crate) fn deny() -> Outcome {
     let Some(tool) = tool("cargo-deny") else {
         return Outcome::ToolMissing("cargo-deny (cargo xtask tools)");

@@ -2,7 +2,7 @@
 //!
 //! Most programs use this through the crate `raddle`, which has the tutorial.
 //!
-//! Each floor names those beneath it; `cargo xtask rooms` has the arrows that run up all the same.
+//! Each floor names those beneath it, and none above: `cargo xtask rooms` sees to that.
 //!
 //! ```text
 //!            compat                      what drop-ins for other libraries call

@@ -169,7 +169,8 @@ impl<'scope> Scope<'scope> {
     /// Spawns a task, which may spawn further ones through the scope it is given.
     ///
     /// Tasks run in no particular order, on any thread of the scope's pool, while the scope's body
-    /// goes on. Costs one allocation.
+    /// goes on. Costs one allocation; two where the spawning code has bound something that the scope's opener has not, and that has lent
+    /// something by [`bind_ref`](crate::ScopeLocal::bind_ref).
     ///
     /// The task sees the scope locals that the spawning code sees. Of those bound by reference, after the scope was
     /// opened, it sees none: they may be gone before it is over.

@@ -42,7 +42,7 @@
 //! a lock is a compare-exchange. Its release is a plain store, because of a light fence: whoever is the first to want to
 //! sleep for the lock pays for both sides with a barrier on all processors, 0.2 to 20 us by machine.
 //! A process in which that happens often goes over to releasing by a read-modify-write too,
-//! and back when it is over. Without the barrier (macOS, `RADDLE_FENCE=portable`) it
+//! and back when it is over. Without the barrier (macOS and the BSDs, a filter of system calls that forbids it, `RADDLE_FENCE=portable`) it
 //! always does. Of the locks that a strand holds at the same time this goes for the newest and for one other; the rest are let
 //! go of by a detour of some nanoseconds.
 //!

@@ -367,7 +367,8 @@ impl<T> OnceLock<T> {
         }
         let mut ends = Ends { state: &self.state, next: EMPTY };
         let making = Making { state: &self.state, outer: within::current().cast() };
-        let made = within::run((&raw const making).cast(), make)?;
+        // SAFETY: a `Making`, which is what the locks take it for.
+        let made = unsafe { within::run((&raw const making).cast(), make) }?;
         self.value.with_mut(|value| {
             // SAFETY: nobody else makes the value, or reads it before `READY` (I1).
             unsafe { (*value).write(made) };

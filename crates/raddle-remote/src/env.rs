@@ -42,6 +42,8 @@ struct Inner {
     nested: OnceLock<Env>,
     /// How many tasks were spawned outside of tasks.
     spawned: AtomicU64,
+    /// Which process has made it.
+    process: u32,
 }
 
 enum Backend {
@@ -75,7 +77,8 @@ impl Env {
 
     fn of(plan: Plan, backend: Backend) -> Env {
         let (nested, spawned) = (OnceLock::new(), AtomicU64::new(0));
-        Env(Arc::new(Inner { plan, backend, nested, spawned }))
+        let process = std::process::id();
+        Env(Arc::new(Inner { plan, backend, nested, spawned, process }))
     }
 
     /// The environment here: that which [`run`](Env::run) has bound; in a task, one of the plan's
@@ -320,7 +323,12 @@ impl Drop for Inner {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if let Backend::Crew(crew) = &self.backend {
-            crew.end(None);
+            if self.process == std::process::id() {
+                crew.end(None);
+            } else {
+                // The child of a fork has a copy of what is its parent's: workers, and the sockets and events by which they are had.
+                std::mem::forget(Arc::clone(crew));
+            }
         }
     }
 }

@@ -14,14 +14,16 @@
 //! | [`spin`] | a short, bounded spin |
 //! | [`time`] | the clock |
 //! | [`say()`], [`abort`], [`unwinds_nowhere`] | a word to the user, which does not panic |
-//! | `stack` | how much stack the thread has left |
+//! | [`stack`] | how much stack the thread has left |
+//! | [`watch`] | who is told of threads that wait for locks |
+//! | [`within`] | what the running code is within, such as the making of a value |
 //!
 //! Nothing here knows of a pool, a task or a lock.
 //!
 //! # The seam
 //!
-//! Concurrent code takes its atomics, cells, threads and blocking primitives from this crate and
-//! never from `std`. What it gets is chosen by `cfg`:
+//! Code that models run takes its atomics, cells, threads and blocking primitives from this crate and
+//! not from `std` (`cargo xtask rooms` knows the exceptions). What it gets is chosen by `cfg`:
 //!
 //! | `RUSTFLAGS` | backend | use |
 //! |---|---|---|

@@ -25,7 +25,11 @@ crate::thread_local! {
 }
 
 /// Sets how forks inherit, once; later calls change nothing.
-pub fn set_inheritance(hooks: Inheritance) {
+///
+/// # Safety
+///
+/// What `current` gives is the pointer of the innermost [`run`] that has not returned, or null.
+pub unsafe fn set_inheritance(hooks: Inheritance) {
     let _ = HOOKS.set(hooks);
 }
 
@@ -39,13 +43,18 @@ pub fn current() -> *const () {
 
 /// Calls `f` within what the pointer points to.
 ///
+/// # Safety
+///
+/// Whoever has set what [`current`] gives reads it: the pointer is null, or to what they take it for, until `f` has returned.
+///
 /// ```
 /// use raddle_sync::within;
 /// let outer = 5;
-/// let inside = within::run((&raw const outer).cast(), within::current);
+/// // SAFETY: nobody here reads it.
+/// let inside = unsafe { within::run((&raw const outer).cast(), within::current) };
 /// assert!(std::ptr::eq(inside.cast(), &outer) && within::current().is_null());
 /// ```
-pub fn run<R>(what: *const (), f: impl FnOnce() -> R) -> R {
+pub unsafe fn run<R>(what: *const (), f: impl FnOnce() -> R) -> R {
     struct Restore(*const ());
     impl Drop for Restore {
         fn drop(&mut self) {

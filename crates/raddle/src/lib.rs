@@ -201,6 +201,9 @@
 //!   tasks of a scope: a call would cost more than most of those do. An async future counts once, however often it is polled: before its
 //!   first poll, and when it is over, which may be on another thread. Others are called when a thread of the pool
 //!   starts and leaves: [`on_thread_start`](PoolBuilder::on_thread_start).
+//! - Variables of the environment: `RADDLE_NUM_THREADS`, see below; `RADDLE_FENCE=portable` does without barriers on all processors
+//!   (`membarrier`), and `RADDLE_AFFINITY=off` never tells a thread where to run (`sched_setaffinity`), for programs that filter their own system
+//!   calls once they have threads; `RADDLE_PLAN` names an environment ([remote](https://docs.rs/raddle-remote)).
 //! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
 //!   many as the machine has processors for this program.
 //!
@@ -226,9 +229,10 @@
 //!   its place, unless it is called by way of [`blocking`].
 //! - A wait that is over goes on at once, for the rest of its task as one thread more than there are places if need be.
 //! - Spare threads are started when they are needed, and leave after `keep_alive`. There are 256, or
-//!   [`max_spare_threads`](PoolBuilder::max_spare_threads); more only where work has lain for seconds that nobody may take. **If
+//!   [`max_spare_threads`](PoolBuilder::max_spare_threads); more only where work has lain for seconds that nobody may take, or for 100 ms
+//!   while one waits for a lock or is [`blocking`]. **If
 //!   more threads are blocked at once** than that and nobody works for 100 ms, or the system refuses threads, those that wait take
-//!   on unrelated work (while one waits for a lock or is [`blocking`] more threads are started instead); then a task that lands on
+//!   on unrelated work; then a task that lands on
 //!   the stack of what it waits for fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
 //! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads unless they are asked for.
 //! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind

@@ -146,7 +146,7 @@ impl<T: 'static> ScopeLocal<T> {
     /// forks with `join` or spawns in a `scope`. What may outlive the call, spawned tasks and continuations, does
     /// not inherit it: there the local is unbound.
     ///
-    /// The value need not live longer than the call, and nothing is allocated:
+    /// The value need not live longer than the call, and nothing is allocated (from the ninth local of a program on, a list is):
     ///
     /// ```
     /// use raddle::{join, scope_local};

@@ -15,10 +15,12 @@ unsafe impl Sync for Pointer {}
 
 /// Says so to `raddle-sync`.
 pub(crate) extern "C" fn init() {
-    set_inheritance(Inheritance {
+    let inheritance = Inheritance {
         current: || WITHIN.try_with(|within| within.0).unwrap_or(ptr::null()),
         run: |what, f| WITHIN.bind_ref(&Pointer(what)).run(f),
-    });
+    };
+    // SAFETY: what is bound is what the innermost `run` was given, or nothing.
+    unsafe { set_inheritance(inheritance) };
 }
 
 /// Called by the loader, before `main`: the making of a value may itself be what first asks for a pool. Where there is no such

@@ -120,7 +120,8 @@ where
 ///
 /// # Panics
 ///
-/// If `f` does: results made so far are dropped. If the vector is too large for memory.
+/// If `f` does: results made so far are dropped. If the vector is larger than memory can be; where there is not so much, the process
+/// aborts, as elsewhere.
 ///
 /// ```
 /// use raddle::par;

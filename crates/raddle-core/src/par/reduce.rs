@@ -195,13 +195,13 @@ where
 }
 
 /// An item that `f` accepts, if there is one: any of them, not always the first. No more are asked once one is found, but
-/// for a few.
+/// for those that a thread asks between two looks: 512 at most.
 ///
 /// For slices that is a reference to the element, and `f` is given one, too.
 ///
 /// # Panics
 ///
-/// If `f` does, unless an item was found before it was called. If a range has more than [`usize::MAX`] integers.
+/// If `f` does, unless an item was found before its thread last looked. If a range has more than [`usize::MAX`] integers.
 ///
 /// ```
 /// use raddle::par;

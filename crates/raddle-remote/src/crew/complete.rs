@@ -81,9 +81,13 @@ impl Crew {
     }
 
     fn resolve(&self, completion: Completion) {
-        COMPLETING.with_borrow_mut(|crews| crews.push(self.this.as_ptr().addr()));
+        // A thread that ends may have an environment among its locals, and none of these any more.
+        let completing = |change: &mut dyn FnMut(&mut Vec<usize>)| {
+            _ = COMPLETING.try_with(|crews| change(&mut crews.borrow_mut()));
+        };
+        completing(&mut |crews| crews.push(self.this.as_ptr().addr()));
         call_hook(|| completion.resolve(&self.plan));
-        COMPLETING.with_borrow_mut(Vec::pop);
+        completing(&mut |crews| _ = crews.pop());
         let mut state = self.state();
         state.unfinished -= 1;
         if state.unfinished == 0 {
@@ -131,7 +135,8 @@ impl Crew {
 
     /// Whether it is by this thread that tasks are completed: one of the reactor's, or whichever called something that has.
     pub(super) fn is_mine(&self) -> bool {
-        COMPLETING.with_borrow(|crews| crews.contains(&self.this.as_ptr().addr()))
+        let me = self.this.as_ptr().addr();
+        COMPLETING.try_with(|crews| crews.borrow().contains(&me)).unwrap_or(false)
             || self.reactor.is_mine(thread::current().id())
     }
 }

@@ -109,8 +109,12 @@ impl Outbox {
 
 impl Queue {
     fn drain(&mut self, to: &OwnedFd, watch: impl FnOnce(bool)) {
-        if drain(&mut self.parts, to).is_err() {
+        if let Err(error) = drain(&mut self.parts, to) {
             self.parts.clear();
+            // If it is not that the other end has gone: half a frame, or a call, has got lost, so no more is said there, which both ends see.
+            if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+                socket::say_no_more(to);
+            }
         }
         let waits = !self.parts.is_empty();
         if std::mem::replace(&mut self.waits, waits) != waits {

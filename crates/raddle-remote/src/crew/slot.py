@@ -3,6 +3,11 @@
 This goes before the bridge, in one program.
 """
 
+import sys
+
+# What lies in the directory where the user is is not what is meant by these names.
+sys.path[:] = [path for path in sys.path if path]
+
 import contextlib
 import fcntl
 import os
@@ -13,7 +18,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 

@@ -72,6 +72,12 @@ pub(crate) fn send(
     })
 }
 
+/// The other end reads what was sent, and then the end.
+pub(crate) fn say_no_more(socket: &impl AsRawFd) {
+    // SAFETY: no pointers.
+    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
+}
+
 /// Sends all of it, and waits as long as that takes.
 pub(crate) fn send_all(socket: &impl AsRawFd, parts: &[&[u8]]) -> io::Result<()> {
     let total: usize = parts.iter().map(|part| part.len()).sum();

@@ -92,7 +92,10 @@ pub(crate) fn main() -> ! {
                 Ok(()) => guard::end(),
                 Err(error) => error,
             };
-            let _ = serve::send_failure(0, failed, limit);
+            if serve::send_failure(0, failed, limit).is_err() {
+                // It has gone, too, in the middle of a frame.
+                guard::end();
+            }
             exit(NO_WORKER)
         }
         Err(why) => {
