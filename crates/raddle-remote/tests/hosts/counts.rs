@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use raddle::remote::{Env, Plan};
 
-use crate::support::{LONG, belongings, processes, settled, until};
+use crate::support::{LONG, belongings, listed, processes, settled, until};
 
 /// No more belongings after than before, once the first time has made what stays for good.
 fn leaves_nothing(what: impl Fn()) {
@@ -14,10 +14,15 @@ fn leaves_nothing(what: impl Fn()) {
     what();
     what();
     // The exit of a thread takes a moment after it was joined; a child that was reaped is gone.
-    until(|| {
+    let since = Instant::now();
+    loop {
         let after = belongings();
-        after.0 <= before.0 && after.1 <= before.1 && after.2 == 0
-    });
+        if after.0 <= before.0 && after.1 <= before.1 && after.2 == 0 {
+            return;
+        }
+        assert!(since.elapsed() < LONG, "{after:?} where {before:?} were: {}", listed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 pub(crate) fn a_thousand_resets_leave_nothing() {

@@ -370,3 +370,52 @@ pub(crate) fn environments_that_are_too_large() {
         assert_eq!(len.wait().unwrap(), 100_000);
     }
 }
+
+/// Where the user is there may be anything, also what Python would take for a module.
+pub(crate) fn a_directory_with_modules_of_its_own() {
+    let directory = directory("modules");
+    for module in ["queue", "pickle", "socket", "sys"] {
+        std::fs::write(format!("{directory}/{module}.py"), "import os; os._exit(3)").unwrap();
+    }
+    std::env::set_current_dir(&directory).unwrap();
+    let env = Env::new(Plan::loopback(1).start_timeout(LONG)).unwrap();
+    assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    drop(env);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// What a thread resolves last is what it has when its own locals go.
+pub(crate) fn an_environment_among_the_locals_of_a_thread() {
+    thread_local! {
+        static ENV: Env = Env::new(Plan::processes(1).start_timeout(LONG)).unwrap();
+    }
+    let run = || {
+        for n in 0..10 {
+            assert_eq!(ENV.with(|env| env.spawn(|n| n + 1, n)).wait().unwrap(), n + 1);
+        }
+    };
+    std::thread::spawn(run).join().unwrap();
+}
+
+/// A child of a fork has copies, which go with it or before.
+pub(crate) fn a_child_of_the_host_leaves_its_workers_alone() {
+    for plan in [Plan::processes(1), Plan::loopback(1), Plan::threads(1)] {
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+        // SAFETY: the child drops a value, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(env);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        let since = std::time::Instant::now();
+        let mut status = 0;
+        // SAFETY: our child.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(status == 0 && since.elapsed().as_secs() < 5, "{status} after {since:?}");
+        for n in 0..10 {
+            assert_eq!(env.spawn(|n| n + 1, n).wait().unwrap(), n + 1);
+        }
+    }
+}

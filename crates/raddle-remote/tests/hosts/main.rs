@@ -69,6 +69,15 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("continuations_that_end_it_leave_nothing", counts::continuations_that_end_it_leave_nothing),
     ("deaths_leave_nothing", counts::deaths_leave_nothing),
     ("a_host_without_standard_input", drivers::a_host_without_standard_input),
+    ("a_directory_with_modules_of_its_own", drivers::a_directory_with_modules_of_its_own),
+    (
+        "an_environment_among_the_locals_of_a_thread",
+        drivers::an_environment_among_the_locals_of_a_thread,
+    ),
+    (
+        "a_child_of_the_host_leaves_its_workers_alone",
+        drivers::a_child_of_the_host_leaves_its_workers_alone,
+    ),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
 ];

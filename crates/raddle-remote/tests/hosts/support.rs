@@ -37,6 +37,17 @@ pub(crate) fn belongings() -> (usize, usize, usize) {
     (count("/proc/self/fd"), count("/proc/self/task"), children.sum())
 }
 
+/// The names of threads, and what descriptors are of.
+pub(crate) fn listed() -> String {
+    let entries = |path: &str| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let threads = entries("/proc/self/task")
+        .map(|task| fs::read_to_string(task.join("comm")).unwrap_or_default().trim().to_owned());
+    let files = entries("/proc/self/fd").map(|fd| {
+        fs::read_link(fd).map_or_else(|error| error.to_string(), |to| to.display().to_string())
+    });
+    threads.chain(files).collect::<Vec<_>>().join(", ")
+}
+
 /// What this process has when nothing goes any more: threads that were joined are on the list for a moment, and what ends
 /// an environment may be at work. Two tenths of a second without a change, and without a child.
 pub(crate) fn settled() -> (usize, usize, usize) {
