@@ -1,4 +1,11 @@
 //! What a program takes on that depends on `raddle`: how many crates, and how long they build.
+//!
+//! Where the time goes, of 9 to 11 s of two processors (2026-11-26): `raddle-core` a third (types and borrows 1.2 s, debug code 3.0), `raddle-trace`
+//! a third (debug code 2.5), `raddle-lock` 1.1, `libc` 1.0, `raddle-sync` 0.5; no function has more than 2.6 % of what is generated. What
+//! was tried: all of `raddle-trace` as `#[inline]`, so that only who calls it compiles it, takes a fifth of the processors' time and a sixth by
+//! the clock, but a program that calls `Trace::html` would compile it again whenever it is built; without `libc` the chain of crates that wait for each other
+//! is a third of a second shorter of 4.7, for declarations of one's own; stable sorts are 16 % of what `raddle-trace` generates, and unstable
+//! ones a third of that: 2 % of all.
 
 use crate::steps::{Outcome, cargo, target_dir};
 use std::collections::BTreeSet;

@@ -393,7 +393,8 @@ impl TaskBuilder {
         }
     }
 
-    /// Runs `f` with each of the items, each limited and named so: see [`map`](crate::map).
+    /// Runs `f` with each of the items: see [`map`](crate::map). The limit, retries and the name are those of each task that this makes, which
+    /// does a part of the items one after the other.
     pub fn map<A: Arg, R: Arg>(
         self,
         f: fn(A) -> R,

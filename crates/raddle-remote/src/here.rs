@@ -80,12 +80,21 @@ pub(crate) struct Threads {
     plan: Plan,
     width: usize,
     current: Mutex<Option<Arc<Shift>>>,
+    old: Old,
 }
 
 /// The pool between two resets.
 struct Shift {
     pool: Pool,
-    /// How many tasks are not over, and how many of them run.
+    tally: Arc<Tally>,
+}
+
+/// Those before the last reset that have tasks yet.
+type Old = Arc<Mutex<Vec<Arc<Shift>>>>;
+
+/// How many tasks of a shift are not over, and how many of them run.
+#[derive(Default)]
+struct Tally {
     counts: Mutex<Counts>,
     over: Condvar,
 }
@@ -96,7 +105,7 @@ struct Counts {
     running: usize,
 }
 
-impl Shift {
+impl Tally {
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,7 +130,7 @@ impl Shift {
 
 impl Threads {
     pub(crate) fn new(plan: Plan, width: usize) -> Result<Threads, RemoteError> {
-        let threads = Threads { plan, width, current: Mutex::new(None) };
+        let threads = Threads { plan, width, current: Mutex::new(None), old: Old::default() };
         *threads.current() = Some(threads.shift()?);
         Ok(threads)
     }
@@ -137,7 +146,7 @@ impl Threads {
             builder = builder.on_thread_start(hook);
         }
         let pool = builder.build().map_err(|error| RemoteError::Start(error.to_string()))?;
-        Ok(Arc::new(Shift { pool, counts: Mutex::default(), over: Condvar::new() }))
+        Ok(Arc::new(Shift { pool, tally: Arc::default() }))
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -145,7 +154,7 @@ impl Threads {
     }
 
     pub(crate) fn free(&self) -> usize {
-        let running = self.current().as_ref().map_or(0, |shift| shift.counts().running);
+        let running = self.current().as_ref().map_or(0, |shift| shift.tally.counts().running);
         self.width.saturating_sub(running)
     }
 
@@ -187,7 +196,7 @@ impl Threads {
             let error = RemoteError::Engine("the environment was shut down".to_owned());
             return end.fail(Failure::new(error));
         };
-        let ticket = Ticket { shift: Arc::downgrade(&shift), running: false };
+        let ticket = Ticket { tally: Arc::clone(&shift.tally), running: false };
         let (late, at_limit) = (Arc::clone(&end), Arc::downgrade(line));
         let task = shift.pool.spawn(move || {
             let _ticket = ticket.run();
@@ -227,13 +236,20 @@ impl Threads {
     fn enter(&self) -> Option<Arc<Shift>> {
         let current = self.current();
         let shift = current.as_ref()?;
-        shift.counts().unfinished += 1;
+        shift.tally.counts().unfinished += 1;
         Some(Arc::clone(shift))
     }
 
     pub(crate) fn kill_all(&self) -> usize {
-        let shift = self.current().clone();
-        shift.map_or(0, |shift| shift.pool.kill_all())
+        // Without a lock: what this leads to may come back.
+        self.shifts().iter().map(|shift| shift.pool.kill_all()).sum()
+    }
+
+    /// The current one, and those before.
+    fn shifts(&self) -> Vec<Arc<Shift>> {
+        let current = self.current().clone();
+        let old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
+        current.into_iter().chain(old.iter().cloned()).collect()
     }
 
     /// New threads for what comes; the old ones finish what they have.
@@ -242,13 +258,35 @@ impl Threads {
         let Ok(shift) = self.shift() else { return };
         let old = self.current().replace(shift);
         if let Some(old) = old {
-            Threads::release(old);
+            self.retire(old);
         }
+    }
+
+    /// Has a shift finish what it has, and its threads end then.
+    fn retire(&self, shift: Arc<Shift>) {
+        if shift.tally.counts().unfinished == 0 {
+            return;
+        }
+        let (tally, old) = (Arc::clone(&shift.tally), Arc::clone(&self.old));
+        old.lock().unwrap_or_else(PoisonError::into_inner).push(shift);
+        let ends = move || {
+            tally.wait(None);
+            let is_over = |shift: &Arc<Shift>| shift.tally.counts().unfinished == 0;
+            let mut old = old.lock().unwrap_or_else(PoisonError::into_inner);
+            let (over, left): (Vec<_>, _) =
+                std::mem::take(&mut *old).into_iter().partition(is_over);
+            *old = left;
+            drop(old);
+            drop(over);
+        };
+        // Without a thread it stays until another one comes by, or all end.
+        let _ = std::thread::Builder::new().name("raddle-reset".into()).spawn(ends);
     }
 
     /// To drop a pool is to wait for its tasks: whoever has the last of a shift that has some leaves that to a thread.
     fn release(shift: Arc<Shift>) {
-        let Some(last) = Arc::into_inner(shift).filter(|last| last.counts().unfinished > 0) else {
+        let Some(last) = Arc::into_inner(shift).filter(|last| last.tally.counts().unfinished > 0)
+        else {
             return;
         };
         // Without a thread it is waited for here.
@@ -257,13 +295,19 @@ impl Threads {
 
     /// As [`Env::shutdown`](crate::Env::shutdown).
     pub(crate) fn shut_down(&self, limit: Duration) -> bool {
-        let Some(shift) = self.current().take() else { return true };
+        let shifts = self.shifts();
+        let current = self.current().take();
+        let deadline = Instant::now().checked_add(limit);
         // What it waits for may need this very thread's place.
-        let finished = raddle_core::blocking(|| shift.wait(Instant::now().checked_add(limit)));
+        let all_end = || shifts.iter().all(|shift| shift.tally.wait(deadline));
+        let finished = raddle_core::blocking(all_end);
         if !finished {
-            shift.pool.kill_all();
+            shifts.iter().for_each(|shift| _ = shift.pool.kill_all());
         }
-        Threads::release(shift);
+        drop(shifts);
+        if let Some(current) = current {
+            Threads::release(current);
+        }
         finished
     }
 }
@@ -271,9 +315,9 @@ impl Threads {
 impl Drop for Threads {
     /// Finishes what was spawned.
     fn drop(&mut self) {
-        if let Some(shift) = self.current().take() {
-            drop(shift);
-        }
+        drop(self.current().take());
+        let old = std::mem::take(&mut *self.old.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(old);
     }
 }
 
@@ -325,28 +369,25 @@ impl Producer for Handle {
 
 /// One task of a shift: counted until it is over, or never will be run.
 struct Ticket {
-    shift: std::sync::Weak<Shift>,
+    tally: Arc<Tally>,
     running: bool,
 }
 
 impl Ticket {
     fn run(mut self) -> Ticket {
-        if let Some(shift) = self.shift.upgrade() {
-            shift.counts().running += 1;
-            self.running = true;
-        }
+        self.tally.counts().running += 1;
+        self.running = true;
         self
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let Some(shift) = self.shift.upgrade() else { return };
-        let mut counts = shift.counts();
+        let mut counts = self.tally.counts();
         counts.unfinished -= 1;
         counts.running -= usize::from(self.running);
         if counts.unfinished == 0 {
-            shift.over.notify_all();
+            self.tally.over.notify_all();
         }
     }
 }

@@ -283,7 +283,7 @@ impl Plan {
     }
 
     /// Called in this process when a task that has started has ended, killed ones too; once, after the last attempt, and before
-    /// what waits for the task goes on.
+    /// what waits for the task goes on. (On threads a task that is killed, or whose time is up, may go on for a while: then after that.)
     pub fn after_finish(
         mut self,
         hook: impl Fn(&TaskInfo, Result<(), &Failure>) + Send + Sync + 'static,

@@ -53,6 +53,7 @@ impl Crew {
                 after.extend(Completion::new(task, Err(Failure::from(why))));
             }
             Phase::Sent { worker, attempt, .. } => {
+                task.course().interrupted = Some(why);
                 let link = state.workers.get(&worker).and_then(|worker| worker.link());
                 drop(state);
                 if let Some(link) = link {

@@ -382,8 +382,15 @@ impl Crew {
                 }
             }
             Stage::Busy { task, since, .. } => {
-                let attempts = task.course().attempt;
-                if attempts <= task.request.retries {
+                let (attempts, interrupted) = {
+                    let mut course = task.course();
+                    (course.attempt, course.interrupted.take())
+                };
+                let tries_again = attempts <= task.request.retries;
+                if let Some(why) = interrupted.filter(|_| tries_again) {
+                    // As while it is queued.
+                    after.extend(Completion::new(&task, Err(Failure::from(why))));
+                } else if tries_again {
                     task.course().phase = Phase::Queued;
                     state.queued += 1;
                     state.queue.push_front(task);

@@ -57,6 +57,8 @@ pub(crate) struct Course {
     pub(crate) started: bool,
     /// On which worker it was last.
     pub(crate) worker: usize,
+    /// Why it was interrupted while it ran: so it is not tried again.
+    pub(crate) interrupted: Option<Interrupt>,
     /// Of a thread that waits for its end (J2).
     pub(super) bell: Option<Arc<Bell>>,
     complete: Option<Complete>,
@@ -76,6 +78,7 @@ impl Task {
             attempt: 0,
             started: false,
             worker: 0,
+            interrupted: None,
             bell: None,
             complete: None,
         };

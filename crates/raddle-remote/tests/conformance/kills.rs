@@ -265,6 +265,67 @@ pub fn interrupts_do_not_reach_the_next_task(on: &On) {
     }
 }
 
+fn passes_and_notes((here, go, done): (String, String, String)) {
+    pass((here, go));
+    note(&done);
+}
+
+/// A reset is for what comes: whoever ends all that there is ends what came before, too.
+pub fn what_came_before_a_reset_counts(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    for end in ["kill", "shut down", "drop"] {
+        let (env, gates) = (on.alone(), Gates::new());
+        let old = env.spawn(passes_and_notes, (gates.at("here"), gates.at("go"), gates.at("done")));
+        gates.wait("here");
+        env.reset();
+        match end {
+            "kill" => {
+                assert_eq!(env.kill_all(), 1);
+                assert_eq!(failure(old).kind(), FailureKind::Killed);
+                gates.open("go");
+            }
+            "shut down" => {
+                assert!(!env.shutdown(Duration::from_millis(1)));
+                assert_eq!(failure(old).kind(), FailureKind::Killed);
+                gates.open("go");
+            }
+            _ => {
+                let go = gates.at("go");
+                // Later, if the drop waits.
+                let opens = std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(50));
+                    open(go, "");
+                });
+                drop(env);
+                assert!(gates.is_open("done"), "it waits for what was spawned");
+                opens.join().unwrap();
+            }
+        }
+    }
+}
+
+fn stops_badly((ran, here): (String, String)) {
+    note(&ran);
+    obeys(here);
+    std::process::abort();
+}
+
+/// Who interrupts it does not want it any more; it would not hear of that again.
+pub fn what_was_interrupted_is_not_tried_again(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let (env, gates) = (on.alone(), Gates::new());
+    let future = env.task().retries(3).spawn(stops_badly, (gates.at("ran"), gates.at("here")));
+    gates.wait("here");
+    future.interrupt("not wanted any more");
+    assert_eq!(failure(future).kind(), FailureKind::Interrupted);
+    assert_eq!(gates.lines("ran"), 1);
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+}
+
 fn notes_and_spins((ran, here): (String, String)) {
     note(&ran);
     spin(here);

@@ -120,6 +120,8 @@ suite! {
         interrupts_are_the_tasks_choice,
         queued_tasks_are_interrupted,
         interrupts_do_not_reach_the_next_task,
+        what_came_before_a_reset_counts,
+        what_was_interrupted_is_not_tried_again,
         what_was_killed_is_not_tried_again,
     }
     output {
