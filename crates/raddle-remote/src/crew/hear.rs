@@ -382,11 +382,9 @@ impl Crew {
                 }
             }
             Stage::Busy { task, since, .. } => {
-                let (attempts, interrupted) = {
-                    let mut course = task.course();
-                    (course.attempt, course.interrupted.take())
-                };
+                let attempts = task.course().attempt;
                 let tries_again = attempts <= task.request.retries;
+                let interrupted = task.course().interrupted.take();
                 if let Some(why) = interrupted.filter(|_| tries_again) {
                     // As while it is queued.
                     after.extend(Completion::new(&task, Err(Failure::from(why))));
