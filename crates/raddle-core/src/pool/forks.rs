@@ -18,7 +18,7 @@ impl WorkerMemory {
     #[inline(never)]
     pub(crate) fn pushed(&self, slot: &Slot, place: Place) {
         let mut loads = self.fork.is_followed();
-        if local::is_followed() && !loads {
+        if self.must_heed() {
             // Since this job began. What it has forked before takes nothing along, nor does this if a thief has it.
             loads = self.fork.follow(slot);
             self.fork.request();
@@ -167,7 +167,7 @@ impl WorkerMemory {
     pub(crate) fn stay_attentive(&self) {
         fence(Ordering::SeqCst); // S3, W1
         let counts = self.registry().places.counts();
-        if local::is_followed() && !self.fork.is_followed() {
+        if self.must_heed() {
             // It has been told so by a request, which this pop may have overwritten: the next push sees to it.
             self.fork.request();
         }
@@ -196,9 +196,14 @@ impl WorkerMemory {
 
     // --- what else follows forks: see `local::follow` ---
 
+    /// Whether something has come to follow tasks, and forks here are not seen to yet.
+    fn must_heed(&self) -> bool {
+        local::is_followed() && !self.fork.is_followed()
+    }
+
     /// From now on forks are seen to, if anything follows tasks. `head` is the first slot whose fork is not.
     pub(crate) fn heed_followers(&self, head: &Worker) {
-        if local::is_followed() && !self.fork.is_followed() {
+        if self.must_heed() {
             self.fork.follow(head.slot());
             // That overwrites a request, perhaps one of this very thread, in the stead of sleepers that have asked nobody (S6).
             self.fork.request();
