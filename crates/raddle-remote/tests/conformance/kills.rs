@@ -285,11 +285,15 @@ pub fn what_came_before_a_reset_counts(on: &On) {
                 assert_eq!(env.kill_all(), 1);
                 assert_eq!(failure(old).kind(), FailureKind::Killed);
                 gates.open("go");
+                // Before the gates: on threads it goes on until it sees that.
+                drop(env);
             }
             "shut down" => {
                 assert!(!env.shutdown(Duration::from_millis(1)));
                 assert_eq!(failure(old).kind(), FailureKind::Killed);
                 gates.open("go");
+                // Before the gates: on threads it goes on until it sees that.
+                drop(env);
             }
             _ => {
                 let go = gates.at("go");
