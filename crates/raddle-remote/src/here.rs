@@ -245,30 +245,35 @@ impl Threads {
         self.shifts().iter().map(|shift| shift.pool.kill_all()).sum()
     }
 
-    /// The current one, and those before.
-    fn shifts(&self) -> Vec<Arc<Shift>> {
-        let current = self.current().clone();
-        let old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
-        current.into_iter().chain(old.iter().cloned()).collect()
+    /// Those before; for who has the current one, too, that lock first.
+    fn old(&self) -> MutexGuard<'_, Vec<Arc<Shift>>> {
+        self.old.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// New threads for what comes; the old ones finish what they have.
+    /// The current one, and those before.
+    fn shifts(&self) -> Vec<Arc<Shift>> {
+        let current = self.current();
+        let old = self.old();
+        current.iter().chain(old.iter()).cloned().collect()
+    }
+
+    /// New threads for what comes; the old ones finish what they have. After the end there are none.
     pub(crate) fn reset(&self) {
         // Without new ones the old ones are better than none.
         let Ok(shift) = self.shift() else { return };
-        let old = self.current().replace(shift);
-        if let Some(old) = old {
-            self.retire(old);
-        }
-    }
-
-    /// Has a shift finish what it has, and its threads end then.
-    fn retire(&self, shift: Arc<Shift>) {
-        if shift.tally.counts().unfinished == 0 {
+        let mut current = self.current();
+        if current.is_none() {
             return;
         }
-        let (tally, old) = (Arc::clone(&shift.tally), Arc::clone(&self.old));
-        old.lock().unwrap_or_else(PoisonError::into_inner).push(shift);
+        let Some(before) = current.replace(shift) else { return };
+        if before.tally.counts().unfinished == 0 {
+            drop(current);
+            return drop(before);
+        }
+        let (tally, old) = (Arc::clone(&before.tally), Arc::clone(&self.old));
+        // In one step: there is no moment at which it is in neither place.
+        self.old().push(before);
+        drop(current);
         let ends = move || {
             tally.wait(None);
             let is_over = |shift: &Arc<Shift>| shift.tally.counts().unfinished == 0;
@@ -295,8 +300,11 @@ impl Threads {
 
     /// As [`Env::shutdown`](crate::Env::shutdown).
     pub(crate) fn shut_down(&self, limit: Duration) -> bool {
-        let shifts = self.shifts();
-        let current = self.current().take();
+        let mut current = self.current();
+        // With the old ones: `kill_all` finds it while this waits.
+        self.old().extend(current.take());
+        drop(current);
+        let shifts = self.old().clone();
         let deadline = Instant::now().checked_add(limit);
         // What it waits for may need this very thread's place.
         let all_end = || shifts.iter().all(|shift| shift.tally.wait(deadline));
@@ -304,10 +312,9 @@ impl Threads {
         if !finished {
             shifts.iter().for_each(|shift| _ = shift.pool.kill_all());
         }
-        drop(shifts);
-        if let Some(current) = current {
-            Threads::release(current);
-        }
+        // Not to be waited for by who drops the environment.
+        self.old().clear();
+        shifts.into_iter().for_each(Threads::release);
         finished
     }
 }
@@ -316,7 +323,7 @@ impl Drop for Threads {
     /// Finishes what was spawned.
     fn drop(&mut self) {
         drop(self.current().take());
-        let old = std::mem::take(&mut *self.old.lock().unwrap_or_else(PoisonError::into_inner));
+        let old = std::mem::take(&mut *self.old());
         drop(old);
     }
 }

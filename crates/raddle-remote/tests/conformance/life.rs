@@ -110,8 +110,13 @@ pub fn environments_that_were_shut_down_refuse(on: &On) {
     }
     let env = on.env();
     assert!(env.clone().shutdown(LONG));
-    let failed = failure(env.spawn(id, 0));
-    assert!(matches!(failed.downcast_ref(), Some(RemoteError::Engine(_))), "{failed}");
+    for then_reset in [false, true] {
+        if then_reset {
+            env.reset();
+        }
+        let failed = failure(env.spawn(id, 0));
+        assert!(matches!(failed.downcast_ref(), Some(RemoteError::Engine(_))), "{failed}");
+    }
 }
 
 /// The last to have it is a closure that the environment itself runs.
