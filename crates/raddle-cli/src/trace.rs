@@ -213,16 +213,14 @@ fn diff(args: &DiffArgs, json: bool) -> Result<(), Error> {
     let (before, damage_before) = profile(&args.before)?;
     let (after, damage_after) = profile(&args.after)?;
     let diff = before.diff(&after);
-    if !json {
-        return report::print(&diff.to_string());
+    match json {
+        true => tell(&differing(args, &diff, [damage_before, damage_after])),
+        false => report::print(&diff.to_string()),
     }
-    let mut told = differing(args, &diff);
-    told["damage"] = json!({ "before": damage_before, "after": damage_after });
-    tell(&told)
 }
 
 /// What `trace diff` says, for programs: every row, of which people see the first ten.
-fn differing(args: &DiffArgs, diff: &Diff) -> Value {
+fn differing(args: &DiffArgs, diff: &Diff, [before, after]: [Option<String>; 2]) -> Value {
     let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
     let rows = |changes: &[Change]| {
         let row = |change: &Change| {
@@ -240,6 +238,7 @@ fn differing(args: &DiffArgs, diff: &Diff) -> Value {
         "schema": "raddle-trace-diff-1",
         "before": args.before.display().to_string(),
         "after": args.after.display().to_string(),
+        "damage": { "before": before, "after": after },
         "regions": rows(&diff.regions),
         "phases": rows(&diff.phases),
         "places": rows(&diff.places),

@@ -81,13 +81,10 @@ impl Crew {
     }
 
     fn resolve(&self, completion: Completion) {
-        // A thread that ends may have an environment among its locals, and none of these any more.
-        let completing = |change: &mut dyn FnMut(&mut Vec<usize>)| {
-            _ = COMPLETING.try_with(|crews| change(&mut crews.borrow_mut()));
-        };
-        completing(&mut |crews| crews.push(self.this.as_ptr().addr()));
+        // A thread that ends may have an environment among its locals, and none of these any more: hence `try_with`.
+        _ = COMPLETING.try_with(|crews| crews.borrow_mut().push(self.this.as_ptr().addr()));
         call_hook(|| completion.resolve(&self.plan));
-        completing(&mut |crews| _ = crews.pop());
+        _ = COMPLETING.try_with(|crews| crews.borrow_mut().pop());
         let mut state = self.state();
         state.unfinished -= 1;
         if state.unfinished == 0 {
