@@ -49,7 +49,7 @@ pub(crate) const NOBODY: Tag = 0;
 const CAPACITY: usize = 256;
 #[cfg(raddle_model)]
 const CAPACITY: usize = 2;
-/// The memory of so many tasks, 4 MiB, is kept by a ring that is empty.
+/// The memory of so many tasks, 4 MiB, is kept by a ring that is empty when its owner sleeps, waits or leaves.
 const KEPT: usize = 1 << 18;
 
 /// See the module.
@@ -61,6 +61,8 @@ pub(crate) struct Ring {
     buffer: AtomicPtr<Buffer>,
     /// A position that `top` has reached (Q1): the owner's, which need not load `top`, a word of the thieves', for each push.
     seen: AtomicUsize,
+    /// Where the ring was when its memory was given back, see `last_kept`: the owner's.
+    given_back: AtomicUsize,
     /// All buffers: the owner's.
     buffers: UnsafeCell<Vec<NonNull<Buffer>>>,
 }
@@ -107,6 +109,7 @@ impl Ring {
             bottom: CachePadded::new(AtomicUsize::new(0)),
             buffer: AtomicPtr::new(buffer.as_ptr()),
             seen: AtomicUsize::new(0),
+            given_back: AtomicUsize::new(0),
             buffers: UnsafeCell::new(vec![buffer]),
         }
     }
@@ -162,6 +165,8 @@ impl Ring {
             // SAFETY: the owner's.
             unsafe { &mut *buffers }.push(new);
         });
+        // ORD: the owner's own. The last of what was copied shows it.
+        self.given_back.store(bottom.wrapping_sub(KEPT + 1), Ordering::Relaxed);
         // ORD: Release pairs with the Acquire in `steal`: the copies are complete.
         self.buffer.store(new.as_ptr(), Ordering::Release);
         buffer
@@ -287,16 +292,40 @@ impl Ring {
         }
     }
 
-    /// Owner only, when it is about to sleep: gives the memory of a large ring that is empty back to the system (Q4).
+    /// Owner only: whether the ring is empty, and much memory was used since the last [`give_back`](Ring::give_back).
+    #[inline]
+    pub(crate) fn keeps_much(&self) -> bool {
+        // What was used since lies from there on without a gap, and slots keep what they had.
+        let is_used = || !self.last_kept().task.load(Ordering::Relaxed).is_null();
+        self.buffer(Ordering::Relaxed).0.len() > KEPT && self.len() == 0 && is_used()
+    }
+
+    /// A slot that shows, if it is not null, that so many after the last `give_back` were used.
+    fn last_kept(&self) -> &Slot {
+        // ORD: the owner's own, as all that these four use.
+        let position = self.given_back.load(Ordering::Relaxed).wrapping_add(KEPT);
+        self.buffer(Ordering::Relaxed).slot(position)
+    }
+
+    /// Owner only: gives the memory of a ring that is empty back to the system (Q4), if it is much. Takes milliseconds then.
+    #[inline]
     pub(crate) fn give_back(&self) {
-        if self.buffer(Ordering::Relaxed).0.len() > KEPT && self.len() == 0 {
-            self.buffers.with_mut(|buffers| {
-                // SAFETY: the owner's.
-                let buffers = unsafe { &*buffers };
-                // SAFETY: Q4.
-                buffers.iter().for_each(|buffer| unsafe { buffer.as_ref() }.give_back());
-            });
+        if self.keeps_much() {
+            self.give_all_back();
         }
+    }
+
+    #[cold]
+    fn give_all_back(&self) {
+        self.given_back.store(self.position(), Ordering::Relaxed);
+        self.buffers.with_mut(|buffers| {
+            // SAFETY: the owner's.
+            let buffers = unsafe { &*buffers };
+            // SAFETY: Q4.
+            buffers.iter().for_each(|buffer| unsafe { buffer.as_ref() }.give_back());
+        });
+        // It may lie in a page that is not the buffer's alone.
+        self.last_kept().task.store(std::ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// Whether a task may be here; exact after a heavy fence.

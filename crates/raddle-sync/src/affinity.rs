@@ -122,8 +122,8 @@ impl WakeAffinity {
     /// By the thread itself, before it lets others know that it sleeps: from now on until it calls
     /// [`release`](WakeAffinity::release) it may be confined.
     pub fn lie_down(&self) {
-        // ORD: `Relaxed`: what wakers need (P1) they have from `release`, which this continues.
-        self.state.fetch_or(LYING, Ordering::Relaxed);
+        // ORD: Release pairs with the Acquire in `confine`: `saved` is the wakers' (P1), and `thread` is this one.
+        self.state.fetch_or(LYING, Ordering::Release);
     }
 
     /// Has the thread woken by `wake`, and not on this processor; when this returns it may run anywhere again. Costs five system
@@ -141,22 +141,26 @@ impl WakeAffinity {
 
     /// Before the thread is woken: not on this processor. True: it is confined now.
     fn confine(&self) -> bool {
-        let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
         let lies = self.state.load(Ordering::Relaxed) == LYING;
-        if thread == 0 || !lies || self.is_foreign() || !may_move(thread) {
+        if !lies || self.is_foreign() {
             return false;
         }
         let (lying, busy) = (LYING, LYING | BUSY);
-        // ORD: Acquire pairs with the Release in `release`: the sleeper is done with `saved` (P1).
+        // ORD: Acquire pairs with the Release in `lie_down`: the sleeper is done with `saved` (P1).
         let claimed =
             self.state.compare_exchange(lying, busy, Ordering::Acquire, Ordering::Relaxed);
         if claimed.is_err() {
             return false;
         }
-        let confined = sys::without_this_processor(thread).is_some_and(|(allowed, rest)| {
+        // Not sooner: only now it is the one that lies, which cannot go. One that is gone may have left its number to another's.
+        let thread = self.thread.load(Ordering::Relaxed) as sys::Thread;
+        let confine = |(allowed, rest)| {
             self.save(allowed, rest);
             sys::set_affinity(thread, &rest)
-        });
+        };
+        let confined = thread != 0
+            && may_move(thread)
+            && sys::without_this_processor(thread).is_some_and(confine);
         let state = if confined { LYING | CONFINED } else { LYING };
         // ORD: Release pairs with the Acquire in `release`: `saved` is complete (P1).
         self.state.store(state, Ordering::Release);
@@ -185,7 +189,7 @@ impl WakeAffinity {
         });
     }
 
-    /// By whom `saved` belongs to (P1): the affinity of `thread` as it was; 0: the calling one.
+    /// By whom `saved` belongs to (P1): the affinity of `thread` as it was.
     fn restore(&self, thread: sys::Thread) {
         self.saved.with_mut(|saved| {
             // SAFETY: P1.
@@ -213,17 +217,17 @@ impl WakeAffinity {
     pub fn avoid(&self, processor: usize) {
         // ORD: a hint.
         let hogged = HOGGED.load(Ordering::Relaxed);
-        if hogged || sys::processor() != Some(processor) || !may_move(0) {
+        if hogged || sys::processor() != Some(processor) || !may_move(sys::THIS) {
             return;
         }
         if self.state.load(Ordering::Relaxed) != 0 || self.is_foreign() {
             return;
         }
-        let Some((allowed, rest)) = sys::without_this_processor(0) else { return };
+        let Some((allowed, rest)) = sys::without_this_processor(sys::THIS) else { return };
         let since = Instant::now();
         self.save(allowed, rest);
-        if sys::set_affinity(0, &rest) {
-            self.restore(0);
+        if sys::set_affinity(sys::THIS, &rest) {
+            self.restore(sys::THIS);
         }
         if since.elapsed() >= LONG {
             HOGGED.store(true, Ordering::Relaxed);
@@ -270,7 +274,7 @@ impl WakeAffinity {
                 continue;
             }
             if next == BUSY {
-                self.restore(0);
+                self.restore(sys::THIS);
                 // ORD: Release pairs with the Acquire in `confine`: done with `saved` (P1).
                 self.state.store(0, Ordering::Release);
             }
@@ -300,39 +304,42 @@ fn may_move(thread: sys::Thread) -> bool {
 }
 
 #[cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
-mod sys {
-    pub(super) type Thread = libc::pid_t;
+pub(crate) mod sys {
+    pub(crate) type Thread = libc::pid_t;
+
+    /// The calling thread.
+    pub(crate) const THIS: Thread = 0;
 
     /// A set of processors.
     #[derive(Clone, Copy)]
-    pub(super) struct Set(libc::cpu_set_t);
+    pub(crate) struct Set(libc::cpu_set_t);
 
     const SIZE: usize = size_of::<libc::cpu_set_t>();
     /// `SCHED_DEADLINE`, whose threads may not be confined at all.
     const DEADLINE: i32 = 6;
 
     impl Set {
-        pub(super) fn empty() -> Set {
+        pub(crate) fn empty() -> Set {
             // SAFETY: an array of integers, for which all zeroes is the empty set.
             Set(unsafe { std::mem::zeroed() })
         }
 
         /// All that there are, and that may come.
-        pub(super) fn all() -> Set {
+        pub(crate) fn all() -> Set {
             let mut all = Set::empty();
             // SAFETY: an array of integers, whose bits are the set's.
             unsafe { (&raw mut all.0).cast::<u8>().write_bytes(0xff, SIZE) };
             all
         }
 
-        pub(super) fn len(&self) -> usize {
+        pub(crate) fn len(&self) -> usize {
             // SAFETY: counts the bits of a set.
             unsafe { libc::CPU_COUNT(&self.0) as usize }
         }
 
         /// Of these the first ones.
         #[cfg(test)]
-        pub(super) fn first(&self, most: usize) -> Set {
+        pub(crate) fn first(&self, most: usize) -> Set {
             let mut rest = *self;
             for cpu in (0..8 * SIZE).rev() {
                 if rest.len() > most {
@@ -344,7 +351,7 @@ mod sys {
         }
 
         #[cfg(test)]
-        pub(super) fn minus(&self, other: &Set) -> Set {
+        pub(crate) fn minus(&self, other: &Set) -> Set {
             let mut rest = *self;
             for cpu in 0..8 * SIZE {
                 // SAFETY: in bounds.
@@ -356,7 +363,7 @@ mod sys {
             rest
         }
 
-        pub(super) fn equals(&self, other: &Set) -> bool {
+        pub(crate) fn equals(&self, other: &Set) -> bool {
             // SAFETY: compares two sets.
             unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
         }
@@ -368,14 +375,14 @@ mod sys {
         }
     }
 
-    pub(super) fn current_thread() -> Thread {
+    pub(crate) fn current_thread() -> Thread {
         // The call itself: glibc has had the function only since 2.30, and Rust's programs run on 2.17.
         // SAFETY: no arguments, no effects.
         unsafe { libc::syscall(libc::SYS_gettid) as Thread }
     }
 
-    /// Where the thread may run; 0: the calling one.
-    pub(super) fn affinity(thread: Thread) -> Option<Set> {
+    /// Where the thread may run.
+    pub(crate) fn affinity(thread: Thread) -> Option<Set> {
         let mut allowed = Set::empty();
         // SAFETY: writes at most `SIZE` bytes to a set of that size.
         let failed = unsafe { libc::sched_getaffinity(thread, SIZE, &mut allowed.0) } != 0;
@@ -383,13 +390,13 @@ mod sys {
     }
 
     #[inline]
-    pub(super) fn processor() -> Option<usize> {
+    pub(crate) fn processor() -> Option<usize> {
         // SAFETY: no arguments, no effects.
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
-    /// Whether it has a real-time policy; 0: the calling thread.
-    pub(super) fn is_realtime(thread: Thread) -> bool {
+    /// Whether it has a real-time policy.
+    pub(crate) fn is_realtime(thread: Thread) -> bool {
         // The call itself: musl's function always fails.
         // SAFETY: no pointers.
         let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) } as i32;
@@ -397,7 +404,7 @@ mod sys {
     }
 
     /// `affinity`, and that without the calling thread's processor, if anything is left.
-    pub(super) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
+    pub(crate) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
         let cpu = processor()?;
         let allowed = affinity(thread).filter(|_| cpu < 8 * SIZE)?;
         let mut rest = allowed;
@@ -407,54 +414,56 @@ mod sys {
     }
 
     /// Whether it worked. Refused, the thread wakes wherever the system likes: as without us.
-    pub(super) fn set_affinity(thread: Thread, set: &Set) -> bool {
+    pub(crate) fn set_affinity(thread: Thread, set: &Set) -> bool {
         // SAFETY: reads `SIZE` bytes of a set of that size.
         unsafe { libc::sched_setaffinity(thread, SIZE, &set.0) == 0 }
     }
 }
 
 #[cfg(not(all(target_os = "linux", not(any(miri, raddle_model)))))]
-mod sys {
-    pub(super) type Thread = i32;
+pub(crate) mod sys {
+    pub(crate) type Thread = i32;
+
+    pub(crate) const THIS: Thread = 0;
 
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct Set;
+    pub(crate) struct Set;
 
     impl Set {
-        pub(super) fn empty() -> Set {
+        pub(crate) fn empty() -> Set {
             Set
         }
 
-        pub(super) fn all() -> Set {
+        pub(crate) fn all() -> Set {
             Set
         }
 
-        pub(super) fn equals(&self, _other: &Set) -> bool {
+        pub(crate) fn equals(&self, _other: &Set) -> bool {
             true
         }
     }
 
-    pub(super) fn affinity(_thread: i32) -> Option<Set> {
+    pub(crate) fn affinity(_thread: i32) -> Option<Set> {
         None
     }
 
-    pub(super) fn current_thread() -> i32 {
+    pub(crate) fn current_thread() -> i32 {
         0
     }
 
-    pub(super) fn processor() -> Option<usize> {
+    pub(crate) fn processor() -> Option<usize> {
         None
     }
 
-    pub(super) fn is_realtime(_thread: i32) -> bool {
+    pub(crate) fn is_realtime(_thread: i32) -> bool {
         false
     }
 
-    pub(super) fn without_this_processor(_thread: i32) -> Option<(Set, Set)> {
+    pub(crate) fn without_this_processor(_thread: i32) -> Option<(Set, Set)> {
         None
     }
 
-    pub(super) fn set_affinity(_thread: i32, _set: &Set) -> bool {
+    pub(crate) fn set_affinity(_thread: i32, _set: &Set) -> bool {
         false
     }
 }

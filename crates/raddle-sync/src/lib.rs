@@ -37,6 +37,7 @@
 //! whenever it is read.
 
 mod macros;
+mod processors;
 mod say;
 mod seam;
 
@@ -60,6 +61,7 @@ compile_error!("`--cfg raddle_loom` needs the feature `loom` of raddle-sync");
 #[cfg(all(raddle_shuttle, not(feature = "shuttle")))]
 compile_error!("`--cfg raddle_shuttle` needs the feature `shuttle` of raddle-sync");
 
+pub use processors::processors;
 pub use say::{abort, say, unwinds_nowhere};
 pub use seam::{atomic, cell, hint, thread};
 

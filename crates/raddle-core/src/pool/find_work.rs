@@ -372,9 +372,9 @@ impl WorkerMemory {
                     self.lane.note(EventKind::Steal, victim, key);
                     return Some(Work::Fork { job, victim, index });
                 }
-                // The owner is at it, unless the system has stopped it.
-                Steal::Retry => backoff.spin(),
-                Steal::Private | Steal::Empty => return None,
+                // The owner is at it; if the system has stopped it, others may have something.
+                Steal::Retry if !backoff.is_completed() => backoff.spin(),
+                Steal::Retry | Steal::Private | Steal::Empty => return None,
             }
         }
     }

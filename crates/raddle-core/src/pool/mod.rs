@@ -363,7 +363,7 @@ fn memory_to_finish(registry: &Registry) -> Option<(&WorkerMemory, Option<usize>
 
 /// As many threads as the environment asks for, or as there are processors.
 fn default_threads() -> usize {
-    let processors = || thread::available_parallelism().map_or(1, |n| n.get());
+    let processors = raddle_sync::processors;
     match std::env::var("RADDLE_NUM_THREADS") {
         Ok(text) => match text.trim().parse() {
             Ok(threads) if threads > 0 => threads,

@@ -150,8 +150,7 @@ impl Registry {
         let guests = GateHandle::guests_for(threads);
         let (workers, crew_end) = Registry::workers_for(&config);
         // Each time: it is what this thread may run on, and others may have more.
-        let here = || thread::available_parallelism().map_or(1, |n| n.get());
-        let processors = config.policy.processors.unwrap_or_else(here);
+        let processors = config.policy.processors.unwrap_or_else(raddle_sync::processors);
         let registry = Arc::new_cyclic(|me: &Weak<Registry>| Registry {
             me: me.clone(),
             places: Places::new(threads, workers),
@@ -385,7 +384,8 @@ impl Registry {
 
     /// # Panics
     ///
-    /// In a child of the process that has the pool's threads, unless the one that forked was all of them.
+    /// In a child of the process that has the pool's threads, unless the pool is of one and that one forked. (What a guest or a
+    /// spare thread of it was at is not done there.)
     pub(crate) fn assert_here(&self) {
         let is_all =
             || self.threads() == 1 && crate::pool::here(self).is_some_and(|me| me.index == 0);

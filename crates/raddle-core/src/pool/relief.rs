@@ -23,6 +23,7 @@ use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
+use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
 
@@ -142,7 +143,7 @@ impl Registry {
                 registry.relieve(settled);
             }
         };
-        match timer::at(Instant::now() + STILL, look) {
+        match Worker::upright(|| timer::at(Instant::now() + STILL, look)) {
             Ok(timeout) => timeout.detach(),
             // No thread for the timer: the next host may be asked, as nobody else may come.
             Err(_) => {

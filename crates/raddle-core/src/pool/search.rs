@@ -153,6 +153,7 @@ impl WorkerMemory {
         if self.ring.has_work() {
             self.registry().inject_again(self.ring.drain());
         }
+        self.ring.give_back();
         Worker::vacate(self);
         // Now that its memory is at hand: so that the next guest's first fork need not.
         self.fork.relax();
@@ -356,8 +357,15 @@ impl WorkerMemory {
     }
 
     /// Gives the place away, and sleeps until claimed.
-    fn sleep(&self, searching: bool) -> Slept {
+    fn sleep(&self, mut searching: bool) -> Slept {
         let registry = self.registry();
+        if self.ring.keeps_much() {
+            // Meanwhile another searches.
+            if std::mem::take(&mut searching) {
+                self.hand_on();
+            }
+            self.ring.give_back();
+        }
         registry.sign_off(self);
         self.owned.hold.set(Hold::None);
         self.elsewhere.lie_down();
@@ -370,7 +378,6 @@ impl WorkerMemory {
         }
         registry.places.recall(&crew);
         registry.end_if_done();
-        self.ring.give_back();
         self.lane.note(EventKind::Park, 0, NOTHING);
         let (since, visits) = (Instant::now(), registry.visits());
         let slept = loop {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use raddle_sync::{thread, time::Instant};
 
 use crate::pool::registry::{PAUSE, Registry, Waker, longer};
+use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
 
@@ -120,7 +121,7 @@ impl Registry {
             }
         };
         // If the timer gets no thread either, then whoever next asks for one.
-        if let Ok(timeout) = timer::at(Instant::now() + pause, see_to) {
+        if let Ok(timeout) = Worker::upright(|| timer::at(Instant::now() + pause, see_to)) {
             timeout.detach();
         }
     }

@@ -21,7 +21,7 @@
 //!
 //! - **W1** Whoever waits for a thief, and could help it, sleeps only after it has set `done` of the slot to `SLEEPING`, raised the
 //!   thief's `limit`, run the heavy fence and seen no fork of the thief's. (Without the stack for it there is nothing that it
-//!   could do: it sleeps, and its place is for others.) A thief whose push is told
+//!   could do: it sleeps, and its place is for others. And a thief that does not sign cannot be asked: it sleeps for [`STILL`] at most.) A thief whose push is told
 //!   of the raise runs a SeqCst fence and looks at `done` of the fork that it serves. So it either wakes the
 //!   victim, or somebody else who will do, or its fork was seen. A thief that lowers `limit` otherwise does the
 //!   same, as it may have overwritten the raise; the victim looks, and raises it, again. (A SeqCst fence
@@ -268,16 +268,16 @@ impl WorkerMemory {
                 continue;
             }
             searching = self.sleep_apart(goal, at);
-            since = None;
-            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal)) {
+            let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, waited)) {
                 if let Some(work) = self.find_as_host(at) {
                     self.hidden(|| self.run_on_top(work, at));
                     self.see_to_end();
                 }
             }
         }
-        if !matches!(goal, Goal::Look(..)) {
-            self.owned.cramped.set(0);
+        if goal.is_over() {
+            self.owned.cramped.set(Duration::ZERO);
         }
         if searching {
             self.hand_on();
@@ -331,6 +331,7 @@ impl WorkerMemory {
     /// Blocks until the goal wakes this worker, or its thief, or somebody who has a place for a host. True: that.
     fn sleep_apart(&self, goal: Goal<'_>, at: Option<&Worker>) -> bool {
         let cramped = self.is_cramped(goal);
+        self.ring.give_back();
         let helps = at.is_some() && self.has_room();
         if !goal.prepare_sleep() || helps && self.thief_has_work(goal) {
             return false;
@@ -410,15 +411,17 @@ impl WorkerMemory {
         hosts && !self.has_room() && enough()
     }
 
-    fn must_overreach(&self, goal: Goal<'_>) -> bool {
+    /// Whether the wait takes on anything though its stack is nearly full, when it has waited for so long once more.
+    fn must_overreach(&self, goal: Goal<'_>, waited: Duration) -> bool {
         let stuck = self.owned.stuck.take();
         if !self.is_cramped(goal) || goal.is_over() {
             return false;
         }
-        let cramped = self.owned.cramped.get() + 1;
+        // By the clock: a thief that forks a lot may wake it any number of times.
+        let cramped = self.owned.cramped.get() + waited;
         // What ends elsewhere may be no help: a thread may wait for what lies here, and try again and again.
-        let must = stuck || cramped >= CRAMPED && stack::remaining() > LAST_ROOM;
-        self.owned.cramped.set(if must { 0 } else { cramped.min(CRAMPED) });
+        let must = stuck || cramped >= CRAMPED * STILL && stack::remaining() > LAST_ROOM;
+        self.owned.cramped.set(if must { Duration::ZERO } else { cramped });
         must
     }
 

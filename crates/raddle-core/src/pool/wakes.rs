@@ -67,12 +67,7 @@ impl Registry {
             return false;
         }
         let Some(worker) = self.places.vacant.take_lowest() else { return false };
-        let start = || self.start(worker);
-        let started = match Worker::here() {
-            Some(memory) => memory.elsewhere.upright(start),
-            None => start(),
-        };
-        if let Err(error) = started {
+        if let Err(error) = Worker::upright(|| self.start(worker)) {
             self.places.vacant.set(worker);
             let pause = (2 * self.refusal.pause.load(Ordering::Relaxed)).clamp(PAUSE.0, PAUSE.1);
             self.refusal.pause.store(pause, Ordering::Relaxed);

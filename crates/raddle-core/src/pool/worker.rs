@@ -174,6 +174,14 @@ impl Worker {
         Some(unsafe { CURRENT.with(Cell::get).as_ref() }?.memory())
     }
 
+    /// Runs `f`, which may start a thread, as by one that does not lie to be woken elsewhere: what it starts has its affinity for good.
+    pub(crate) fn upright<R>(f: impl FnOnce() -> R) -> R {
+        match Worker::here() {
+            Some(memory) => memory.elsewhere.upright(f),
+            None => f(),
+        }
+    }
+
     /// The innermost worker that this thread is and `accept` accepts, at its head.
     pub(crate) fn beneath<'a>(accept: impl Fn(&Registry) -> bool) -> Option<&'a Worker> {
         let memory = Worker::occupied().find(|memory| accept(memory.registry()))?;

@@ -11,11 +11,13 @@
 //! - **R2** Fields of [`Owned`] are used only by the thread that runs as this worker.
 //! - **R3** Beyond the head all slots are null: fresh memory is zero, and pops put null back.
 
-use std::alloc::Layout;
+mod map;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -71,8 +73,8 @@ pub(crate) struct Owned {
     pub(crate) apart: Cell<bool>,
     /// While it waited without room for more on its stack, nothing of the pool's has ended.
     pub(crate) stuck: Cell<bool>,
-    /// For how many times `STILL`, more or less, it has waited with so little stack that it took on nothing.
-    pub(crate) cramped: Cell<u32>,
+    /// For how long it has waited with so little stack that it took on nothing.
+    pub(crate) cramped: Cell<Duration>,
     /// At how many looks in a row the thief that it waits for had not signed.
     pub(crate) unsigned: Cell<u32>,
     /// So many bytes of stack are to be left before a wait takes on anything.
@@ -229,7 +231,7 @@ impl std::ops::Deref for OwnedMemory {
 
 impl OwnedMemory {
     pub(crate) fn new(index: usize, registry: *const Registry) -> io::Result<OwnedMemory> {
-        let base = map_zeroed()?;
+        let base = map::zeroed()?;
         // Workers get from a slot's address back to the header: see `Worker::memory`.
         let _ = base.as_ptr().expose_provenance();
         #[cfg(raddle_shuttle)]
@@ -255,7 +257,7 @@ impl OwnedMemory {
                 purse: Purse::new(),
                 apart: Cell::new(false),
                 stuck: Cell::new(false),
-                cramped: Cell::new(0),
+                cramped: Cell::new(Duration::ZERO),
                 unsigned: Cell::new(0),
                 room: Cell::new(0),
                 husks: Cell::new(0),
@@ -299,7 +301,7 @@ impl Drop for OwnedMemory {
             unsafe { self.0.cast::<Slot>().add(index).drop_in_place() };
         }
         // SAFETY: mapped in `new`, and nobody uses it any more (R1).
-        unsafe { unmap(self.0.cast()) };
+        unsafe { map::give_back(self.0.cast()) };
     }
 }
 
@@ -362,62 +364,4 @@ impl std::ops::Index<usize> for WorkerMemories {
     fn index(&self, index: usize) -> &WorkerMemory {
         self.get(index).expect("the memory of a worker that was named")
     }
-}
-
-fn layout() -> Layout {
-    Layout::from_size_align(SIZE, SIZE).expect("a power of two")
-}
-
-/// `SIZE` bytes of zeroes at a multiple of `SIZE`, committed on first touch.
-#[cfg(all(unix, not(any(miri, raddle_shuttle))))]
-fn map_zeroed() -> io::Result<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // Twice the size holds an aligned piece; the rest is given back.
-    // SAFETY: a fresh anonymous mapping touches nothing that exists.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * SIZE, access, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let before = start.align_offset(SIZE);
-    let base = start.wrapping_byte_add(before);
-    if before > 0 {
-        // SAFETY: the part of our mapping below the aligned piece.
-        unsafe { libc::munmap(start, before) };
-    }
-    if before < SIZE {
-        // SAFETY: the part of our mapping above it.
-        unsafe { libc::munmap(base.wrapping_byte_add(SIZE), SIZE - before) };
-    }
-    debug_assert_eq!(base as usize % layout().align(), 0);
-    Ok(NonNull::new(base.cast()).expect("mmap does not map address zero"))
-}
-
-/// Gives back what `map_zeroed` gave.
-///
-/// # Safety
-///
-/// Once, with nobody using the memory.
-#[cfg(all(unix, not(any(miri, raddle_shuttle))))]
-unsafe fn unmap(base: NonNull<u8>) {
-    // SAFETY: the whole of a mapping of `map_zeroed` (contract).
-    unsafe { libc::munmap(base.as_ptr().cast(), SIZE) };
-}
-
-#[cfg(not(all(unix, not(any(miri, raddle_shuttle)))))]
-fn map_zeroed() -> io::Result<NonNull<u8>> {
-    // SAFETY: the size is not zero.
-    let base = unsafe { std::alloc::alloc_zeroed(layout()) };
-    NonNull::new(base).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
-}
-
-/// Gives back what `map_zeroed` gave.
-///
-/// # Safety
-///
-/// Once, with nobody using the memory.
-#[cfg(not(all(unix, not(any(miri, raddle_shuttle)))))]
-unsafe fn unmap(base: NonNull<u8>) {
-    // SAFETY: allocated with this layout.
-    unsafe { std::alloc::dealloc(base.as_ptr(), layout()) };
 }

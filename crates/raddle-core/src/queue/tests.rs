@@ -1,5 +1,8 @@
 //! How much a ring keeps.
 
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
 use super::*;
 
 /// A task that nobody runs.
@@ -33,4 +36,56 @@ fn a_ring_that_was_large_gives_its_memory_back_and_goes_on() {
     }
     ring.push(task(5), NOBODY);
     assert!(ring.pop_if(task(5)));
+}
+
+/// Whichever end they were taken from, the second time as the first; and not again for a few.
+#[test]
+fn what_a_ring_keeps_is_told_from_what_it_has_given_back() {
+    const MANY: usize = KEPT + 1;
+    let ring = Ring::new();
+    let fill = |many| (0..many).for_each(|number| ring.push(task(number), NOBODY));
+    let empty: [fn(&Ring, usize); 2] = [
+        |ring, many| (0..many).rev().for_each(|number| assert!(ring.pop_if(task(number)))),
+        |ring, many| (0..many).for_each(|_| assert!(ring.steal_with_tag().is_some())),
+    ];
+    for _ in 0..3 {
+        for empty in empty {
+            fill(MANY);
+            assert!(!ring.keeps_much(), "there are tasks");
+            empty(&ring, MANY);
+            assert!(ring.keeps_much());
+            ring.give_back();
+            assert!(!ring.keeps_much());
+            (0..10).for_each(|_| {
+                fill(KEPT / 20);
+                empty(&ring, KEPT / 20);
+            });
+            // Stolen ones lie behind each other: half of what may be kept. Popped ones lie where they lay.
+            assert!(!ring.keeps_much());
+        }
+    }
+}
+
+/// A guest's, when it leaves; a worker's, when it sleeps.
+#[test]
+fn no_thread_keeps_the_memory_of_a_burst() {
+    let pool = crate::Pool::builder().threads(1).build().unwrap();
+    let burst = || crate::scope(|scope| (0..=KEPT).for_each(|_| scope.spawn(|_| ())));
+    let keep = || pool.registry().memories.iter().filter(|m| m.ring.keeps_much()).count();
+    // Its thread takes none of the guest's.
+    let [began, end] = [(); 2].map(|()| Arc::new(Barrier::new(2)));
+    let (started, go) = (began.clone(), end.clone());
+    let busy = pool.spawn(move || _ = (started.wait(), go.wait()));
+    began.wait();
+    pool.run(|_| burst());
+    let kept = keep();
+    end.wait();
+    busy.wait().unwrap();
+    assert_eq!(kept, 0, "after a guest");
+    pool.spawn(burst).wait().unwrap();
+    let start = Instant::now();
+    while keep() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "a thread that sleeps keeps it");
+        std::thread::yield_now();
+    }
 }
