@@ -351,7 +351,8 @@ impl Visitor {
                 Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
             };
             self.todo.extend(heard.combination());
-            if gathers && self.is_straight {
+            if gathers && self.is_straight && heard.forward.is_none() {
+                // The last promise of those that are linked, so there is none yet that would be dropped here (V3).
                 self.found.helper = heard.helper();
             }
             // Locked before the interrupt node is let go, so that whoever takes it out of that finds out.

@@ -12,8 +12,11 @@ use crate::panics::discard;
 /// So many drops nest. Each takes its frames and those of the users' errors.
 const DEEPEST: u32 = 32;
 
-thread_local! {
+raddle_sync::thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+raddle_sync::thread_local! {
     /// Without a destructor: a failure may be dropped while a thread's locals are destroyed. Empty but while one is.
     static LATER: RefCell<ManuallyDrop<Vec<Failure>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
@@ -21,11 +24,11 @@ thread_local! {
 
 /// Calls `free`, which drops what a failure is made of; false if that is to be put off, by [`put_off`].
 pub(super) fn nested(free: impl FnOnce()) -> bool {
-    let depth = DEPTH.get();
+    let depth = DEPTH.with(Cell::get);
     if depth >= DEEPEST {
         return false;
     }
-    DEPTH.set(depth + 1);
+    DEPTH.with(|nested| nested.set(depth + 1));
     let leave = Leave(depth);
     free();
     drop(leave);
@@ -34,7 +37,11 @@ pub(super) fn nested(free: impl FnOnce()) -> bool {
 
 /// Whose drop is to wait.
 pub(super) fn put_off(failure: Failure) {
-    LATER.with_borrow_mut(|later| later.push(failure));
+    later(|later| later.push(failure));
+}
+
+fn later<R>(act: impl FnOnce(&mut Vec<Failure>) -> R) -> R {
+    LATER.with(|later| act(&mut later.borrow_mut()))
 }
 
 /// Also when a panic of an error's drop passes.
@@ -44,12 +51,12 @@ impl Drop for Leave {
     fn drop(&mut self) {
         if self.0 == 0 {
             // Each may put off others.
-            while let Some(next) = LATER.with_borrow_mut(|later| later.pop()) {
+            while let Some(next) = later(Vec::pop) {
                 discard(next);
             }
             // The room goes, too.
-            LATER.with_borrow_mut(|later| **later = Vec::new());
+            later(|later| *later = Vec::new());
         }
-        DEPTH.set(self.0);
+        DEPTH.with(|nested| nested.set(self.0));
     }
 }

@@ -38,9 +38,9 @@ pub fn highest() -> u32 {
 }
 
 impl Local {
-    /// The names of the strand that runs and of those beneath it, as far as they have any.
+    /// The names of the strand that runs and of those beneath it, as far as they have any; none is given out for this.
     pub fn names(&self) -> Vec<u32> {
-        let mut names = vec![self.token()];
+        let mut names = vec![self.token_or_zero()];
         names.extend(self.beneath.borrow().iter().map(|saved| saved.token));
         let depth = self.depth.get().min(KEPT as u32);
         names.extend((0..depth).map(|depth| self.kept(depth)));
