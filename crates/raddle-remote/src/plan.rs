@@ -13,7 +13,7 @@ use crate::context::{Progress, TaskInfo};
 /// Where the tasks of an [`Env`](crate::Env) run, and how.
 ///
 /// The user of a program chooses it, by `RADDLE_PLAN` or an option, and the program means the same under each. As a text:
-/// `sequential`, `threads`, `threads:4`, `processes`, `processes:4`, `ray:auto`, `ray:HOST:PORT`.
+/// `sequential`, `threads`, `threads:4`, `processes`, `processes:4`, `loopback`, `loopback:4`, `ray` or `ray:auto`, `ray:HOST:PORT`.
 ///
 /// ```
 /// use raddle::remote::Plan;
@@ -357,8 +357,8 @@ impl fmt::Debug for Plan {
 /// A text that is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no plan: sequential, threads, threads:N, processes, processes:N, ray:auto and \
-     ray:HOST:PORT are"
+    "'{0}' is no plan: sequential, threads, threads:N, processes, processes:N, loopback, loopback:N, ray, \
+     ray:auto and ray:HOST:PORT are"
 )]
 pub struct ParsePlanError(String);
 
