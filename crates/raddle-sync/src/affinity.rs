@@ -176,7 +176,7 @@ impl WakeAffinity {
         }
     }
 
-    /// By whom it belongs to (P1).
+    /// Called by the owner of `saved` (P1).
     fn save(&self, allowed: sys::Set, rest: sys::Set) {
         self.saved.with_mut(|saved| {
             // SAFETY: P1.
@@ -185,7 +185,7 @@ impl WakeAffinity {
         });
     }
 
-    /// By whom `saved` belongs to (P1): the affinity of `thread` as it was; 0: the calling one.
+    /// Called by the owner of `saved` (P1): the affinity of `thread` as it was; 0: the calling one.
     fn restore(&self, thread: sys::Thread) {
         self.saved.with_mut(|saved| {
             // SAFETY: P1.
