@@ -21,7 +21,7 @@ pub const GRACE: Duration = Duration::from_micros(15);
 pub const TRIES: u32 = 2;
 /// How long a thief polls an owner that it has asked to share.
 pub const POLL: Duration = Duration::from_nanos(1500);
-/// How long who has called into the pool looks on before it sleeps: regions of which less is left need not wake it. In a pool that
+/// How long a caller from outside looks on before it sleeps: regions of which less is left need not wake it. In a pool that
 /// has rested a small region takes 30 us, as its first fork has another thread woken.
 pub const WATCH: Duration = Duration::from_micros(50);
 /// Pools of no more threads than this wake one at a time, whatever the fan-out.

@@ -356,7 +356,7 @@ impl WorkerMemory {
             let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
             // If all timers wait for this thread, each time the system is asked for another.
             let asks = timer::is_held_up().then_some(STILL);
-            // Who queues a task of the scope from outside wakes others, and by then there may be none.
+            // Whoever queues a task of the scope from outside wakes others, and by then there may be none.
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
             // Its thief, which has not signed, has not been asked to wake it (W1): soon it looks again.
@@ -446,7 +446,7 @@ impl WorkerMemory {
             looks.begin_anew();
             return false;
         }
-        // Who is idle does not come while there are more at work than there should be.
+        // A thread that is idle does not come while there are more at work than there should be.
         let comes = registry.places.has_somebody() && !registry.places.counts().in_debt();
         if !registry.may_host() || comes || strand::with_local(strand::Local::thread_holds) {
             return false;
