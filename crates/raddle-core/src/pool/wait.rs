@@ -340,7 +340,7 @@ impl WorkerMemory {
         // Within `blocking` there is no place that it could be given.
         let has_place = !matches!(self.owned.hold.get(), Hold::Away(_));
         let may_host = free && helps && has_place && !goal.is_alone();
-        self.elsewhere.lie_down();
+        self.affinity.lie_down();
         self.owned.hosts.set(may_host);
         // ORD: a hint.
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
@@ -372,7 +372,7 @@ impl WorkerMemory {
         self.lane.note(EventKind::Unparked, 0, NOTHING);
         self.owned.apart.set(false);
         self.owned.hosts.set(false);
-        self.elsewhere.release();
+        self.affinity.release();
         let claimed = self.owned.hold.get() == Hold::Claimed;
         if claimed {
             self.owned.hold.set(Hold::Place);

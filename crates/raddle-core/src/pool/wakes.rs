@@ -20,7 +20,7 @@ impl Registry {
             memory.parker().unpark();
         };
         if waker == Waker::Busy && self.awake() <= self.processors {
-            memory.elsewhere.wake(wake);
+            memory.affinity.wake(wake);
         } else {
             wake();
         }
@@ -69,7 +69,7 @@ impl Registry {
         let Some(worker) = self.places.vacant.take_lowest() else { return false };
         let start = || self.start(worker);
         let started = match Worker::here() {
-            Some(memory) => memory.elsewhere.upright(start),
+            Some(memory) => memory.affinity.upright(start),
             None => start(),
         };
         if let Err(error) = started {
