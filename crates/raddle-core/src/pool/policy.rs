@@ -103,11 +103,6 @@ impl Policy {
     }
 }
 
-/// The heavy fence, for its cost to be measured.
-pub fn fence() {
-    raddle_sync::fence::heavy();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
