@@ -303,12 +303,13 @@ impl Backend {
                 plan.on_worker_start.map(crate::entry::hook_offset).transpose()?;
                 Ok(Backend::Crew(match settings.engine {
                     Engine::Processes(processes) => Crew::local(plan.clone(), width(processes)?)?,
-                    Engine::Loopback(slots) => {
-                        width(slots)?;
-                        Crew::bridged(plan.clone())?
-                    }
                     _ => {
-                        width(1)?;
+                        // 0 is refused; the bridge says how many there are.
+                        width(if let Engine::Loopback(slots) = settings.engine {
+                            slots
+                        } else {
+                            1
+                        })?;
                         Crew::bridged(plan.clone())?
                     }
                 }))
