@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: the one front door to raddle's checks, and what CI runs.
+//! `cargo xtask ci`: the one front door to raddle's checks. (CI runs `.ci/run`: the tests by themselves, then `ci --no-test`.)
 //!
 //! Each step is also a command of its own, `cargo xtask loom` say. What takes long, and most of what needs a
 //! tool beyond the Rust toolchain, as `asan`, `valgrind`, `miri` and `arm` do, are commands only.
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What CI runs, and Ray if the switch is set.
+/// The steps of `ci`, and Ray if the switch is set.
 fn ci(wanted: impl Fn(&Step) -> bool) -> Vec<&'static Step> {
     let ray = std::env::var_os(RAY).is_some_and(|set| set == "1").then_some(&steps::RAY_QUICK);
     CI.iter().filter(|step| wanted(step)).chain(ray).collect()

@@ -40,8 +40,8 @@ fn write(tables: &str) -> Result<(), String> {
     let page = root().join(PAGE);
     let before = std::fs::read_to_string(&page).map_err(|error| format!("{PAGE}: {error}"))?;
     let text = format!(
-        "On {}, at commit {}, which other programs used too: believe ratios. `cargo xtask peers` writes this, on two workers;\n\
-         the first answer counts from nothing, and who takes long for 1000 resets does fewer, and is reckoned up.\n\n{tables}",
+        "On {}, at commit {}: believe ratios, as other programs may have used it, too. `cargo xtask peers` writes this, on two\n\
+         workers; the first answer counts from nothing, and the time of 1000 resets is scaled up from fewer where they take long.\n\n{tables}",
         machine(),
         commit()
     );
@@ -53,8 +53,9 @@ fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let named =
         |line: &str| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_owned());
-    let name = info.lines().find_map(named).unwrap_or_else(|| "an unnamed processor".to_owned());
-    format!("{} of {name}", std::thread::available_parallelism().map_or(1, usize::from))
+    let name = info.lines().find_map(named).unwrap_or_else(|| "unnamed processor".to_owned());
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{count} processor{} of an {name}", if count == 1 { "" } else { "s" })
 }
 
 fn commit() -> String {

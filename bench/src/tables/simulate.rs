@@ -323,7 +323,7 @@ fn fence_time() -> u64 {
         let times: Vec<f64> = (0..50)
             .map(|_| {
                 let start = std::time::Instant::now();
-                raddle::policy::fence();
+                raddle_sync::fence::heavy();
                 start.elapsed().as_nanos() as f64
             })
             .collect();

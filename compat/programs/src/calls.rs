@@ -15,7 +15,7 @@ const PAUSES: &[Duration] = &[
     Duration::from_millis(1),
     Duration::from_millis(10),
 ];
-/// Who pauses less stays awake.
+/// A thread that pauses less stays awake.
 const AWAKE: Duration = Duration::from_micros(60);
 /// How long calls of one kind are made, pauses included, and how often at the least and the most.
 const EACH: Duration = Duration::from_millis(300);

@@ -10,9 +10,14 @@
 //! in the `Cargo.toml` of a workspace, and `cargo update -p rayon-core` once, all that uses `rayon` runs on raddle.
 //! The page *From rayon* among raddle's documents says what changes and what does not.
 //!
-//! Two environment variables are raddle's: `RADDLE_WAITS` is `host` (rayon's rule, the default: a thread that waits takes
-//! on anything) or `substitute` (it takes on only what it waits for, and another thread takes its place), and
-//! `RADDLE_TRACE` names a file to which a trace is written when the process exits, or Ctrl-C or SIGTERM ends it.
+//! Variables of the environment that are raddle's:
+//!
+//! - `RADDLE_WAITS` is `host` (rayon's rule, the default: a thread that waits takes on anything) or `substitute` (it takes on
+//!   only what it waits for, and another thread takes its place).
+//! - `RADDLE_TRACE` names a file to which a trace is written when the process exits, or Ctrl-C or SIGTERM ends it.
+//!   `RADDLE_TRACE_LEVEL` is `phase` (the default) or `tasks`, with every fork; `RADDLE_TRACE_ROOM` is a number of events for each thread.
+//! - `RADDLE_FENCE=portable` does without barriers on all processors (`membarrier`), and `RADDLE_AFFINITY=off` never tells a thread where
+//!   to run.
 //!
 //! ```
 //! fn sum(numbers: &[u64]) -> u64 {

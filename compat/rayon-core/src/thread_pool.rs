@@ -228,7 +228,7 @@ impl Yield {
     }
 }
 
-/// The most threads that a pool may have: who asks for more gets so many.
+/// The most threads that a pool may have: whoever asks for more gets so many.
 pub fn max_num_threads() -> usize {
     MAX_THREADS
 }

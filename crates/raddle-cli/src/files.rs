@@ -120,7 +120,7 @@ impl Known {
     }
 }
 
-/// The file that is there, if it is a regular one: who opens a pipe waits for its other end, and keeps it open.
+/// The file that is there, if it is a regular one: whoever opens a pipe waits for its other end, and keeps it open.
 fn identity(path: &Path) -> Option<Handle> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     Handle::from_path(path).ok()

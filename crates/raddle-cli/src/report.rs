@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -139,6 +140,11 @@ pub(crate) fn duration(seconds: f64) -> String {
         _ => 2,
     };
     format!("{value:.digits$} {unit}")
+}
+
+/// A time as programs read it, in fields that end in `_us`.
+pub(crate) fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
 }
 
 /// `1 row`, `2 rows`.

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::files::Files;
 use crate::machine::{BUSY, Watch};
 use crate::progress::Progress;
-use crate::report::{Report, count, duration};
+use crate::report::{Report, count, duration, micros};
 use crate::trace::Recording;
 
 /// How often work is done unless the user says otherwise ..
@@ -133,11 +133,10 @@ fn tell_phases(phases: &Phases, report: &mut Report) {
 
 /// A region's phases as programs read them: `ramp_up_us` and so on.
 pub(crate) fn phases_json(phases: &Phases) -> Map<String, Value> {
-    let us = |time: Duration| time.as_nanos() as f64 / 1e3;
     let parts = phases.parts().into_iter().chain([("total", phases.total)]);
     let key = |name: &str| format!("{}_us", name.replace([' ', '-'], "_"));
     let mut json: Map<String, Value> =
-        parts.map(|(name, time)| (key(name), us(time).into())).collect();
+        parts.map(|(name, time)| (key(name), micros(time).into())).collect();
     json.insert("peak".into(), phases.peak.into());
     json.insert("width".into(), phases.width.into());
     json

@@ -12,7 +12,7 @@ use crate::error::{Error, reason};
 use crate::files::{Files, outlives_standard_output};
 use crate::input::is_standard;
 use crate::output::Output;
-use crate::report::{self, Report};
+use crate::report::{self, Report, micros};
 use crate::timing::phases_json;
 
 /// Shows a trace that lies in a file.
@@ -117,12 +117,11 @@ fn scale(args: &ScaleArgs, json: bool) -> Result<(), Error> {
 }
 
 fn scaled(scale: &Scale) -> Value {
-    let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
     json!({
         "schema": "raddle-trace-scale-1",
-        "work_us": us(scale.work),
-        "span_us": us(scale.span),
-        "burdened_span_us": us(scale.burdened),
+        "work_us": micros(scale.work),
+        "span_us": micros(scale.span),
+        "burdened_span_us": micros(scale.burdened),
         "bound": scale.bound(),
         "steal_us": scale.costs.steal / 1e3,
         "wake_us": scale.costs.wake / 1e3,
@@ -141,15 +140,15 @@ fn scaled(scale: &Scale) -> Value {
         })).collect::<Vec<_>>(),
         "places": scale.places.iter().map(|place| json!({
             "name": place.name,
-            "on_span_us": us(place.on_span),
-            "work_us": us(place.work),
+            "on_span_us": micros(place.on_span),
+            "work_us": micros(place.work),
             "bound_without": place.without,
         })).collect::<Vec<_>>(),
         "regions": scale.regions.iter().map(|region| json!({
             "name": region.name,
-            "took_us": us(region.took),
-            "work_us": us(region.work),
-            "span_us": us(region.span),
+            "took_us": micros(region.took),
+            "work_us": micros(region.work),
+            "span_us": micros(region.span),
         })).collect::<Vec<_>>(),
         "what_if": scale.supposed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "notes": scale.notes,
@@ -158,18 +157,17 @@ fn scaled(scale: &Scale) -> Value {
 
 /// What `trace summary` says, for programs.
 fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
-    let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
     let lane = |lane: &raddle::trace::Lane| json!({ "name": lane.name, "events": lane.events.len(), "dropped": lane.dropped });
     let region = |region: &raddle::trace::Phases| {
         let mut facts = Map::from_iter([
             ("name".to_owned(), json!(region.name)),
             ("task".to_owned(), json!(region.task)),
             ("lane".to_owned(), json!(region.lane)),
-            ("start_us".to_owned(), json!(us(region.start))),
+            ("start_us".to_owned(), json!(micros(region.start))),
             ("busy_average".to_owned(), json!(region.average())),
             (
                 "busy_for_us".to_owned(),
-                region.levels.iter().map(|&time| us(time)).collect::<Vec<_>>().into(),
+                region.levels.iter().map(|&time| micros(time)).collect::<Vec<_>>().into(),
             ),
         ]);
         facts.extend(phases_json(region));
@@ -178,14 +176,14 @@ fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
     let worker = |worker: &raddle::trace::Times| {
         json!({
             "name": trace.lanes[worker.lane].name,
-            "busy_us": us(worker.busy),
-            "without_processor_us": us(worker.lost),
-            "stealing_us": us(worker.stealing),
-            "spinning_us": us(worker.spinning),
-            "waiting_us": us(worker.waiting),
-            "locked_us": us(worker.locked),
-            "parked_us": us(worker.parked),
-            "absent_us": us(worker.absent),
+            "busy_us": micros(worker.busy),
+            "without_processor_us": micros(worker.lost),
+            "stealing_us": micros(worker.stealing),
+            "spinning_us": micros(worker.spinning),
+            "waiting_us": micros(worker.waiting),
+            "locked_us": micros(worker.locked),
+            "parked_us": micros(worker.parked),
+            "absent_us": micros(worker.absent),
             "tasks": worker.tasks,
             "steals": worker.steals,
             "wakes": worker.wakes,
@@ -221,13 +219,12 @@ fn diff(args: &DiffArgs, json: bool) -> Result<(), Error> {
 
 /// What `trace diff` says, for programs: every row, of which people see the first ten.
 fn differing(args: &DiffArgs, diff: &Diff, [before, after]: [Option<String>; 2]) -> Value {
-    let us = |time: std::time::Duration| time.as_nanos() as f64 / 1e3;
     let rows = |changes: &[Change]| {
         let row = |change: &Change| {
             json!({
                 "name": change.name,
-                "before_us": us(change.before),
-                "after_us": us(change.after),
+                "before_us": micros(change.before),
+                "after_us": micros(change.after),
                 "more_us": change.more_nanos() as f64 / 1e3,
                 "ratio": change.ratio(),
             })

@@ -198,7 +198,7 @@ pub(crate) fn has_put_off() -> bool {
 /// Calls `f`, which does not unwind, as if nothing ran beneath: what it completes is nested in nothing, and what that puts
 /// off is done when this returns. For whatever a waiting thread runs on top of its stack.
 pub(crate) fn fresh<R>(f: impl FnOnce() -> R) -> R {
-    // Who waits has flushed; otherwise it has now (T2).
+    // A thread that waits has flushed already, any other does so now (T2).
     flush();
     let floor = FLOOR.with(|f| f.replace(0));
     let result = f();

@@ -10,8 +10,8 @@
 //!
 //! # Invariants
 //!
-//! - **M1** A block in a list is free, of the list's size, and belongs to the thread of the list, or to who has the lock of the
-//!   depot, or to who took it out there.
+//! - **M1** A block in a list is free, of the list's size, and belongs to the thread of the list, or to whoever has the lock of the
+//!   depot, or to whoever took it out there.
 
 use std::alloc::Layout;
 use std::cell::Cell;

@@ -18,10 +18,10 @@
 //!   So a thief whose compare-exchange of `top` succeeds has read the task and the tag of that position: in the newest
 //!   buffer, or in an older one, whose slots are not stored to any more and hold the same.
 //! - **Q2** Owner and thief race for the last task only: both order their store of one index before
-//!   their load of the other by SeqCst fences, and the compare-exchange of `top` decides.
+//!   their load of the other by SeqCst fences (`pop_where`, `steal_where`), and the compare-exchange of `top` decides.
 //! - **Q3** A task's links are read and written under the injector's lock, or before it is pushed.
 //! - **Q4** Buffers live as long as the ring, outgrown ones too: all of them together are less than twice the newest. What they hold
-//!   is nobody's while the ring is empty: who reads a slot then, or has read it before, finds `top` changed. So the owner may have them
+//!   is nobody's while the ring is empty: whoever reads a slot then, or has read it before, finds `top` changed. So the owner may have them
 //!   read as zeros, and their memory is the system's until the next push there.
 
 mod injector;
@@ -50,7 +50,7 @@ const CAPACITY: usize = 256;
 #[cfg(raddle_model)]
 const CAPACITY: usize = 2;
 /// The memory of so many tasks, 4 MiB, is kept by a ring that is empty when its owner sleeps, waits or leaves.
-const KEPT: usize = 1 << 18;
+pub(crate) const KEPT: usize = 1 << 18;
 
 /// See the module.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Ring {
         let slot = buffer.slot(bottom);
         slot.task.store(task.as_ptr(), Ordering::Relaxed);
         slot.tag.store(tag, Ordering::Relaxed);
-        // ORD: Release pairs with the Acquire of `bottom` in `steal`.
+        // ORD: Release pairs with the Acquire of `bottom` in `steal_where`.
         self.bottom.store(bottom.wrapping_add(1), Ordering::Release);
     }
 
@@ -167,7 +167,7 @@ impl Ring {
         });
         // ORD: the owner's own. The last of what was copied shows it.
         self.given_back.store(bottom.wrapping_sub(KEPT + 1), Ordering::Relaxed);
-        // ORD: Release pairs with the Acquire in `steal`: the copies are complete.
+        // ORD: Release pairs with the Acquire in `steal_where`: the copies are complete.
         self.buffer.store(new.as_ptr(), Ordering::Release);
         buffer
     }
@@ -217,7 +217,7 @@ impl Ring {
         }
         // ORD: Release as in `push`, whose own a thief that reads this value does not see.
         self.bottom.store(last, Ordering::Release);
-        fence(Ordering::SeqCst); // Q2, pairs with the fence in `steal`
+        fence(Ordering::SeqCst); // Q2, pairs with the fence in `steal_where`
         let top = self.top.load(Ordering::Relaxed);
         let left = last.wrapping_sub(top) as isize;
         let mut task = NonNull::new(task).ok_or(false);
@@ -268,7 +268,7 @@ impl Ring {
         loop {
             // ORD: Acquire: Q1 and the loads that follow.
             let top = self.top.load(Ordering::Acquire);
-            fence(Ordering::SeqCst); // Q2, pairs with the fence in `pop`
+            fence(Ordering::SeqCst); // Q2, pairs with the fence in `pop_where`
             // ORD: Acquire pairs with the Release in `push`.
             let bottom = self.bottom.load(Ordering::Acquire);
             if bottom.wrapping_sub(top) as isize <= 0 {

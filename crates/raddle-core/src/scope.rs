@@ -347,3 +347,6 @@ where
         unsafe { memory.purse().earn(count) };
     }
 }
+
+#[cfg(all(test, not(any(miri, raddle_model))))]
+mod tests;

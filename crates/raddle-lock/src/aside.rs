@@ -120,7 +120,7 @@ impl Core {
         let mut bucket = pending::bucket(self.address());
         let View::Aside { wanted, .. } = view(self.word.load(Ordering::Relaxed)) else {
             drop(bucket);
-            return self.release_thin(owner, fair); // Who waited has given up.
+            return self.release_thin(owner, fair); // Whoever waited has given up.
         };
         let aside = bucket.find().map(|pending| pending.entry);
         let overdue = aside.is_some_and(|entry| entry.is_passed_over(now));

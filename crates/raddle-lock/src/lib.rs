@@ -46,7 +46,7 @@
 //! always does. Of the locks that a strand holds at the same time this goes for the newest and for one other; the rest are let
 //! go of by a detour of some nanoseconds.
 //!
-//! Who finds a lock taken spins, for some 270 pauses of the processor or 1 to 13 us, and sleeps then; mostly at once if others sleep.
+//! Whoever finds a lock taken spins, for some 270 pauses of the processor or 1 to 13 us, and sleeps then; mostly at once if others sleep.
 //! Whoever runs may take the lock ahead of those who sleep, at the cost of two read-modify-writes. But the one that has waited
 //! longest is woken at once, asks for the lock some 50 us later, and is handed it by the next unlock; or, if it gets no
 //! processor, after 150 us and at most as many unlocks as came in 20 us before. If one had to wait for more than a millisecond the lock is handed over by each unlock, until one

@@ -238,8 +238,8 @@ impl Env {
     }
 
     /// Takes no more tasks, waits for those that there are, for so long at most, kills the others, and ends all workers.
-    /// Whether none had to be killed. (Called by what follows a future of a process it cannot wait: it says whether all is done by
-    /// now, and the rest of it goes on behind.)
+    /// Whether none had to be killed. (Called in a continuation of a task that ran in a process, it cannot wait: it returns whether
+    /// all is done by now, and ends the rest in the background.)
     ///
     /// What follows a future, and hooks, are the caller's own code and cannot be killed: where such a one does not return, this
     /// does not either, whatever `time` is.
@@ -303,12 +303,13 @@ impl Backend {
                 plan.on_worker_start.map(crate::entry::hook_offset).transpose()?;
                 Ok(Backend::Crew(match settings.engine {
                     Engine::Processes(processes) => Crew::local(plan.clone(), width(processes)?)?,
-                    Engine::Loopback(slots) => {
-                        width(slots)?;
-                        Crew::bridged(plan.clone())?
-                    }
                     _ => {
-                        width(1)?;
+                        // 0 is refused; the bridge says how many there are.
+                        width(if let Engine::Loopback(slots) = settings.engine {
+                            slots
+                        } else {
+                            1
+                        })?;
                         Crew::bridged(plan.clone())?
                     }
                 }))

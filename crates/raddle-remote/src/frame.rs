@@ -53,15 +53,14 @@ pub(crate) enum Kind {
     Gone = 36,
     Up = 37,
     Error = 38,
-    Forget = 39,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 20] = [
+        const ALL: [Kind; 19] = [
             Hello, Call, Interrupt, Share, Unshare, Bye, Ready, Done, Panicked, Failed, Progress,
-            Out, Start, Data, Kill, Control, Gone, Up, Error, Forget,
+            Out, Start, Data, Kill, Control, Gone, Up, Error,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }

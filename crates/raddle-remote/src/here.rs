@@ -245,7 +245,7 @@ impl Threads {
         self.shifts().iter().map(|shift| shift.pool.kill_all()).sum()
     }
 
-    /// Those before; for who has the current one, too, that lock first.
+    /// Those before; whoever has the current one, too, takes that lock first.
     fn old(&self) -> MutexGuard<'_, Vec<Arc<Shift>>> {
         self.old.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -312,7 +312,7 @@ impl Threads {
         if !finished {
             shifts.iter().for_each(|shift| _ = shift.pool.kill_all());
         }
-        // Not to be waited for by who drops the environment.
+        // Not to be waited for by whoever drops the environment.
         self.old().clear();
         shifts.into_iter().for_each(Threads::release);
         finished

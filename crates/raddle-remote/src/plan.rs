@@ -13,7 +13,7 @@ use crate::context::{Progress, TaskInfo};
 /// Where the tasks of an [`Env`](crate::Env) run, and how.
 ///
 /// The user of a program chooses it, by `RADDLE_PLAN` or an option, and the program means the same under each. As a text:
-/// `sequential`, `threads`, `threads:4`, `processes`, `processes:4`, `ray:auto`, `ray:HOST:PORT`.
+/// `sequential`, `threads`, `threads:4`, `processes`, `processes:4`, `loopback`, `loopback:4`, `ray` or `ray:auto`, `ray:HOST:PORT`.
 ///
 /// ```
 /// use raddle::remote::Plan;
@@ -85,13 +85,13 @@ pub(crate) struct Settings {
     pub(crate) python: Option<String>,
 }
 
-type BeforeStart = Box<dyn Fn(&TaskInfo) + Send + Sync>;
-type AfterFinish = Box<dyn Fn(&TaskInfo, Result<(), &Failure>) + Send + Sync>;
-type OnOutput = Box<dyn Fn(&TaskInfo, Stream, &[u8]) + Send + Sync>;
-type OnProgress = Box<dyn Fn(&TaskInfo, Progress) + Send + Sync>;
+type BeforeStart = dyn Fn(&TaskInfo) + Send + Sync;
+type AfterFinish = dyn Fn(&TaskInfo, Result<(), &Failure>) + Send + Sync;
+type OnOutput = dyn Fn(&TaskInfo, Stream, &[u8]) + Send + Sync;
+type OnProgress = dyn Fn(&TaskInfo, Progress) + Send + Sync;
 
 /// What is called in this process.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Hooks {
     pub(crate) before_start: Option<Arc<BeforeStart>>,
     pub(crate) after_finish: Option<Arc<AfterFinish>>,
@@ -278,7 +278,7 @@ impl Plan {
     /// Called in this process when a task is about to start for the first time. A panic of it is the task's failure. It must not
     /// wait for tasks: what they say may come the same way, and after it.
     pub fn before_start(mut self, hook: impl Fn(&TaskInfo) + Send + Sync + 'static) -> Plan {
-        self.change(|hooks| hooks.before_start = Some(Arc::new(Box::new(hook))));
+        self.hooks_mut().before_start = Some(Arc::new(hook));
         self
     }
 
@@ -288,7 +288,7 @@ impl Plan {
         mut self,
         hook: impl Fn(&TaskInfo, Result<(), &Failure>) + Send + Sync + 'static,
     ) -> Plan {
-        self.change(|hooks| hooks.after_finish = Some(Arc::new(Box::new(hook))));
+        self.hooks_mut().after_finish = Some(Arc::new(hook));
         self
     }
 
@@ -298,7 +298,7 @@ impl Plan {
         mut self,
         hook: impl Fn(&TaskInfo, Stream, &[u8]) + Send + Sync + 'static,
     ) -> Plan {
-        self.change(|hooks| hooks.on_output = Some(Arc::new(Box::new(hook))));
+        self.hooks_mut().on_output = Some(Arc::new(hook));
         self
     }
 
@@ -307,7 +307,7 @@ impl Plan {
         mut self,
         hook: impl Fn(&TaskInfo, Progress) + Send + Sync + 'static,
     ) -> Plan {
-        self.change(|hooks| hooks.on_progress = Some(Arc::new(Box::new(hook))));
+        self.hooks_mut().on_progress = Some(Arc::new(hook));
         self
     }
 
@@ -323,16 +323,8 @@ impl Plan {
         self
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut Hooks)) {
-        let Hooks { before_start, after_finish, on_output, on_progress } = &*self.hooks;
-        let mut hooks = Hooks {
-            before_start: before_start.clone(),
-            after_finish: after_finish.clone(),
-            on_output: on_output.clone(),
-            on_progress: on_progress.clone(),
-        };
-        change(&mut hooks);
-        self.hooks = Arc::new(hooks);
+    fn hooks_mut(&mut self) -> &mut Hooks {
+        Arc::make_mut(&mut self.hooks)
     }
 }
 
@@ -357,8 +349,8 @@ impl fmt::Debug for Plan {
 /// A text that is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no plan: sequential, threads, threads:N, processes, processes:N, ray:auto and \
-     ray:HOST:PORT are"
+    "'{0}' is no plan: sequential, threads, threads:N, processes, processes:N, loopback, loopback:N, ray, \
+     ray:auto and ray:HOST:PORT are"
 )]
 pub struct ParsePlanError(String);
 

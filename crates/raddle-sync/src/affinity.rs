@@ -180,7 +180,7 @@ impl WakeAffinity {
         }
     }
 
-    /// By whom it belongs to (P1).
+    /// Called by the owner of `saved` (P1).
     fn save(&self, allowed: sys::Set, rest: sys::Set) {
         self.saved.with_mut(|saved| {
             // SAFETY: P1.
@@ -189,7 +189,7 @@ impl WakeAffinity {
         });
     }
 
-    /// By whom `saved` belongs to (P1): the affinity of `thread` as it was.
+    /// Called by the owner of `saved` (P1): the affinity of `thread` as it was.
     fn restore(&self, thread: sys::Thread) {
         self.saved.with_mut(|saved| {
             // SAFETY: P1.

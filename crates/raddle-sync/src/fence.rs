@@ -72,10 +72,10 @@
 #[cfg(not(raddle_model))]
 mod barrier;
 #[cfg_attr(not(raddle_model), allow(unreachable_pub, reason = "models run it"))]
-mod shared;
+mod shared_barrier;
 
 #[cfg(raddle_model)]
-pub use shared::Shared;
+pub use shared_barrier::SharedBarrier;
 
 #[cfg(not(raddle_model))]
 pub use real::{heavy, init, light, process_wide};
@@ -86,7 +86,7 @@ pub use modelled::{heavy, init, light, process_wide};
 #[cfg(not(raddle_model))]
 mod real {
     use super::barrier;
-    use super::shared::Shared;
+    use super::shared_barrier::SharedBarrier;
     use crate::atomic::{AtomicU8, Ordering, fence};
     use crate::fork;
     use std::sync::atomic::compiler_fence;
@@ -96,7 +96,7 @@ mod real {
     const PORTABLE: u8 = 2;
 
     static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
-    static SHARED: Shared = Shared::new();
+    static SHARED: SharedBarrier = SharedBarrier::new();
 
     /// Decides, once, whether this process has a process-wide barrier; true if it has.
     ///

@@ -63,7 +63,7 @@ mod sys {
     /// Has `before` called by whoever forks, before each fork from now on, and then `in_parent` and `in_child`, by
     /// that thread and by its copy: to lock what must be whole in the child, and to unlock it.
     ///
-    /// Who asks later is called sooner before a fork, and later after it. So one whose mutexes are locked under
+    /// Whoever asks later is called sooner before a fork, and later after it. So one whose mutexes are locked under
     /// others asks before those do, and an allocator, for which this allocates, before all.
     ///
     /// Without memory for the handlers they are not called, as where there are no forks.

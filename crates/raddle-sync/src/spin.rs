@@ -6,16 +6,16 @@ use crate::{hint, thread};
 const SPIN_STEPS: u32 = 7;
 /// Steps in all; the ones after the pauses yield the processor.
 const STEPS: u32 = if cfg!(raddle_model) { 1 } else { SPIN_STEPS + 4 };
-/// Who goes on after that rests from this step on.
+/// A thread that goes on after that rests from this step on.
 const PATIENCE: u32 = STEPS + 50;
-/// For so long: no time for who waits for a thread that the system has stopped.
+/// For so long. Too short to matter to a thread that waits for one that the system has stopped.
 #[cfg(not(raddle_model))]
 const REST: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// An exponential back-off: pauses of 1, 2, 4 .. 64, then a few yields, then
 /// [`is_completed`](Backoff::is_completed) says that it is time to sleep.
 ///
-/// Who cannot sleep, as nobody would wake it, goes on: after some more yields each step sleeps for 50 us. For a yield makes way only
+/// A thread that cannot sleep, as nobody would wake it, goes on: after some more yields each step sleeps for 50 us. For a yield makes way only
 /// for threads of the same priority, and it may be one of a lower that is waited for.
 ///
 /// The whole spin is 127 pauses and 4 yields, a few microseconds: about what a sleep and a wake

@@ -124,7 +124,7 @@ pub fn token() -> u32 {
     RUNNING.with(Local::token)
 }
 
-/// The running strand's name, which stays the same while the guard lives: who takes something by steps, and writes a
+/// The running strand's name, which stays the same while the guard lives: whoever takes something by steps, and writes a
 /// name down on the way, holds it under that name. Costs a count.
 ///
 /// ```

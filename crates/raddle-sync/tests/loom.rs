@@ -188,7 +188,7 @@ fn barriers_are_shared_by_those_who_ask_in_time() {
     const ASKING: usize = 2;
     #[derive(Default)]
     struct World {
-        shared: fence::Shared,
+        shared: fence::SharedBarrier,
         asked: [AtomicUsize; ASKING],
         /// Whether a barrier has seen that this one had asked.
         seen: [AtomicUsize; ASKING],

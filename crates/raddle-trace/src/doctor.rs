@@ -314,7 +314,7 @@ fn short_name(name: &str, lane: usize) -> String {
     if name.is_empty() { format!("lane {lane}") } else { crate::summary::short(name, 40) }
 }
 
-/// Lanes that wait for each other, from the lowest on. Each is passed once: who comes to one of an earlier walk comes to its end.
+/// Lanes that wait for each other, from the lowest on. Each is passed once: whoever comes to one of an earlier walk comes to its end.
 fn circle(waits: &[Option<Wait>], on: impl Fn(&Wait) -> Option<usize>) -> Vec<usize> {
     let mut walked = vec![usize::MAX; waits.len()];
     for start in 0..waits.len() {

@@ -201,11 +201,8 @@
 //!   tasks of a scope: a call would cost more than most of those do. An async future counts once, however often it is polled: before its
 //!   first poll, and when it is over, which may be on another thread. Others are called when a thread of the pool
 //!   starts and leaves: [`on_thread_start`](PoolBuilder::on_thread_start).
-//! - Variables of the environment: `RADDLE_NUM_THREADS`, see below; `RADDLE_FENCE=portable` does without barriers on all processors
-//!   (`membarrier`), and `RADDLE_AFFINITY=off` never tells a thread where to run (`sched_setaffinity`), for programs that filter their own system
-//!   calls once they have threads; `RADDLE_PLAN` names an environment ([remote](https://docs.rs/raddle-remote)).
 //! - The global pool has `RADDLE_NUM_THREADS` threads if that is set in the environment, otherwise as
-//!   many as the machine has processors for this program.
+//!   many as the machine has processors for this program. [Other variables](#variables-of-the-environment) are below.
 //!
 //! # Waiting
 //!
@@ -341,7 +338,7 @@
 //! | `spawn_fifo`, `scope_fifo` | none | |
 //! | `par_iter_mut().for_each`, `par_chunks_mut`, `map().collect()`, `reduce`, `filter`, `find_any`, `par_sort` .. | [`par`] | functions on slices and ranges; closures need not be `Send` |
 //! | chains of parallel iterators | none | |
-
+#![doc = include_str!("settings.md")]
 #![forbid(unsafe_code)]
 
 // All of it: what is public there is there for users.

@@ -1,5 +1,7 @@
 //! What is compared with what: rows of raddle and of a peer that do the same.
 
+use std::collections::{HashMap, HashSet};
+
 use super::figures::{Figures, Row, find};
 
 /// Who raddle is compared with: what their rows are called, up to a comma or a space, and what they are called.
@@ -54,6 +56,8 @@ pub(crate) struct Pair {
     pub(crate) theirs: Row,
     /// What they are called in [`PEERS`].
     pub(crate) peer: &'static str,
+    /// Which of the peer's rows this is, where several are compared with the same row of ours.
+    pub(crate) variant: Option<String>,
     /// Ratios in builds with other placements of the code.
     pub(crate) placements: Vec<f64>,
 }
@@ -108,10 +112,14 @@ impl Pair {
         };
         // As short as the plots' margins.
         let section = if section == "99th percentile" { "p99" } else { section.as_str() };
-        match (table.as_str(), variant) {
+        let ours = match (table.as_str(), variant) {
             ("local", _) => format!("{section}: {name}"),
             (_, "") => format!("{kind}{section}"),
             (_, variant) => format!("{kind}{section}: {variant}"),
+        };
+        match &self.variant {
+            Some(theirs) => format!("{ours} ({theirs})"),
+            None => ours,
         }
     }
 }
@@ -129,7 +137,30 @@ pub(crate) fn all(figures: &Figures) -> Vec<Pair> {
         }
     }
     pairs.retain(|pair| pair.by_min().is_finite() && pair.by_median().is_finite());
+    tell_apart(&mut pairs);
     pairs
+}
+
+/// Gives the peer's variants to those that are called the same without them.
+fn tell_apart(pairs: &mut [Pair]) {
+    let mut times: HashMap<(String, &str), usize> = HashMap::new();
+    for pair in &*pairs {
+        *times.entry((pair.title(), pair.peer)).or_default() += 1;
+    }
+    for pair in pairs {
+        if times[&(pair.title(), pair.peer)] > 1 {
+            pair.variant = variant(&pair.theirs);
+        }
+    }
+}
+
+/// Two rows of one name would say two things of the same.
+pub(crate) fn all_told_apart(pairs: &[Pair]) -> Result<(), String> {
+    let mut titles = HashSet::new();
+    match pairs.iter().find(|pair| !titles.insert((pair.title(), pair.peer))) {
+        None => Ok(()),
+        Some(pair) => Err(format!("two rows beside {} are called {}", pair.peer, pair.title())),
+    }
 }
 
 /// One pair by name.
@@ -155,7 +186,7 @@ fn pair(figures: &Figures, ours: &Row, theirs: &Row, peer: &'static str) -> Pair
     if ours.table == "idle" {
         theirs.note = noise(figures, ours);
     }
-    Pair { ours: ours.clone(), theirs, peer, placements }
+    Pair { ours: ours.clone(), theirs, peer, variant: None, placements }
 }
 
 /// What an idle pool uses is noise unless it is well above what the measuring itself takes.
@@ -171,8 +202,18 @@ fn is_ours(row: &Row) -> bool {
 }
 
 fn peer(row: &Row) -> Option<&'static str> {
+    known(row).map(|(_, name)| *name)
+}
+
+fn known(row: &Row) -> Option<&'static (&'static str, &'static str)> {
     let known = PEERS.iter().filter(|(name, _)| is_of(row, name));
-    known.max_by_key(|(name, _)| name.len()).map(|(_, name)| *name)
+    known.max_by_key(|(name, _)| name.len())
+}
+
+/// What a peer's row is called after the peer.
+fn variant(row: &Row) -> Option<String> {
+    let rest = row.name.strip_prefix(known(row)?.0)?.trim_start_matches([',', ' ']);
+    (!rest.is_empty()).then(|| rest.to_owned())
 }
 
 /// Whether the row is called that, perhaps with a variant: `tokio, depth 1` is tokio's, and `tokio-rayon` is not.
@@ -237,10 +278,17 @@ mod tests {
             pairs.iter().filter(|p| p.ours.name == ours).map(|p| (p.peer, p.title())).collect()
         };
         let peers = ["tokio-rayon", "tokio", "tokio", "spawn_blocking"];
+        let variants = ["", "", " (task_local!)", ""];
         let title = "latency beside big requests, median";
-        assert_eq!(of("raddle"), peers.map(|peer| (peer, title.to_owned())));
-        assert_eq!(of("raddle, apart"), peers.map(|peer| (peer, format!("{title}: apart"))));
+        let called =
+            |ours| [0, 1, 2, 3].map(|at| (peers[at], format!("{title}{ours}{}", variants[at])));
+        assert_eq!(of("raddle"), called(""));
+        assert_eq!(of("raddle, apart"), called(": apart"));
         assert!(pairs.iter().all(Pair::loses));
+        all_told_apart(&pairs).unwrap();
+        let twice = [&pairs[..], &pairs[..1]].concat();
+        let error = all_told_apart(&twice).unwrap_err();
+        assert_eq!(error, format!("two rows beside tokio-rayon are called {title}: apart"));
     }
 
     #[test]

@@ -117,6 +117,7 @@ fn sentence(pair: &Pair) -> String {
 
 fn compare(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     let all = pairs::all(figures);
+    pairs::all_told_apart(&all)?;
     let mut parts = Vec::new();
     let mut about = format!("{}.\n\nPeers: {}.\n", figures.machine(), figures.peers());
     if let Some(warning) = figures.warning() {
@@ -267,6 +268,7 @@ mod tests {
             ours: row("raddle", 1.0, 6.0, p99),
             theirs: row("rayon", 2.0, 3.0, p99),
             peer: "rayon",
+            variant: None,
             placements: vec![0.25],
         };
         assert!(pair(None).loses());

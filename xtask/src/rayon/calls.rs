@@ -80,13 +80,15 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
     let mut text = format!(
         "Calls from outside into a pool of two threads (`install`), in microseconds: the call in the middle, and the time of \
          processors for each, looking for more included. A program of rayon's, built with and without the line; medians of \
-         {rounds} rounds in turn.\n\n| a region of | raddle | rayon | ratio | processors, raddle | rayon |\n|---|---|---|---|---|---|\n",
+         {rounds} rounds in turn.\n\n\
+         | a region of | raddle | rayon | ratio | processor time, raddle | processor time, rayon | processor time, ratio |\n\
+         |---|---|---|---|---|---|---|\n",
     );
     for row in &rows {
         let (name, ours, theirs) = (&row.name, row.ours, row.theirs);
-        let ratio = rows::ratio(row.ratios()[0], 1.0);
+        let [wall, busy] = row.ratios().map(|ratio| rows::ratio(ratio, 1.0));
         text += &format!(
-            "| {name} | {:.1} | {:.1} | {ratio} | {:.0} | {:.0} |\n",
+            "| {name} | {:.1} | {:.1} | {wall} | {:.0} | {:.0} | {busy} |\n",
             ours.wall, theirs.wall, ours.busy, theirs.busy
         );
     }
@@ -108,6 +110,6 @@ mod tests {
         assert_eq!(medians(rounds), [(String::from("a join, every 1ms"), took)]);
         let rows = json!([{ "name": "a", "ours": [3.0, 9.0], "theirs": [2.0, 8.0] }]);
         let text = table(&json!({ "rounds": 5, "rows": rows }).to_string()).unwrap();
-        assert!(text.contains("| a | 3.0 | 2.0 | **1.50** | 9 | 8 |"), "{text}");
+        assert!(text.contains("| a | 3.0 | 2.0 | **1.50** | 9 | 8 | **1.12** |"), "{text}");
     }
 }

@@ -18,9 +18,9 @@ use crate::steps::{cargo, target_dir};
 const THREADS: &str = "16";
 /// The program that overflows a stack.
 const OVERFLOWS: &str = "854";
-/// Who sleeps so long, with all threads at all looks, hangs.
+/// A program that sleeps so long, with all threads at all looks, hangs.
 const STILL: Duration = Duration::from_secs(3);
-/// Much longer than the programs take where they end: who takes so long hangs, where nobody says who sleeps.
+/// Much longer than the programs take where they end: a program that takes so long hangs, where nobody says who sleeps.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How often a program may be recorded until others leave it the processors that `scale` wants.
 const RECORDINGS: usize = 100;

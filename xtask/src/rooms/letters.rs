@@ -1,4 +1,4 @@
-//! Labels of invariants, `**X1**` in the header of a module: each stands once in its crate, and who cites one finds it there.
+//! Labels of invariants, `**X1**` in the header of a module: each stands once in its crate, and whoever cites one finds it there.
 
 use std::collections::BTreeMap;
 

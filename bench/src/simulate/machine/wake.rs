@@ -9,7 +9,7 @@ impl Machine<'_> {
     /// Takes the oldest fork of `victim`, which is public, `late` from now on.
     pub(super) fn take(&mut self, me: usize, victim: usize, late: u64) {
         self.workers[victim].public -= 1;
-        // Who takes the last public one asks for more at once.
+        // A thief that takes the last public one asks for more at once.
         self.workers[victim].asked |= self.workers[victim].public == 0;
         let stack = &mut self.workers[victim].stack;
         let Some((index, right)) =

@@ -1,6 +1,6 @@
 //! For drop-ins for other schedulers: `compat/rayon-core` is written against this.
 //!
-//! A [`Team`] is a pool by rayon's rules. Its threads come from elsewhere: who has a [`Seat`] brings one when it likes. It
+//! A [`Team`] is a pool by rayon's rules. Its threads come from elsewhere: whoever has a [`Seat`] brings one when it likes. It
 //! has no guests, so a closure from outside runs on one of its threads. Threads look for work in a fixed order: their own, the
 //! newest first; what was sent to them; what others have; what came from outside, the oldest first. And it ends
 //! when its handle is gone and nothing is left to do, without anybody waiting for that.

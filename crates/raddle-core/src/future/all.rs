@@ -197,7 +197,7 @@ fn gather<T: Send + 'static, U: Send + 'static>(
     let all = Arc::new(All { state: Mutex::new(State { inputs, missing, promise: None }), keep });
     let weak: Weak<All<T, U>> = Arc::downgrade(&all);
     let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
-    // Locked, so that who is told finds all of them.
+    // Locked, so that whoever is told finds all of them.
     let mut state = all.state.lock();
     state.promise = Some(Pledge::of(promise));
     let mut over = None;

@@ -33,7 +33,7 @@ impl Watch for Woken {
         }
     }
 
-    /// Who cannot be woken any more hears of that by the drop of its wakers.
+    /// A waiter that cannot be woken any more hears of that by the drop of its wakers.
     fn left(self: Arc<Self>) {
         let waker = self.0.lock().take();
         drop(waker);

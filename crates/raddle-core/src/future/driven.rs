@@ -375,7 +375,7 @@ impl<F, T: Send + 'static> Work<F, T> {
         if let Some(unfinished) = unfinished {
             // Killed while its last poll ran, it may not have heard of it yet.
             let outcome = if promise.is_killed() { Outcome::Killed } else { end.outcome };
-            // As after other tasks: nothing is bound, least of all what is for who ends it.
+            // As after other tasks: nothing is bound, least of all what is for whoever ends it.
             local::outside(|| unfinished.finish(outcome));
         }
         promise.complete(end.result);
@@ -398,11 +398,11 @@ where
     F: std::future::Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    /// Who waits may run the next poll: nothing else, because what the future awaits only it knows. Interrupts come by the
+    /// Whoever waits may run the next poll: nothing else, because what the future awaits only it knows. Interrupts come by the
     /// handler; a poll that runs can ask for them, too.
     fn visit(&self, _: usize, visitor: &mut Visitor) {
         let mut state = self.state.lock();
-        // Who finds another at the handler goes on to the poll, and may be there before the handler is here.
+        // Whoever finds another at the handler goes on to the poll, and may be there before the handler is here.
         if let Some(signal) = visitor.signal().filter(|_| !state.over).cloned() {
             if !state.heard.as_ref().is_some_and(Interrupt::is_kill) {
                 visitor.let_go(state.heard.replace(signal));

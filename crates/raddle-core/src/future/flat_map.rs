@@ -191,7 +191,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     ///
     /// # Safety
     ///
-    /// Once, by who owns the node.
+    /// Once, by whoever owns the node.
     #[inline]
     unsafe fn dismantle(node: NonNull<Head>) -> (O, C) {
         // SAFETY: alive.
@@ -207,7 +207,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     ///
     /// # Safety
     ///
-    /// Once, by who owns the node.
+    /// Once, by whoever owns the node.
     #[cold]
     #[inline(never)]
     unsafe fn refused(node: NonNull<Head>, result: Option<Result<T, Failure>>) -> Future<O::Out> {

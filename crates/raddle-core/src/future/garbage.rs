@@ -113,7 +113,7 @@ impl Garbage {
             Self::clear_list(self.last);
         }
         if let Some(rubbish) = self.first {
-            // SAFETY: pushed by who took the result, for this moment (N3).
+            // SAFETY: pushed by whoever took the result, for this moment (N3).
             unsafe { rubbish.free() };
         }
     }
@@ -130,7 +130,7 @@ impl Garbage {
                 // SAFETY: N3: kept until here.
                 let table = unsafe { node.as_ref() }.table();
                 match table.linked {
-                    // SAFETY: pushed by who took the result, for this moment (N3).
+                    // SAFETY: pushed by whoever took the result, for this moment (N3).
                     Some(class) => unsafe { Linked::free_early(node, class) },
                     // SAFETY: as above.
                     None => unsafe { (table.free)(node) },
@@ -145,7 +145,7 @@ impl Garbage {
                 // SAFETY: as above.
                 unsafe { memory::free(other) };
                 last = before;
-                // SAFETY: pushed by who took the result, for this moment (N3).
+                // SAFETY: pushed by whoever took the result, for this moment (N3).
                 unsafe { rubbish.free() };
             }
         }

@@ -59,7 +59,7 @@ impl Interrupt {
         }
     }
 
-    /// Who was killed tells those upstream.
+    /// Whoever was killed tells those upstream.
     pub(crate) fn killed() -> Interrupt {
         Interrupt(Arc::new(Reason::Kill(ManuallyDrop::new(Failure::plain(FailureKind::Killed)))))
     }

@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! - **E1** `next` is written by whoever attaches to the root, or puts the interrupt node between, before the
-//!   state says so; and read by who completes.
+//!   state says so; and read by whoever completes.
 //! - **E2** A handler is called by one thread at a time, holding nothing, with the latest signal that
 //!   it has not seen.
 //! - **E3** The last who holds an interrupt node frees it. The state that leads to it counts as one, until F4 has it freed; the

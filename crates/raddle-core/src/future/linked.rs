@@ -69,7 +69,7 @@ impl Linked {
     /// Nobody finds it from here on, and it is used no more.
     #[inline]
     pub(crate) unsafe fn free<N>(node: NonNull<Head>) {
-        // By a shared reference: who is there may unlock it meanwhile.
+        // By a shared reference: whoever is there may unlock it meanwhile.
         // SAFETY: contract: alive.
         let upstream = unsafe { Linked::upstream(node) };
         upstream.pass();
@@ -106,14 +106,14 @@ impl Linked {
     ///
     /// # Safety
     ///
-    /// By the consumer of `to`; the node is alive, and who completes it is the caller. After `Ok` the node is that of who
+    /// By the consumer of `to`; the node is alive, and whoever completes it is the caller. After `Ok` the node is that of whoever
     /// completes `to`.
     pub(crate) unsafe fn link(
         node: NonNull<Head>,
         to: NodeRef,
         cell: Option<NodeRef>,
     ) -> Result<(), Refused> {
-        // SAFETY: who is told by `to` passes the lock before it goes on (`pass`).
+        // SAFETY: whoever is told by `to` passes the lock before it goes on (`pass`).
         let locked = unsafe { Self::lock(node) };
         let early = locked.signal();
         // SAFETY: contract.
@@ -262,7 +262,7 @@ impl<T: Send + 'static> Pending<T> {
 ///
 /// By a `flat_map` or link node, told that `from` is done.
 pub(crate) unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Failure> {
-    // Who linked it may still be at it.
+    // Whoever linked it may still be at it.
     upstream.pass();
     // SAFETY: it is done, and its result is this node's to take (F1).
     unsafe { walk.take::<T>() }

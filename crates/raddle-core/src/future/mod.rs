@@ -13,10 +13,12 @@
 //! | file        | what it holds                                                              |
 //! |-------------|----------------------------------------------------------------------------|
 //! | `state`, `consumer` | the word between producer and consumer, and what each does with it. **Start here** |
-//! | `node`      | what all nodes have in common; completing                                   |
+//! | `state/found` | how a future ends, how one attaches to it, and what its two parties find    |
+//! | `node`, `node/reference` | what all nodes have in common; completing; how they are referred to |
 //! | `life`      | for models: that nobody uses what has been freed                              |
 //! | `walk`, `garbage` | running continuations, in a loop; what is freed afterwards            |
 //! | `upstream`, `pinned` | the way of interrupts, against the current; tasks found there          |
+//! | `upstream/locked` | what a node knows of the future that it waits for, and the lock of that |
 //! | `interrupt_node`      | where a promise hears of them                                              |
 //! | `then`      | nodes of `map` and its like                                                |
 //! | `flat_map`  | nodes of `flat_map` and its like                                            |
@@ -27,6 +29,7 @@
 //! | `op`        | what such an operation is: a closure from one result to the next, mostly          |
 //! | `watch`     | attaching to a future that one keeps                                        |
 //! | `all`, `race`, `shared`, `window` | several futures, or several consumers                     |
+//! | `shared/consumers` | the consumers of a shared future, in the order in which they came    |
 //! | `shared_promise` | a promise that several may complete                                     |
 //! | `cancel`    | a future that is interrupted when it is dropped                              |
 //! | `repeat`, `retry` | loops; trying again                                                  |
@@ -36,6 +39,7 @@
 //! | `awaiting`, `driven` | to async Rust, and from it                                       |
 //! | `on`        | continuations on a pool                                                     |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
+//! | `failure/chain`, `failure/fixed`, `failure/known` | failures within failures; in statics; what is known of unknown types |
 
 mod all;
 #[cfg(not(raddle_loom))]

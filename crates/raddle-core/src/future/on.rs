@@ -17,7 +17,7 @@ impl<T: Send + 'static> Future<T> {
     /// The same future, except that what follows runs on the pool: closures of operations on it, and their
     /// continuations, are called by one of the pool's workers.
     ///
-    /// For continuations that take long, or want locks that who completes the future may hold. Interrupts pass. Where
+    /// For continuations that take long, or want locks that whoever completes the future may hold. Interrupts pass. Where
     /// the pool has gone, what follows runs on the thread that completes; an operation on a future that has
     /// arrived there runs at once, as always. What brings it there is no spawned future: hooks of the pool
     /// ([`before_start`](crate::PoolBuilder::before_start)) do not hear of it. A task of the pool, and a few allocations more.

@@ -131,7 +131,7 @@ impl<T: Send + 'static> Race<T> {
         let mut winner = None;
         // What a poll has left there is users', so not under the lock.
         let futures: Vec<Now<T>> = futures.into_iter().map(Future::now).collect();
-        // Locked, so that who is told finds all of them.
+        // Locked, so that whoever is told finds all of them.
         let mut state = race.0.lock();
         for (index, future) in futures.into_iter().enumerate() {
             let input = match future {

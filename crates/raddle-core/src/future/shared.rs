@@ -295,7 +295,7 @@ impl<T: Clone + Send + 'static> Source<T> {
             State::Waiting { .. } | State::Never => None,
         };
         if let Some(((promise, _), kept)) = consumer {
-            // `clone` is the users', and nothing of who completes.
+            // `clone` is the users', and nothing of whoever completes.
             promise.promise().complete(local::outside(|| kept.copy()));
         }
     }

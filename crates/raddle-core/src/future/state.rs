@@ -1,4 +1,4 @@
-//! The word between who completes a future and who consumes it.
+//! The word between whoever completes a future and whoever consumes it.
 //!
 //! Each node has exactly two parties, the *producer* and the *consumer*, so it needs no reference
 //! count: the transition that finds the other party gone frees the node.
@@ -32,7 +32,7 @@
 //!
 //! A promise that was interrupted, or asked to be told of it, has an *interrupt node* (see `interrupt_node`) that stands
 //! between the state and the continuation. `EMPTY`, `DROPPED` and `KILLED` carry a pointer to it, in
-//! `CONT` and `WAIT` it is attached in the place of who is behind it, and has a tag of its own, because who
+//! `CONT` and `WAIT` it is attached in the place of whoever is behind it, and has a tag of its own, because whoever
 //! may look at an interrupt node may not look at a continuation, which may be gone.
 //!
 //! A node of `map` and its like has none; in its place `EMPTY` carries the *cell* of the node's future (see `upstream`), which
@@ -244,7 +244,7 @@ impl<C> State<C> {
     /// After `Killed`, with the slot empty: the producer leaves. True: the consumer has left before, free.
     #[must_use]
     pub(crate) fn leave_killed(&self, free_interrupt_node: impl FnOnce(NonNull<C>)) -> bool {
-        // ORD: AcqRel: who frees has seen what the other did.
+        // ORD: AcqRel: whoever frees has seen what the other did.
         let word = self.word().swap(GONE, Ordering::AcqRel);
         // The consumer does not look at interrupt nodes, so this one is the producer's still (F4).
         if let Some(interrupt_node) = interrupt_node_of(word) {
@@ -291,7 +291,7 @@ impl<C> State<C> {
                         return Forsaken::Left;
                     }
                 }
-                // The waiter stays while the word is held: who detaches it waits.
+                // The waiter stays while the word is held: whoever detaches it waits.
                 _ if self.hold(word) => {
                     let interrupt_node =
                         (word & TAG == WAIT_INTERRUPTS).then(|| payload(word)).flatten();
@@ -386,7 +386,7 @@ impl<C> State<C> {
     /// Whether it is clear that there is no interrupt node.
     #[inline]
     pub(crate) fn is_bare(&self) -> bool {
-        // ORD: for who frees the node.
+        // ORD: for whoever frees the node.
         let word = self.word().load(Ordering::Relaxed);
         matches!(word & TAG, CONT | DONE) || word == DROPPED
     }

@@ -143,7 +143,7 @@ pub(crate) unsafe fn attach(
 ) -> Result<(), Refused> {
     // SAFETY: the consumer keeps it alive.
     let state = unsafe { to.state() };
-    // SAFETY: E1: by who attaches.
+    // SAFETY: E1: by whoever attaches.
     state.attach(vacant, who, how, to.carries(), |interrupt_node| unsafe {
         super::interrupt_node::InterruptNode::set_next(interrupt_node, who)
     })
@@ -185,7 +185,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
     ///
     /// # Safety
     ///
-    /// Once, by who owns the node.
+    /// Once, by whoever owns the node.
     #[inline]
     unsafe fn dismantle(node: NonNull<Self>) -> (O, C) {
         // SAFETY: alive.
@@ -200,7 +200,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
     ///
     /// # Safety
     ///
-    /// Once, by who owns the node.
+    /// Once, by whoever owns the node.
     #[cold]
     #[inline(never)]
     unsafe fn refused(node: NonNull<Self>, now: Option<Result<T, Failure>>) -> Future<O::Out> {

@@ -37,7 +37,7 @@ use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
 pub(crate) trait Inputs: Send + Sync {
-    /// Shows the visitor the inputs that are not done: futures that are watched, so that who comes from upstream does not
+    /// Shows the visitor the inputs that are not done: futures that are watched, so that whoever comes from upstream does not
     /// take them for somebody's who waits for nothing (see `follow` in `linked`). The key says by which future it comes, if
     /// several are made of them.
     fn visit(&self, key: usize, visitor: &mut Visitor);
@@ -114,7 +114,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    // Handlers first: who drives an async future says how it ends, before its polls are told.
+    // Handlers first: whatever drives an async future says how it ends, before its polls are told.
 
     /// Runs handlers, and keeps tasks from starting, or kills them: now, or soon if this is deep.
     /// True: it is a kill, and something runs, as far as that is known by now.
@@ -344,7 +344,7 @@ impl Visitor {
             // SAFETY: V1.
             None => unsafe { root.state() }.interrupt_node()?,
         };
-        // At once, so that who links the promise meanwhile either finds the signal, or is found.
+        // At once, so that whoever links the promise meanwhile either finds the signal, or is found.
         let hear = |heard: &mut Heard| {
             let replaced = match &self.purpose {
                 Purpose::Interrupt(signal) => heard.hear(signal),

@@ -123,7 +123,7 @@ impl Walk {
             // SAFETY: F2: attached nodes are alive until they are told.
             let head = unsafe { node.as_ref() };
             let Some(forsaken) = head.table().forsaken else { unreachable!("it hears of that") };
-            // SAFETY: told once, by who forsakes what it is attached to.
+            // SAFETY: told once, by whoever forsakes what it is attached to.
             next = unsafe { forsaken(node, self) };
         }
     }

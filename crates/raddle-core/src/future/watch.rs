@@ -75,7 +75,7 @@ impl Part {
 
     /// # Safety
     ///
-    /// A part that was found by who has left for good.
+    /// A part that was found by whoever has left for good.
     unsafe fn leave(node: NodeRef) {
         let Some(node) = node.head() else { unreachable!("parts have a head") };
         // SAFETY: contract.

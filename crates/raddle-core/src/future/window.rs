@@ -251,7 +251,7 @@ impl<T: Send + 'static> Watch for Window<T> {
         };
         match over {
             Some(over) => over.end(),
-            // Who completed it may have been interrupted, or killed: that is not for what is called here.
+            // Whoever completed it may have been interrupted, or killed: that is not for what is called here.
             None => local::outside(|| self.pump()),
         }
     }

@@ -39,7 +39,7 @@ impl<T: Send + 'static> Within<T> {
         };
         let within = Arc::new(Within(Mutex::new(None)));
         let (promise, future) = make(&within);
-        // Locked, so that who comes early waits.
+        // Locked, so that whoever comes early waits.
         let mut place = within.0.lock();
         let timeout = match prepare(&within) {
             Ok(timeout) => timeout,

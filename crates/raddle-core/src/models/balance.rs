@@ -1,12 +1,12 @@
 //! Models of a pool's end, with real rings and parkers: it comes when all is done, and not before.
 //!
 //! The workers here are woken for nothing but the end: what is queued is in the ring of a worker that is awake, and which another may
-//! steal from. So an end that nobody sees is a deadlock, which loom reports; and who sees it looks at what all tasks have
+//! steal from. So an end that nobody sees is a deadlock, which loom reports; and whoever sees it looks at what all tasks have
 //! done. The steps are those of `pool::search` and `pool::end`. Explored with two or three preemptions.
 //!
 //! What each fails without: the count before the entry can be found, and from outside; `settle` after all that the entry does; the Release of
 //! `settle` and the Acquire of its sum; that sum before the other; the fence of `look`, by whoever ends the pool, falls asleep, or
-//! was refused a thread; the look of each; Release and Acquire of `ended`; the tokens, by who ends the pool and by the last that keeps it
+//! was refused a thread; the look of each; Release and Acquire of `ended`; the tokens, by whoever ends the pool and by the last that keeps it
 //! open, after `ended` is stored; the fences between `ended` and `open`, the look at `open`, and its Acquire. What they cannot show: the fence of `open` itself, which is
 //! for those that strand places meanwhile (S4).
 

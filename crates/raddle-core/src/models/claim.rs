@@ -1,5 +1,5 @@
-//! Models of one spawned task and its parties: the queue that holds it, who waits for it, who kills
-//! it, and who drops its future. One party gets the closure, one completes, one frees, and nobody
+//! Models of one spawned task and its parties: the queue that holds it, whoever waits for it, kills
+//! it, or drops its future. One party gets the closure, one completes, one frees, and nobody
 //! touches the task afterwards.
 //!
 //! Two parties are explored with four preemptions, three with two.

@@ -7,7 +7,7 @@
 //! What each fails without: the letter before token and bit; the token; a sender's try at `vacant`, also after the system has
 //! refused a thread; the look of whoever has set the bit there, after it (a thread that leaves, or who was refused one), and that it
 //! takes the bit out; the look after a token; that a thread which wakes for mail takes its bit out of `parked`, and a place
-//! unless it was claimed; that who starts one for mail has a place for it, and gives it back if there is none; Release and Acquire of
+//! unless it was claimed; that whoever starts one for mail has a place for it, and gives it back if there is none; Release and Acquire of
 //! whoever sets and takes a bit. What they show no need of: an order of token and `vacant`; a look before the first park, as a token is
 //! there then; a fence.
 

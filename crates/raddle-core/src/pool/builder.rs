@@ -206,8 +206,8 @@ impl PoolBuilder {
     /// For how long at least an idle thread stays hot, looking for work without pause, before it sleeps. By default about as
     /// long as a wake takes, 5 to 100 us; where guests come every few milliseconds, one thread then looks every 100 us.
     ///
-    /// For those who own the machine: a region that begins meanwhile finds all its thieves at once, and the processors are
-    /// busy meanwhile, as with OpenMP's active wait policy.
+    /// For those who own the machine: a region that begins in that time finds all its thieves at once; the processors are busy
+    /// for it, as with OpenMP's active wait policy.
     pub fn spin_for(mut self, time: Duration) -> Self {
         self.spin_for = Some(time);
         self

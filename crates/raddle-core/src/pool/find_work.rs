@@ -267,7 +267,7 @@ impl WorkerMemory {
     /// Takes tasks from the injector: the oldest to run, the rest for the ring, next oldest on top.
     fn grab(&self) -> Option<Work> {
         // Callers are served in the order in which they came, whatever turn it is: not out of a ring.
-        // ORD: who queues a call counts it before, and the injector's lock orders that.
+        // ORD: whoever queues a call counts it before, and the injector's lock orders that.
         let calls = || self.registry().calls.load(Ordering::Relaxed) > 0;
         let most = || if calls() { 1 } else { GRAB };
         let mut batch = self.registry().injector.take_at_most::<GRAB>(most)?.tagged();

@@ -357,7 +357,7 @@ fn memory_to_finish(registry: &Registry) -> Option<(&WorkerMemory, Option<usize>
     }
     let mut left = registry.memories.iter().filter(|memory| !registry.is_guest(memory.index));
     let memory = left.find(|memory| registry.places.vacant.take(memory.index))?;
-    memory.elsewhere.adopt();
+    memory.affinity.adopt();
     Some((memory, Some(memory.index)))
 }
 

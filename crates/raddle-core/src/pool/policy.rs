@@ -21,7 +21,7 @@ pub const GRACE: Duration = Duration::from_micros(15);
 pub const TRIES: u32 = 2;
 /// How long a thief polls an owner that it has asked to share.
 pub const POLL: Duration = Duration::from_nanos(1500);
-/// How long who has called into the pool looks on before it sleeps: regions of which less is left need not wake it. In a pool that
+/// How long a caller from outside looks on before it sleeps: regions of which less is left need not wake it. In a pool that
 /// has rested a small region takes 30 us, as its first fork has another thread woken.
 pub const WATCH: Duration = Duration::from_micros(50);
 /// Pools of no more threads than this wake one at a time, whatever the fan-out.
@@ -101,11 +101,6 @@ impl Policy {
         let time = wake_cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1) * self.spin / 100;
         if fruitless { time / 4 } else { time }
     }
-}
-
-/// The heavy fence, for its cost to be measured.
-pub fn fence() {
-    raddle_sync::fence::heavy();
 }
 
 #[cfg(test)]

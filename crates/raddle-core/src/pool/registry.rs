@@ -312,7 +312,7 @@ impl Registry {
     /// guest's stead, and the system may let it, or have it wait for the guest's time slice to end.
     pub(crate) fn make_way(&self, memory: &WorkerMemory) {
         // ORD: a hint.
-        memory.elsewhere.avoid(self.guest_processor.load(Ordering::Relaxed));
+        memory.affinity.avoid(self.guest_processor.load(Ordering::Relaxed));
     }
 
     /// So many guests have come so far: a hint.

@@ -37,7 +37,7 @@ impl WorkerMemory {
         // S6: its memory may be one that was left with a low limit.
         self.fork.request();
         self.set_room();
-        self.elsewhere.adopt();
+        self.affinity.adopt();
         Worker::occupy(self);
         let current = self.base().enter();
         self.heed_followers(self.base());
@@ -348,7 +348,7 @@ impl WorkerMemory {
     /// The thread is awake again.
     fn woken(&self) {
         self.lane.note(EventKind::Unparked, 0, NOTHING);
-        self.elsewhere.release();
+        self.affinity.release();
         // ORD: written before the token that woke us.
         let roused_at = self.roused_at.swap(0, Ordering::Relaxed);
         if roused_at != 0 {
@@ -368,12 +368,12 @@ impl WorkerMemory {
         }
         registry.sign_off(self);
         self.owned.hold.set(Hold::None);
-        self.elsewhere.lie_down();
+        self.affinity.lie_down();
         let crew = registry.crew(Waker::Idle);
         let awake = registry.places.fall_asleep(&crew, self.index, searching);
         if awake || self.mail.wakes(&registry.places, self.index) {
             self.owned.hold.set(Hold::Place);
-            self.elsewhere.release();
+            self.affinity.release();
             return Slept::Searching;
         }
         registry.places.recall(&crew);

@@ -341,7 +341,7 @@ impl WorkerMemory {
         // Within `blocking` there is no place that it could be given.
         let has_place = !matches!(self.owned.hold.get(), Hold::Away(_));
         let may_host = free && helps && has_place && !goal.is_alone();
-        self.elsewhere.lie_down();
+        self.affinity.lie_down();
         self.owned.hosts.set(may_host);
         // ORD: a hint.
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
@@ -357,7 +357,7 @@ impl WorkerMemory {
             let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
             // If all timers wait for this thread, each time the system is asked for another.
             let asks = timer::is_held_up().then_some(STILL);
-            // Who queues a task of the scope from outside wakes others, and by then there may be none.
+            // Whoever queues a task of the scope from outside wakes others, and by then there may be none.
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
             // Its thief, which has not signed, has not been asked to wake it (W1): soon it looks again.
@@ -373,7 +373,7 @@ impl WorkerMemory {
         self.lane.note(EventKind::Unparked, 0, NOTHING);
         self.owned.apart.set(false);
         self.owned.hosts.set(false);
-        self.elsewhere.release();
+        self.affinity.release();
         let claimed = self.owned.hold.get() == Hold::Claimed;
         if claimed {
             self.owned.hold.set(Hold::Place);
@@ -449,7 +449,7 @@ impl WorkerMemory {
             looks.begin_anew();
             return false;
         }
-        // Who is idle does not come while there are more at work than there should be.
+        // A thread that is idle does not come while there are more at work than there should be.
         let comes = registry.places.has_somebody() && !registry.places.counts().in_debt();
         if !registry.may_host() || comes || strand::with_local(strand::Local::thread_holds) {
             return false;

@@ -20,7 +20,7 @@ impl Registry {
             memory.parker().unpark();
         };
         if waker == Waker::Busy && self.awake() <= self.processors {
-            memory.elsewhere.wake(wake);
+            memory.affinity.wake(wake);
         } else {
             wake();
         }
@@ -167,7 +167,7 @@ impl Registry {
             return self.threads();
         }
         let cap = by(&self.config.policy, self.threads(), self.places.counts().free());
-        // Who comes from outside needs two: one for the call, and one for what it forks.
+        // A caller from outside needs two: one for the call, and one for what it forks.
         if self.is_seated() { cap.max(2) } else { cap }
     }
 

@@ -177,7 +177,7 @@ impl Worker {
     /// Runs `f`, which may start a thread, as by one that does not lie to be woken elsewhere: what it starts has its affinity for good.
     pub(crate) fn upright<R>(f: impl FnOnce() -> R) -> R {
         match Worker::here() {
-            Some(memory) => memory.elsewhere.upright(f),
+            Some(memory) => memory.affinity.upright(f),
             None => f(),
         }
     }

@@ -138,7 +138,7 @@ pub(crate) struct WorkerMemory {
     /// While it has given its place away: one of these is what it sleeps on.
     sleeps_on: [AtomicPtr<Parker>; 2],
     /// Wakes a thread of the pool off the waker's processor.
-    pub(crate) elsewhere: WakeAffinity,
+    pub(crate) affinity: WakeAffinity,
     /// Where this worker's events are recorded.
     pub(crate) lane: Lane,
     parker: ParkerLease,
@@ -279,7 +279,7 @@ impl OwnedMemory {
             ended_forks: AtomicUsize::new(0),
             mail: Mail::new(),
             roused_at: AtomicU64::new(0),
-            elsewhere: WakeAffinity::new(),
+            affinity: WakeAffinity::new(),
             lane: Lane::new(),
             sleeps_on: [const { AtomicPtr::new(std::ptr::null_mut()) }; 2],
             parker: Parker::lease(),

@@ -79,7 +79,7 @@ impl Injector {
         }
         let mut list = self.list.lock();
         let len = self.len().div_ceil(2).min(N).min(most().max(1));
-        let mut batch = Batch { tasks: [None; N], len: len.min(self.len()) };
+        let mut batch = Batch { tasks: [None; N], len };
         for place in &mut batch.tasks[..batch.len] {
             let Some(task) = list.first else { unreachable!("len counts the list") };
             *place = Some((task, self.unlink(&mut list, task)));
@@ -152,7 +152,7 @@ impl Injector {
             Some(next) => with_links(next, |own| own.previous = links.previous),
             None => list.last = links.previous,
         }
-        // ORD: as in `push`.
+        // ORD: as in `push_tagged`.
         self.len.store(self.len.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         tag
     }

@@ -96,7 +96,7 @@ impl RwCore {
         let me = strand::token();
         bucket.push(&node, me, Kind::Claimant, false);
         drop(bucket);
-        // Who is in a cell though the writer ran no barrier is none of those that it waits for (R2).
+        // A reader that is in a cell though the writer ran no barrier is none of those that it waits for (R2).
         let holders = || if slots { slot::readers(self.address()) } else { Vec::new() };
         let what = deadlock::For { address: self.address(), me, holders: &holders };
         let slept = deadlock::sleep(&what, &node, patience.deadline(), patience);

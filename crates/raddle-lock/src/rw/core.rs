@@ -56,7 +56,7 @@ const OWNER: u32 = MAX_OWNER;
 
 const MODEL: bool = cfg!(raddle_model);
 
-/// Who reads without a hold, and forgets the guard, leaves the cell to the next strand of that name.
+/// A strand that reads without a hold, and forgets the guard, leaves the cell to the next strand of that name.
 pub(super) const READS: &str = "this lock is read by the strand that wants to write, or was by an earlier one of the same name, \
                      which forgot its guard: waiting would hang";
 
@@ -336,7 +336,7 @@ impl RwCore {
             if step(seen).is_some() {
                 continue;
             }
-            // ORD: `Relaxed`: who takes `HELD` away reads it again under the bucket's lock (R4).
+            // ORD: `Relaxed`: whoever takes `HELD` away reads it again under the bucket's lock (R4).
             let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
             if self.word.compare_exchange(seen, seen | PARKED, success, failure).is_err() {
                 continue;

@@ -3,6 +3,7 @@
 //! What is decided under the lock is carried out without it: a hook may be called before a task is sent, and to start a process
 //! takes a while.
 
+use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,10 +119,11 @@ impl Crew {
     pub(super) fn carry_out_for(
         &self,
         own: Option<&Arc<Task>>,
-        mut moves: Vec<Move>,
+        moves: Vec<Move>,
         after: &mut Vec<Completion>,
     ) {
-        while let Some(next) = (!moves.is_empty()).then(|| moves.remove(0)) {
+        let mut moves = VecDeque::from(moves);
+        while let Some(next) = moves.pop_front() {
             match next {
                 Move::Bye(link) => link.bye(self),
                 Move::Bridge => moves.extend(self.renew(after)),

@@ -108,7 +108,7 @@ impl Crew {
     /// A crew behind a bridge.
     pub(crate) fn bridged(plan: Plan) -> Result<Arc<Crew>, RemoteError> {
         let build = build(true)?;
-        // First: who fails to wait for a bridge leaves a zombie.
+        // First: whoever fails to wait for a bridge leaves a zombie.
         let reactor = Reactor::new()?;
         let (bridge, width) = Bridge::start(&plan, &build, number(), |_| ())?;
         Crew::new(plan, build, width, Way::Open(Arc::new(bridge)), reactor)

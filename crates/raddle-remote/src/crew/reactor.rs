@@ -164,7 +164,7 @@ impl Reactor {
 
     /// Ends the threads, and waits for them.
     pub(crate) fn stop(&self) {
-        // ORD: Release pairs with the Acquire in `start`.
+        // ORD: Release pairs with the Acquire in `has_stopped`.
         self.stopped.store(true, Ordering::Release);
         self.stop.ring();
         // The last of them may have one more do something `besides`.

@@ -71,7 +71,7 @@ pub(crate) fn leads_group() -> bool {
     u32::try_from(group) == Ok(std::process::id())
 }
 
-/// Leaves a process behind that ends this one's group when this one has ended, by whatever: who kills it may not know of the
+/// Leaves a process behind that ends this one's group when this one has ended, by whatever: whoever kills it may not know of the
 /// others. It is in the group itself, whose number so stays theirs. (Ray kills the children of an actor that ends, one by one; and
 /// where the driver has workers reaped by the system, or by others, an old one cannot tell whose group it was.)
 pub(crate) fn leave_mourner() -> io::Result<()> {

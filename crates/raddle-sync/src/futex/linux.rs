@@ -43,7 +43,7 @@ fn errno() -> Option<i32> {
     std::io::Error::last_os_error().raw_os_error()
 }
 
-/// A fork needs nothing: who sleeps is the kernel's.
+/// A fork needs nothing: those who sleep are the kernel's.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_all() -> AllLocks {
     AllLocks

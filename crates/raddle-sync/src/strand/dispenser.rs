@@ -7,7 +7,7 @@
 //! **D1** A leaf's bit is set by the one taker whose compare-exchange set it and cleared by the one
 //! give-back that follows: no id is held twice.
 //! **D2** A full-bit is a hint. It may be clear beside a full leaf (a search that finds one repairs
-//! it) but does not stay set beside a leaf with room. Who fills a leaf sets its bit and *then* looks
+//! it) but does not stay set beside a leaf with room. Whoever fills a leaf sets its bit and *then* looks
 //! at the leaf again; who makes room clears the leaf's bit and *then* the full-bit. Both change the
 //! full-word by read-modify-writes, so one of them comes first:
 //! the filler's, and then the other clears it; or the other's, and then the filler's reads from it,

@@ -56,7 +56,7 @@ use crate::trace::{Trace, TraceLevel};
 /// Below this part of the time with a processor a recording tells more of the machine than of the program.
 const LEAST_PROCESSOR: f64 = 0.7;
 /// And below this one its figures are rough, which is said with them. (What is lost is seen task by task, and not counted;
-/// but caches are cold afterwards, and who waits for a task that is held up looks for others meanwhile.)
+/// but caches are cold afterwards, and whoever waits for a task that is held up looks for others meanwhile.)
 const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.01;

@@ -1,6 +1,6 @@
 //! Failures within failures, dropped without recursion.
 //!
-//! An error that a failure is made of may have a failure itself, and so on: who adds to what went wrong at each of a million steps
+//! An error that a failure is made of may have a failure itself, and so on: code that adds to what went wrong at each of a million steps
 //! makes a chain that is a million long. So from some depth on, what is to be dropped waits until the outermost drop is over.
 
 use std::cell::{Cell, RefCell};

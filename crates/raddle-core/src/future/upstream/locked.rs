@@ -39,7 +39,7 @@ impl Upstream {
     /// Whether the node has been linked: it waits for a future that its closure returned.
     #[inline]
     pub(crate) fn is_linked(&self) -> bool {
-        // ORD: set before attaching, which orders it for who asks.
+        // ORD: set before attaching, which orders it for whoever asks.
         self.word().load(Ordering::Relaxed) & LINKED != 0
     }
 
@@ -62,7 +62,7 @@ impl Upstream {
         self.word().load(Ordering::Acquire) & !(LINKED | SHARED) == 0
     }
 
-    /// Waits until nobody is here: for who takes the result that came from upstream, and for who frees.
+    /// Waits until nobody is here: for whoever takes the result that came from upstream, and whoever frees.
     pub(crate) fn pass(&self) {
         let mut backoff = Backoff::new();
         // ORD: Acquire pairs with the Release of the unlock.
@@ -71,7 +71,7 @@ impl Upstream {
         }
     }
 
-    /// Lets go of the signal, if there is one: for who frees. Dropping does not, so that a node whose upstream is bare
+    /// Lets go of the signal, if there is one: for whoever frees. Dropping does not, so that a node whose upstream is bare
     /// has nothing to drop.
     ///
     /// # Safety

@@ -196,7 +196,7 @@ fn done(future: Future<Token>) -> End {
     }
 }
 
-/// A watcher of a future that somebody keeps: freed by who tells or detaches it.
+/// A watcher of a future that somebody keeps: freed by whoever tells or detaches it.
 #[repr(C)]
 struct Watcher {
     head: Head,
@@ -206,7 +206,7 @@ struct Watcher {
 impl Watcher {
     const VTABLE: &'static VTable = &VTable {
         has_slot: false,
-        free: |_| unreachable!("freed by who tells or detaches it"),
+        free: |_| unreachable!("freed by whoever tells or detaches it"),
         class: None,
         linked: None,
         step: node::never_in_walk,

@@ -231,7 +231,7 @@ fn early_signal(scene: fn(&Stage, bool) -> Scene) {
                 drop(future);
                 mover.join().unwrap();
                 let heard = source.interrupted().as_ref().map(number);
-                // Who is dropped before it is linked says nothing any more.
+                // Whatever is dropped before it is linked says nothing any more.
                 assert!(source.is_abandoned() || heard == Some(1), "{heard:?}");
                 source.set(stage.value(7));
             });

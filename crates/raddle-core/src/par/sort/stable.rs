@@ -37,7 +37,7 @@ where
         }
         let mut buffer = Vec::with_capacity(data.len());
         let buffer = &mut buffer.spare_capacity_mut()[..data.len()];
-        pieces(worker, place, data, buffer, levels, false, compare);
+        Sort { place, compare }.pieces(worker, data, buffer, levels, false);
     });
 }
 
@@ -50,55 +50,63 @@ fn levels(threads: usize, len: usize) -> usize {
     levels
 }
 
-/// Sorts a piece: its elements are then in the buffer, or in the slice (ST1).
-fn pieces<T, F>(
-    worker: &Worker,
+/// What is the same for all pieces.
+struct Sort<'a, F> {
     place: Place,
-    data: &mut [T],
-    buffer: &mut [MaybeUninit<T>],
-    levels: usize,
-    into_buffer: bool,
-    compare: &F,
-) where
-    T: Send,
-    F: Fn(&T, &T) -> Ordering + Sync,
-{
-    if levels == 0 {
-        // An even number of levels up it was to be in the slice.
-        assert!(!into_buffer);
-        return data.sort_by(compare);
-    }
-    let middle = data.len() / 2;
-    let half = |worker: &Worker, data: &mut [T], buffer: &mut [MaybeUninit<T>]| {
-        let sort = || pieces(worker, place, data, buffer, levels - 1, !into_buffer, compare);
-        panic::catch_unwind(AssertUnwindSafe(sort))
-    };
-    let ends = {
-        let (left, right) = data.split_at_mut(middle);
-        let (left_buffer, right_buffer) = buffer.split_at_mut(middle);
-        worker.join_at(place, |w| half(w, left, left_buffer), |w| half(w, right, right_buffer))
-    };
-    let data = as_places(data);
-    let ends = match ends {
-        (Ok(()), Ok(())) => Ok(()),
-        (Ok(()), Err(payload)) => Err((0..middle, payload)),
-        (Err(payload), Ok(())) => Err((middle..data.len(), payload)),
-        (Err(payload), Err(other)) => {
-            discard(other);
-            Err((0..0, payload))
+    compare: &'a F,
+}
+
+impl<F> Sort<'_, F> {
+    /// Sorts a piece: its elements are then in the buffer, or in the slice (ST1).
+    fn pieces<T>(
+        &self,
+        worker: &Worker,
+        data: &mut [T],
+        buffer: &mut [MaybeUninit<T>],
+        levels: usize,
+        into_buffer: bool,
+    ) where
+        T: Send,
+        F: Fn(&T, &T) -> Ordering + Sync,
+    {
+        let Sort { place, compare } = *self;
+        if levels == 0 {
+            // An even number of levels up it was to be in the slice.
+            assert!(!into_buffer);
+            return data.sort_by(compare);
         }
-    };
-    if let Err((sorted, payload)) = ends {
-        if !into_buffer {
-            // SAFETY: ST1: this half's elements are in the buffer.
-            unsafe { copy(&buffer[sorted.clone()], &mut data[sorted]) };
+        let middle = data.len() / 2;
+        let half = |worker: &Worker, data: &mut [T], buffer: &mut [MaybeUninit<T>]| {
+            let sort = || self.pieces(worker, data, buffer, levels - 1, !into_buffer);
+            panic::catch_unwind(AssertUnwindSafe(sort))
+        };
+        let ends = {
+            let (left, right) = data.split_at_mut(middle);
+            let (left_buffer, right_buffer) = buffer.split_at_mut(middle);
+            worker.join_at(place, |w| half(w, left, left_buffer), |w| half(w, right, right_buffer))
+        };
+        let data = as_places(data);
+        let ends = match ends {
+            (Ok(()), Ok(())) => Ok(()),
+            (Ok(()), Err(payload)) => Err((0..middle, payload)),
+            (Err(payload), Ok(())) => Err((middle..data.len(), payload)),
+            (Err(payload), Err(other)) => {
+                discard(other);
+                Err((0..0, payload))
+            }
+        };
+        if let Err((sorted, payload)) = ends {
+            if !into_buffer {
+                // SAFETY: ST1: this half's elements are in the buffer.
+                unsafe { copy(&buffer[sorted.clone()], &mut data[sorted]) };
+            }
+            panic::resume_unwind(payload);
         }
-        panic::resume_unwind(payload);
+        let (from, to) = if into_buffer { (data, buffer) } else { (buffer, data) };
+        // SAFETY: ST1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
+        // in the slice either way.
+        drive(worker, place, unsafe { Merge::new(from, middle, to, compare) }, false);
     }
-    let (from, to) = if into_buffer { (data, buffer) } else { (buffer, data) };
-    // SAFETY: ST1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
-    // in the slice either way.
-    drive(worker, place, unsafe { Merge::new(from, middle, to, compare) }, false);
 }
 
 /// A slice as places for its elements.

@@ -18,7 +18,7 @@ impl Holds {
         self.others.wrapping_add(fast as u32)
     }
 
-    /// Whether that is something. Of the others there may be less than none: who unlocks what somebody else has locked
+    /// Whether that is something. Of the others there may be less than none: whoever unlocks what somebody else has locked
     /// takes that off itself.
     pub(in super::super) fn any(&self) -> bool {
         self.fast != [0; 2] || self.others as i32 > 0

@@ -4,7 +4,7 @@
 //! interrupts all processors. So sixteen threads that ask at once would wait for sixteen barriers: each stands still for a hundred
 //! microseconds and more, and with it whoever waits for it. But a barrier that began after a thread had asked, whoever runs it, is as
 //! good as one of its own. So one runs at a time, and nobody waits for more than two: the one that had begun, and the next.
-//! (The idea is that of a grace period in RCU, which all share who wait for it.)
+//! (The idea is that of a grace period of RCU: as all who wait for one share it.)
 //!
 //! # Invariants
 //!
@@ -12,8 +12,8 @@
 //!   becomes `n`. Whoever asks runs a full fence and reads `begun` as `b`: so what it had stored comes, in the one order of all
 //!   full fences, before the fence of any barrier above `b`, which is run between its number and the barrier. And whoever reads such a
 //!   number in `ended`, by an Acquire load that pairs with the Release store, sees what the barrier made visible.
-//! - **B4** Nobody relies on another thread: who has looked for long, because whoever runs a barrier is stopped, or is no thread of
-//!   this process, which was forked meanwhile, runs its own.
+//! - **B4** Nobody relies on another thread: a thread that has looked for long, because whoever runs a barrier is stopped, or is no
+//!   thread of this process, which was forked meanwhile, runs its own.
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use crate::hint;
@@ -27,18 +27,18 @@ const NOBODY: u32 = 0;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct SharedBarrier {
     begun: AtomicUsize,
     ended: AtomicUsize,
     /// Who runs one: the process, by its generation plus one.
     holder: AtomicU32,
 }
 
-impl Shared {
+impl SharedBarrier {
     /// None has been run.
     #[cfg(not(raddle_model))]
-    pub const fn new() -> Shared {
-        Shared {
+    pub const fn new() -> SharedBarrier {
+        SharedBarrier {
             begun: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
             holder: AtomicU32::new(NOBODY),
@@ -48,11 +48,22 @@ impl Shared {
     /// Returns when a barrier that has begun since the call is over: another thread's, or one that `issue` runs here. `generation` is
     /// [that of the process](crate::fork::generation).
     pub fn wait_or_issue(&self, generation: u32, issue: impl Fn()) {
+        let begun = self.ask();
+        self.wait_or_issue_since(begun, generation, issue);
+    }
+
+    /// The number of the last barrier that is not good enough.
+    fn ask(&self) -> usize {
         fence(Ordering::SeqCst); // B3
         // ORD: ordered by the fences of B3.
-        let begun = self.begun.load(Ordering::Relaxed);
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// As `wait_or_issue`, of the moment of that question.
+    fn wait_or_issue_since(&self, begun: usize, generation: u32, issue: impl Fn()) {
         for _ in 0..LOOKS {
-            if self.try_issue(generation, &issue) || self.has_ended_after(begun) {
+            // In this order: once the barrier of others is over, its place is free, too.
+            if self.has_ended_after(begun) || self.try_issue(generation, begun, &issue) {
                 return;
             }
             (0..PAUSES).for_each(|_| hint::spin_loop());
@@ -71,8 +82,8 @@ impl Shared {
         over
     }
 
-    /// Runs a barrier, unless another thread of this process is at it.
-    fn try_issue(&self, generation: u32, issue: impl Fn()) -> bool {
+    /// Sees to it that one has ended after `begun`, unless another thread of this process is running one.
+    fn try_issue(&self, generation: u32, begun: usize, issue: impl Fn()) -> bool {
         let me = generation.wrapping_add(1).max(1);
         // ORD: a hint.
         let holder = self.holder.load(Ordering::Relaxed);
@@ -86,13 +97,16 @@ impl Shared {
         {
             return false;
         }
-        // ORD: ordered by the fences of B3. Only the holder writes it.
-        let number = self.begun.load(Ordering::Relaxed).wrapping_add(1);
-        self.begun.store(number, Ordering::Relaxed);
-        fence(Ordering::SeqCst); // B3
-        issue();
-        // ORD: B3.
-        self.ended.store(number, Ordering::Release);
+        // It may have ended since the last look.
+        if !self.has_ended_after(begun) {
+            // ORD: ordered by the fences of B3. Only the holder writes it.
+            let number = self.begun.load(Ordering::Relaxed).wrapping_add(1);
+            self.begun.store(number, Ordering::Relaxed);
+            fence(Ordering::SeqCst); // B3
+            issue();
+            // ORD: B3.
+            self.ended.store(number, Ordering::Release);
+        }
         // ORD: pairs with the Acquire above.
         self.holder.store(NOBODY, Ordering::Release);
         true
@@ -106,51 +120,53 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn who_asks_while_one_runs_shares_the_next() {
-        const THREADS: usize = 4;
-        let shared = Shared::new();
+    fn all_who_ask_while_one_runs_share_the_next() {
+        let shared = SharedBarrier::new();
         let issued = AtomicUsize::new(0);
+        let issue = || _ = issued.fetch_add(1, Ordering::Relaxed);
         let (entered, first_runs) = mpsc::channel();
         let (let_go, gate) = mpsc::channel::<()>();
-        thread::scope(|scope| {
-            let (shared, issued) = (&shared, &issued);
+        let asked = thread::scope(|scope| {
+            let shared = &shared;
             scope.spawn(move || {
                 shared.wait_or_issue(0, || {
-                    issued.fetch_add(1, Ordering::Relaxed);
                     entered.send(()).unwrap();
                     gate.recv().unwrap();
                 });
             });
             first_runs.recv().unwrap();
             // They ask while it runs, so it is none of theirs.
-            let begun = shared.begun.load(Ordering::Relaxed);
-            assert!(!shared.has_ended_after(begun));
-            assert!(!shared.try_issue(0, || unreachable!("one at a time")));
+            let asked = [0; 4].map(|_| shared.ask());
+            assert!(!shared.has_ended_after(asked[0]));
+            let issued = shared.try_issue(0, asked[0], || unreachable!("one at a time"));
+            assert!(!issued);
             let_go.send(()).unwrap();
-            for _ in 0..THREADS {
-                scope.spawn(move || {
-                    shared.wait_or_issue(0, || {
-                        issued.fetch_add(1, Ordering::Relaxed);
-                    });
-                });
-            }
+            asked
         });
-        assert!((2..=1 + THREADS).contains(&issued.load(Ordering::Relaxed)));
+        for begun in asked {
+            shared.wait_or_issue_since(begun, 0, issue);
+            assert_eq!(issued.load(Ordering::Relaxed), 1);
+        }
+        // A thread that has not seen that it is over, and finds the place free.
+        assert!(shared.try_issue(0, asked[0], || unreachable!("it is over")));
+        // A later question has not been answered.
+        shared.wait_or_issue(0, issue);
+        assert_eq!(issued.load(Ordering::Relaxed), 2);
     }
 
     #[test]
     fn a_barrier_after_the_question_will_do_and_one_before_it_will_not() {
-        let shared = Shared::new();
-        assert!(shared.try_issue(0, || ()));
-        let begun = shared.begun.load(Ordering::Relaxed);
+        let shared = SharedBarrier::new();
+        assert!(shared.try_issue(0, shared.ask(), || ()));
+        let begun = shared.ask();
         assert!(!shared.has_ended_after(begun));
-        assert!(shared.try_issue(0, || assert!(!shared.has_ended_after(begun))));
+        assert!(shared.try_issue(0, begun, || assert!(!shared.has_ended_after(begun))));
         assert!(shared.has_ended_after(begun));
     }
 
     #[test]
     fn whoever_is_stopped_holds_up_nobody() {
-        let shared = Shared::new();
+        let shared = SharedBarrier::new();
         let issued = AtomicUsize::new(0);
         shared.holder.store(1, Ordering::Relaxed);
         let issue = || _ = issued.fetch_add(1, Ordering::Relaxed);
