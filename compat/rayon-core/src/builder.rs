@@ -11,7 +11,7 @@ use raddle_core::compat::{PanicHook, Settings, Team, ThreadHook, with_here};
 
 use crate::error::ThreadPoolBuildError;
 use crate::global;
-use crate::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
+use crate::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn, stack_for};
 use crate::thread_pool::{ThreadPool, max_num_threads};
 
 /// Sets up a [`ThreadPool`], or the global one.
@@ -79,14 +79,7 @@ impl ThreadPoolBuilder {
         thread::scope(|scope| {
             let wrapper = &wrapper;
             let start = |thread: ThreadBuilder| {
-                let mut builder = thread::Builder::new();
-                if let Some(name) = thread.name() {
-                    builder = builder.name(name.to_owned());
-                }
-                if let Some(size) = thread.stack_size() {
-                    builder = builder.stack_size(size);
-                }
-                builder.spawn_scoped(scope, move || wrapper(thread)).map(drop)
+                thread.of_std().spawn_scoped(scope, move || wrapper(thread)).map(drop)
             };
             let pool = self.spawn_handler(start).build()?;
             Ok(with_pool(&pool))
@@ -120,7 +113,7 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         let team = Team::new(Settings {
             threads,
             waits: waits(),
-            stack_size: self.stack_size,
+            stack_size: Some(stack_for(self.stack_size)),
             oldest_first: self.breadth_first,
             on_start: self.start_handler.take(),
             on_exit: self.exit_handler.take(),
@@ -248,7 +241,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// The size of the threads' stacks in bytes. By default the standard library's.
+    /// The size of the threads' stacks in bytes, of which they get more (up to four times as much): see "from rayon". By default the
+    /// standard library's.
     pub fn stack_size(mut self, stack_size: usize) -> Self {
         self.stack_size = Some(stack_size);
         self

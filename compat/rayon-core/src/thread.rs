@@ -1,5 +1,6 @@
 //! Threads of pools, and who starts them.
 
+use std::env;
 use std::fmt;
 use std::io;
 use std::thread;
@@ -27,6 +28,15 @@ impl ThreadBuilder {
     /// The size of its stack that the builder asked for.
     pub fn stack_size(&self) -> Option<usize> {
         self.stack_size
+    }
+
+    /// For the standard library to start.
+    pub(crate) fn of_std(&self) -> thread::Builder {
+        let builder = thread::Builder::new().stack_size(stack_for(self.stack_size));
+        match &self.name {
+            Some(name) => builder.name(name.clone()),
+            None => builder,
+        }
     }
 
     /// Works for the pool on the calling thread, and returns when the pool has ended. It may be called at any later
@@ -62,15 +72,21 @@ pub struct DefaultSpawn;
 
 impl ThreadSpawn for DefaultSpawn {
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()> {
-        let mut builder = thread::Builder::new();
-        if let Some(name) = thread.name() {
-            builder = builder.name(name.to_owned());
-        }
-        if let Some(size) = thread.stack_size() {
-            builder = builder.stack_size(size);
-        }
-        builder.spawn(|| thread.run()).map(drop)
+        thread.of_std().spawn(|| thread.run()).map(drop)
     }
+}
+
+/// The standard library's stacks have so many bytes.
+const USUAL: usize = 2 << 20;
+/// By so much a stack is larger at most than was asked for.
+const MOST_MORE: usize = 64 << 20;
+
+/// How much whoever asks for so much gets: between a scope and its tasks raddle's frames take up to four times as much as rayon's, and
+/// what recurses there is not to overflow here. (They are addresses, and memory only once they are used.)
+pub(crate) fn stack_for(asked: Option<usize>) -> usize {
+    let usual = || env::var("RUST_MIN_STACK").ok()?.parse().ok();
+    let size = asked.or_else(usual).unwrap_or(USUAL);
+    size.saturating_add(size.saturating_mul(3).min(MOST_MORE))
 }
 
 /// The user's function.

@@ -60,6 +60,25 @@ fn with_left(left: usize, f: &mut dyn FnMut()) {
 // --- stacks ---
 
 #[test]
+fn what_recurses_by_scopes_and_their_tasks_finds_the_stack_it_finds_on_rayon() {
+    fn nest(depth: usize, levels: &AtomicUsize) {
+        levels.fetch_add(1, SeqCst);
+        let here = black_box([0_u8; 64]);
+        if depth > 1 {
+            rayon_core::scope(|s| s.spawn(|_| nest(depth - 1, levels)));
+        }
+        black_box(here);
+    }
+    let depth = if cfg!(debug_assertions) { 1200 } else { 5000 };
+    ends(move || {
+        let (pool, levels) =
+            (ThreadPoolBuilder::new().num_threads(2).build().unwrap(), AtomicUsize::new(0));
+        pool.install(|| nest(depth, &levels));
+        assert_eq!(levels.into_inner(), depth);
+    });
+}
+
+#[test]
 fn a_scope_ends_on_a_stack_that_is_not_the_thread_s() {
     ends(|| {
         let pool = pool(1);

@@ -135,7 +135,7 @@ fn what_is_stolen_does_not_pile_up_on_a_stack_854() {
         a.scope(|s| {
             for _ in 0..1000 {
                 s.spawn(|_| {
-                    // A thread that took on the next task while it waits here would be through its stack after 16.
+                    // A thread that took on the next task while it waits here would be through its stack after 64.
                     beneath::<{ 32 << 10 }>(|| b.install(|| _ = count.fetch_add(1, SeqCst)));
                 });
             }
