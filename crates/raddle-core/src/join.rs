@@ -28,8 +28,8 @@ impl Worker {
     ///
     /// # Panics
     ///
-    /// If `a` or `b` panics, the panic goes on here after both are done; if both do, that of `a`. It may
-    /// also panic if `self` is used inside of its own `join`, instead of the worker that the closure was
+    /// If `a` or `b` panics, the panic goes on here after both are done; if both do, that of `a`. (If `b` does, what `a` has returned
+    /// is dropped meanwhile, and a panic of that drop ends the process, as ever in Rust.) It may also panic if `self` is used inside of its own `join`, instead of the worker that the closure was
     /// given.
     ///
     /// ```

@@ -47,10 +47,24 @@ impl Future<()> {
     /// Future::delay(Duration::from_millis(2)).wait().unwrap();
     /// assert!(start.elapsed() >= Duration::from_millis(2));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Where the system refuses the timer its thread: what it says, at once. So it is with all that has a limit or a delay.
     #[doc(alias = "sleep")]
     pub fn delay(time: Duration) -> Future<()> {
+        Delay::start(time).unwrap_or_else(Future::failed)
+    }
+}
+
+/// A promise and the timeout that keeps it.
+#[derive(Default)]
+struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
+
+impl Delay {
+    fn start(time: Duration) -> Result<Future<()>, Failure> {
         let Some(deadline) = Instant::now().checked_add(time) else {
-            return Future::never().interruptible();
+            return Ok(Future::never().interruptible());
         };
         // The timer keeps the delay.
         let delay = Arc::new(Delay::default());
@@ -65,20 +79,12 @@ impl Future<()> {
             Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)));
         let mut place = delay.lock();
         let kept = Arc::clone(&delay);
-        match at(deadline, move || kept.end(Ok(()))) {
-            Ok(timeout) => *place = Some((promise, timeout)),
-            Err(failure) => promise.fail(failure),
-        }
+        let timeout = at(deadline, move || kept.end(Ok(())))?;
+        *place = Some((promise, timeout));
         drop(place);
-        future
+        Ok(future)
     }
-}
 
-/// A promise and the timeout that keeps it.
-#[derive(Default)]
-struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
-
-impl Delay {
     fn lock(&self) -> MutexGuard<'_, Option<(Promise<()>, Timeout)>> {
         self.0.lock()
     }
@@ -105,7 +111,8 @@ impl Inputs for Delay {
 impl<T: Send + 'static> Future<T> {
     /// The same future, but not before so long from now.
     ///
-    /// An interrupt ends the delay, and goes to this future. A few allocations.
+    /// An interrupt ends the delay, and goes to this future. Fails as [`delay`](Future::delay) does where there is no timer. A few
+    /// allocations.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -118,7 +125,10 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "delayedExecutor")]
     pub fn delayed(self, time: Duration) -> Future<T> {
         // Both from the start, so that a kill finds both. An interrupted delay is one that is over.
-        let over = Future::delay(time).adapt(|_| Ok(()));
+        let over = match Delay::start(time) {
+            Ok(delay) => delay.adapt(|_| Ok(())),
+            Err(failure) => return Future::failed(failure),
+        };
         let result = self.adapt(Ok);
         over.zip(result).adapt(|both| both.and_then(|((), result)| result))
     }

@@ -289,7 +289,8 @@ impl<T> Future<T> {
     /// A task that has not started never does, and what its closure holds is dropped here, or soon if calls are nested deep. One that
     /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
     /// tasks behind the future; promises behind it are interrupted, and their [producers](crate::Producer) killed. The
-    /// closure of the operation that made this future is not run any more, unless it is running.
+    /// closure of the operation that made this future is not run any more, unless it is running; where a promise is behind it, what
+    /// it holds is kept until that is done or gone.
     ///
     /// # Interrupts, kills and masks
     ///
