@@ -417,7 +417,7 @@ mod variance {
 const UNNAMED: [(&str, &[&str], &str); 3] = [
     ("core", &["SpanIter", "Name", "Target"], "lives within one call, and has no name outside"),
     ("core", &["Value", "Made"], "tells implementations of a trait apart: there is no value of it"),
-    ("sync", &["Builder", "JoinHandle", "Instant", "Shared"], "a model checker's"),
+    ("sync", &["Builder", "JoinHandle", "Instant", "SharedBarrier"], "a model checker's"),
 ];
 
 /// A type that some crate's source says is public, which `unreachable_pub` sees to that it is.
