@@ -35,6 +35,11 @@ fn tables() {
         room.raddle("run knn --input t.csv --k 1").refused(),
         "t.csv:2:1: \"x\" is not a number"
     );
+    room.file("t.csv", "1,a\n2,\"b\n3,c\n4,d\n");
+    assert_eq!(
+        room.raddle("run knn --input t.csv --k 1").refused(),
+        "t.csv:2:2: a quote that is opened here is never closed"
+    );
     room.file("t.csv", "1,a\n2,b\n");
     assert_eq!(
         room.raddle("run knn --input t.csv --k 2").refused(),
