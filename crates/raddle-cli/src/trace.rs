@@ -71,15 +71,14 @@ struct Loaded {
 fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
     let file = &shown.file;
     outlives_standard_output(file)?;
-    let refused = |damage: &Damage| {
-        Error::input(file, format!("{damage} (--damaged shows what comes before)"))
-    };
     let loaded = match is_standard(file) {
         true => Trace::read_damaged(io::stdin().lock()),
         false => Trace::load_damaged(file),
     };
     match loaded {
-        Ok((_, Some(damage))) if !shown.damaged && !damage.cut => Err(refused(&damage)),
+        Ok((_, Some(damage))) if !shown.damaged && !damage.cut => {
+            Err(Error::input(file, format!("{damage} (--damaged shows what comes before)")))
+        }
         Ok((mut trace, damage)) => {
             if let Some(damage) = &damage {
                 // Whatever is said of it is said of a part.
@@ -91,7 +90,6 @@ fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
             Ok(Loaded { trace, damage })
         }
         Err(LoadError::Io(error)) => Err(Error::input(file, reason(&error))),
-        Err(LoadError::Damaged(damage)) if !shown.damaged => Err(refused(&damage)),
         Err(error) => Err(Error::input(file, error.to_string())),
     }
 }

@@ -40,19 +40,27 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
     let good = std::fs::read(room.path("good")).unwrap();
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 1;
+    let mut none_left = good.clone();
+    none_left[30] ^= 1;
     let hint = " (--damaged shows what comes before)";
-    for (content, message) in [
-        (&b""[..], "t: byte 0: the file is empty".to_owned()),
-        (b"hello", "t: byte 0: not a trace: it does not begin with RADDLETR".into()),
-        (&good[..20], "t: byte 12: the file ends within a chunk's header".to_owned() + hint),
-        (&flipped, "t: byte ".into()),
+    for (content, message, shows) in [
+        (&b""[..], "t: byte 0: the file is empty", false),
+        (b"hello", "t: byte 0: not a trace: it does not begin with RADDLETR", false),
+        (&good[..20], "t: byte 12: the file ends within a chunk's header", false),
+        (&none_left, "t: byte 12: ", false),
+        (&flipped, "t: byte ", true),
     ] {
         room.file("t", content);
         for show in ["summary t", "html t -o out", "chrome t -o out"] {
             let told = room.raddle(&format!("trace {show}")).refused();
-            assert!(told.starts_with(&message), "{told}");
+            assert!(told.starts_with(message), "{told}");
+            assert_eq!(told.ends_with(hint), shows, "{told}");
+            // The hint holds good.
+            let shown = room.raddle(&format!("trace {show} --damaged"));
+            assert_eq!(shown.code == Some(0), shows, "{shown:?}");
         }
     }
+    std::fs::remove_file(room.path("out")).unwrap();
     let saved = room.raddle("trace summary t --damaged");
     assert_eq!(saved.code, Some(0));
     assert!(saved.stderr.contains("what comes before is shown"), "{}", saved.stderr);
