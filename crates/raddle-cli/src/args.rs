@@ -107,10 +107,11 @@ pub(crate) enum Command {
     /// results must be the same to the bit. Printed are the result, the medians
     /// of both times and the speed-up. Reading and writing files is not timed.
     /// No input and no other output is ever overwritten.
-    #[command(subcommand, verbatim_doc_comment)]
+    // Without one it is said in a line which there are, in the place of a page of help.
+    #[command(subcommand, verbatim_doc_comment, arg_required_else_help = false)]
     Run(Workload),
     /// Show what was recorded
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Trace(TraceCommand),
     /// Say what each plan would do here, and with which workers
     Plan(PlanArgs),

@@ -170,6 +170,14 @@ fn wishes_that_cannot_be_granted() {
     ] {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
     }
+    let which = "requires a subcommand but one was not provided [subcommands: ";
+    for (line, message) in [
+        ("run", format!("'raddle run' {which}kmeans, knn, quantize, sort, fib, help]")),
+        ("trace", format!("'raddle trace' {which}summary, scale, doctor, diff, html, ")),
+    ] {
+        let told = Ended::refused(room.start(line).output().unwrap().into());
+        assert!(told.starts_with(&message), "{line}: {told}");
+    }
     for (line, message) in [
         ("run nothing", "unrecognized subcommand 'nothing' (see raddle --help)"),
         (
@@ -189,7 +197,7 @@ fn wishes_that_cannot_be_granted() {
         let told = room.raddle(line).refused();
         assert!(told.starts_with(message), "{line}: {told}");
     }
-    for line in ["run", "trace", "run fib --n -1", "completions none"] {
+    for line in ["run fib --n -1", "completions none"] {
         assert!(room.start(line).output().map(Ended::from).unwrap().refused().len() > 20, "{line}");
     }
 }
@@ -200,4 +208,22 @@ fn file_names_cannot_break_the_line() {
     let ended = room.start("run sort --input").arg("a\nb").output().unwrap().into();
     let message = Ended::refused(ended);
     assert!(message.starts_with("a\\nb: "), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn file_names_cannot_break_a_report_or_a_warning() {
+    let room = Room::new("bad-names-told");
+    room.file("a\nb", "2\n1\n");
+    let mut sort = room.start("run sort --runs 1");
+    sort.args(["a\nb", "--output", "c\nd", "--trace", "e\nf"]);
+    let report = Ended::from(sort.output().unwrap()).well();
+    for part in ["sort of a\\nb, 2 lines", " c\\nd\n", " e\\nf, "] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+
+    let whole = std::fs::read(room.path("e\nf")).unwrap();
+    room.file("e\nf", &whole[..whole.len() - 5]);
+    let shown = Ended::from(room.start("trace summary").arg("e\nf").output().unwrap());
+    assert!(shown.stderr.starts_with("raddle: e\\nf: byte "), "{shown:?}");
 }

@@ -63,13 +63,15 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
     std::fs::remove_file(room.path("out")).unwrap();
     let saved = room.raddle("trace summary t --damaged");
     assert_eq!(saved.code, Some(0));
-    assert!(saved.stderr.contains("what comes before is shown"), "{}", saved.stderr);
+    assert!(saved.stderr.contains("what comes before is used"), "{}", saved.stderr);
     assert!(saved.stdout.windows(10).any(|text| text == b" events on"), "{saved:?}");
     // One that is only cut short is shown as it is.
     room.file("t", &good[..good.len() - 5]);
     let saved = room.raddle("trace summary t");
     assert_eq!(saved.code, Some(0));
     assert!(saved.stderr.contains("the file ends 3 bytes into"), "{}", saved.stderr);
+    let saved = room.fed("trace summary -", &good[..good.len() - 5]);
+    assert!(saved.stderr.starts_with("raddle: standard input: byte "), "{}", saved.stderr);
     assert_eq!(room.raddle("trace summary none").refused(), "none: no such file or directory");
     assert_eq!(room.names(), ["good", "t"]);
 }
@@ -83,6 +85,8 @@ fn wishes_that_cannot_be_granted() {
         ("run fib --n 5 --trace -", "--trace needs a file; standard output is for the report"),
         ("run fib --n 5 --trace-level tasks", "--trace-level needs --trace FILE"),
         ("--trace t", "--trace is for `raddle run`: measuring is not recorded"),
+        ("trace diff - -", "standard input can be read once"),
+        ("trace scale - dir -", "standard input can be read once"),
         ("trace summary t --trace t", "--trace is for `raddle run`: there is no run to record"),
     ] {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
@@ -228,7 +232,7 @@ fn a_killed_run_leaves_a_trace() {
         }
         let summary = room.raddle("trace summary t");
         assert_eq!(summary.code, Some(0), "{signal}: {}", summary.stderr);
-        assert!(summary.stderr.contains("what comes before is shown"), "{}", summary.stderr);
+        assert!(summary.stderr.contains("what comes before is used"), "{}", summary.stderr);
         let text = String::from_utf8(summary.stdout).unwrap();
         assert!(text.contains("0 dropped") && text.contains("1 regions"), "{signal}: {text}");
         for (line, damage) in [
