@@ -78,6 +78,25 @@ impl Common {
         }
     }
 
+    /// Nothing is computed on threads here, and whoever wants some is told.
+    pub(crate) fn refuse_threads(&self) -> Result<(), Error> {
+        match self.threads {
+            None => Ok(()),
+            Some(_) => Err(Error::usage("--threads is for `raddle run` and for measuring")),
+        }
+    }
+
+    /// A text is printed here, and none of these options makes it another.
+    pub(crate) fn refuse_all(&self) -> Result<(), Error> {
+        self.refuse_run("there is no run to record")?;
+        self.refuse_plan("there is no run")?;
+        self.refuse_threads()?;
+        match self.json {
+            false => Ok(()),
+            true => Err(Error::usage("--json is for results: this prints a text")),
+        }
+    }
+
     /// The work goes to a plan's workers once, and whoever wants threads or repeated runs is told why.
     pub(crate) fn refuse_here(&self) -> Result<(), Error> {
         self.refuse_recording("what other processes do is not recorded")?;

@@ -193,6 +193,15 @@ fn wishes_that_cannot_be_granted() {
         ("--runs 2", "--runs is for `raddle run`"),
         ("trace summary t.csv --runs 2", "--runs is for `raddle run`"),
         ("man nothing", "no command `nothing`"),
+        ("trace summary t.csv --threads 2", "--threads is for `raddle run` and for measuring"),
+        ("trace summary t.csv --plan threads:2", "--plan is for kmeans, knn and quantize: there"),
+        ("plan --threads 3 sequential", "--threads is for `raddle run` and for measuring"),
+        ("completions bash --threads 2", "--threads is for `raddle run` and for measuring"),
+        ("completions --json bash", "--json is for results: this prints a text"),
+        ("completions bash --plan threads", "--plan is for kmeans, knn and quantize: there"),
+        ("man --json", "--json is for results: this prints a text"),
+        ("man --trace t", "--trace is for `raddle run`: there is no run to record"),
+        ("man --runs 2", "--runs is for `raddle run`"),
     ] {
         let told = room.raddle(line).refused();
         assert!(told.starts_with(message), "{line}: {told}");
