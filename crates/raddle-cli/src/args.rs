@@ -136,7 +136,9 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Print what makes a shell complete command lines of raddle
     ///
-    /// For example: raddle completions bash > ~/.local/share/bash-completion/completions/raddle
+    /// For example:
+    /// raddle completions bash > ~/.local/share/bash-completion/completions/raddle
+    #[command(verbatim_doc_comment)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -168,7 +170,7 @@ pub(crate) enum TraceCommand {
     /// recorded tasks are run again by a simulation of 1 to 1,024 processors.
     #[command(verbatim_doc_comment)]
     Scale(ScaleArgs),
-    /// Say what each thread was doing when the recording ended, and who waits for whom
+    /// Say what each thread was doing at the end, and who waits for whom
     Doctor(ShownArgs),
     /// Compare two recordings: what got slower
     Diff(DiffArgs),
@@ -187,8 +189,9 @@ pub(crate) struct ScaleArgs {
     /// More recordings of the same run, whose speed-ups are shown beside
     #[arg(value_name = "MEASURED")]
     pub(crate) measured: Vec<PathBuf>,
-    /// Suppose that a place, or a region, takes FACTOR times as long: `sort.rs:52=0.5`
-    #[arg(long, value_name = "NAME=FACTOR", value_parser = WhatIf::parse)]
+    /// Suppose that a place, or a region, takes FACTOR
+    /// times as long: `sort.rs:52=0.5`
+    #[arg(long, value_name = "NAME=FACTOR", value_parser = WhatIf::parse, verbatim_doc_comment)]
     pub(crate) what_if: Vec<WhatIf>,
 }
 
@@ -207,8 +210,9 @@ pub(crate) struct ShownArgs {
     /// What `raddle run --trace FILE` or `Trace::save` has written
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Show what comes before the damage if the file is damaged (one that is only cut short is shown anyway)
-    #[arg(long)]
+    /// Show what comes before the damage if the file is damaged
+    /// (one that is only cut short is shown anyway)
+    #[arg(long, verbatim_doc_comment)]
     pub(crate) damaged: bool,
 }
 
@@ -387,6 +391,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    fn is_narrow(command: &mut clap::Command) {
+        let help = command.render_long_help().to_string();
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{}: {wide:#?}", command.get_name());
+        command.get_subcommands_mut().for_each(is_narrow);
+    }
+
+    #[test]
+    fn no_long_help_is_wider_than_80_columns() {
+        let mut program = Cli::command();
+        program.build();
+        is_narrow(&mut program);
     }
 
     #[test]
