@@ -78,6 +78,25 @@ impl Common {
         }
     }
 
+    /// Nothing is computed on threads here, and whoever wants some is told.
+    pub(crate) fn refuse_threads(&self) -> Result<(), Error> {
+        match self.threads {
+            None => Ok(()),
+            Some(_) => Err(Error::usage("--threads is for `raddle run` and for measuring")),
+        }
+    }
+
+    /// A text is printed here, and none of these options makes it another.
+    pub(crate) fn refuse_all(&self) -> Result<(), Error> {
+        self.refuse_run("there is no run to record")?;
+        self.refuse_plan("there is no run")?;
+        self.refuse_threads()?;
+        match self.json {
+            false => Ok(()),
+            true => Err(Error::usage("--json is for results: this prints a text")),
+        }
+    }
+
     /// The work goes to a plan's workers once, and whoever wants threads or repeated runs is told why.
     pub(crate) fn refuse_here(&self) -> Result<(), Error> {
         self.refuse_recording("what other processes do is not recorded")?;
@@ -107,16 +126,19 @@ pub(crate) enum Command {
     /// results must be the same to the bit. Printed are the result, the medians
     /// of both times and the speed-up. Reading and writing files is not timed.
     /// No input and no other output is ever overwritten.
-    #[command(subcommand, verbatim_doc_comment)]
+    // Without one it is said in a line which there are, in the place of a page of help.
+    #[command(subcommand, verbatim_doc_comment, arg_required_else_help = false)]
     Run(Workload),
     /// Show what was recorded
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Trace(TraceCommand),
     /// Say what each plan would do here, and with which workers
     Plan(PlanArgs),
     /// Print what makes a shell complete command lines of raddle
     ///
-    /// For example: raddle completions bash > ~/.local/share/bash-completion/completions/raddle
+    /// For example:
+    /// raddle completions bash > ~/.local/share/bash-completion/completions/raddle
+    #[command(verbatim_doc_comment)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -148,7 +170,7 @@ pub(crate) enum TraceCommand {
     /// recorded tasks are run again by a simulation of 1 to 1,024 processors.
     #[command(verbatim_doc_comment)]
     Scale(ScaleArgs),
-    /// Say what each thread was doing when the recording ended, and who waits for whom
+    /// Say what each thread was doing at the end, and who waits for whom
     Doctor(ShownArgs),
     /// Compare two recordings: what got slower
     Diff(DiffArgs),
@@ -167,8 +189,9 @@ pub(crate) struct ScaleArgs {
     /// More recordings of the same run, whose speed-ups are shown beside
     #[arg(value_name = "MEASURED")]
     pub(crate) measured: Vec<PathBuf>,
-    /// Suppose that a place, or a region, takes FACTOR times as long: `sort.rs:52=0.5`
-    #[arg(long, value_name = "NAME=FACTOR", value_parser = WhatIf::parse)]
+    /// Suppose that a place, or a region, takes FACTOR
+    /// times as long: `sort.rs:52=0.5`
+    #[arg(long, value_name = "NAME=FACTOR", value_parser = WhatIf::parse, verbatim_doc_comment)]
     pub(crate) what_if: Vec<WhatIf>,
 }
 
@@ -187,8 +210,9 @@ pub(crate) struct ShownArgs {
     /// What `raddle run --trace FILE` or `Trace::save` has written
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Show what comes before the damage if the file is damaged (one that is only cut short is shown anyway)
-    #[arg(long)]
+    /// Show what comes before the damage if the file is damaged
+    /// (one that is only cut short is shown anyway)
+    #[arg(long, verbatim_doc_comment)]
     pub(crate) damaged: bool,
 }
 
@@ -367,6 +391,20 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    fn is_narrow(command: &mut clap::Command) {
+        let help = command.render_long_help().to_string();
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{}: {wide:#?}", command.get_name());
+        command.get_subcommands_mut().for_each(is_narrow);
+    }
+
+    #[test]
+    fn no_long_help_is_wider_than_80_columns() {
+        let mut program = Cli::command();
+        program.build();
+        is_narrow(&mut program);
     }
 
     #[test]

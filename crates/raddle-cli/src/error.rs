@@ -118,13 +118,18 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("\"{short}{more}\"")
 }
 
-/// File names may hold line breaks; messages may not.
-fn one_line(path: &Path) -> String {
+/// What a file that is read is called in a message.
+pub(crate) fn one_line(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return "standard input".into();
     }
+    without_breaks(&path.display().to_string())
+}
+
+/// File names may hold line breaks; messages may not.
+pub(crate) fn without_breaks(text: &str) -> String {
     let mut line = String::new();
-    for c in path.display().to_string().chars() {
+    for c in text.chars() {
         if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
     }
     line

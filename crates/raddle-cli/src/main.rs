@@ -57,15 +57,24 @@ fn run(cli: &Cli) -> Result<(), Error> {
             measure::run(cli.quick, &cli.common)
         }
         Some(_) if cli.quick => Err(Error::usage("--quick is for measuring, without a command")),
-        Some(Command::Completions { shell }) => shell::completions(*shell),
-        Some(Command::Man { command }) => shell::man(command),
+        Some(Command::Completions { shell }) => {
+            cli.common.refuse_all()?;
+            shell::completions(*shell)
+        }
+        Some(Command::Man { command }) => {
+            cli.common.refuse_all()?;
+            shell::man(command)
+        }
         Some(Command::Run(workload)) => workload::run(workload, &cli.common),
         Some(Command::Plan(args)) => {
             cli.common.refuse_run("there is no run to record")?;
+            cli.common.refuse_threads()?;
             plan::run(args, &cli.common)
         }
         Some(Command::Trace(command)) => {
             cli.common.refuse_run("there is no run to record")?;
+            cli.common.refuse_plan("there is no run")?;
+            cli.common.refuse_threads()?;
             trace::run(command, cli.common.json)
         }
     }

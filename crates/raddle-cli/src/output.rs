@@ -146,7 +146,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// With the permissions of what is at `path`, which it is to replace.
+    /// With the owner and the permissions of what is at `path`, which it is to replace.
     fn beside(path: &Path) -> io::Result<Draft> {
         let old = fs::metadata(path).ok();
         let mut number = 0;
@@ -162,6 +162,8 @@ impl Draft {
                     let draft = Draft { path, file: opened? };
                     // From the start, so that nobody reads what is a secret.
                     if let Some(old) = old {
+                        // First, as another owner may cost it permissions.
+                        keep_owner(&draft.file, &old);
                         draft.file.set_permissions(old.permissions())?;
                     }
                     return Ok(draft);
@@ -177,6 +179,17 @@ impl Draft {
         fs::rename(&self.path, path)
     }
 }
+
+/// Gives a file to whom the old one belongs, as far as that is ours to do: root may, others at most to a group of theirs.
+#[cfg(unix)]
+fn keep_owner(file: &File, old: &fs::Metadata) {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    let group = Some(old.gid());
+    _ = fchown(file, Some(old.uid()), group).or_else(|_| fchown(file, None, group));
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &fs::Metadata) {}
 
 impl Drop for Draft {
     fn drop(&mut self) {
@@ -269,6 +282,26 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_owner_is_kept() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let directory = directory("owner");
+        let file = directory.join("file");
+        fs::write(&file, "old").unwrap();
+        // Only root gives files away; to others the file is theirs, before and after.
+        _ = chown(&file, Some(65534), Some(65533));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        let of = || {
+            let found = fs::metadata(&file).unwrap();
+            (found.uid(), found.gid(), found.mode() & 0o777)
+        };
+        let before = of();
+        prepare(&file).unwrap().write(|to| to.write_all(b"new")).unwrap();
+        assert_eq!((of(), fs::read(&file).unwrap()), (before, b"new".to_vec()));
         fs::remove_dir_all(directory).unwrap();
     }
 }

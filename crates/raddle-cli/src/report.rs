@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, without_breaks};
 
 /// A title, facts in the order they are told, and remarks for people.
 #[derive(Debug)]
@@ -71,10 +71,11 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{}\n", self.title);
+        // Names of files are in it, which are one line here whatever they hold.
+        let mut text = format!("{}\n", without_breaks(&self.title));
         for Fact { name, text: told, .. } in &self.facts {
             if let Some(told) = told {
-                let name = name.replace('_', " ");
+                let (name, told) = (name.replace('_', " "), without_breaks(told));
                 _ = writeln!(text, "  {name:<20} {told}");
             }
         }

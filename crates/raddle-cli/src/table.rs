@@ -39,6 +39,9 @@ impl Table {
         let mut record = csv::ByteRecord::new();
         let mut table = Builder::new(path, text, label);
         while reader.read_byte_record(&mut record).map_err(|e| Error::input(path, e.to_string()))? {
+            if reader.position().byte() == text.len() as u64 {
+                table.check_last(&record)?;
+            }
             table.add(&record)?;
         }
         table.finish()
@@ -94,6 +97,15 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// The reader takes the end of the file for the end of a quote, in which all rows lie that come behind a stray one.
+    fn check_last(&self, record: &csv::ByteRecord) -> Result<(), Error> {
+        let start = start(record);
+        let Some(quote) = unclosed(&self.text[start..]) else { return Ok(()) };
+        let line = line_at(self.text, start + quote);
+        let message = "a quote that is opened here is never closed".into();
+        Err(Error::cell(self.path, line, record.len(), message))
+    }
+
     fn finish(self) -> Result<Table, Error> {
         if self.values.is_empty() {
             let empty = self.fields.is_none();
@@ -106,9 +118,31 @@ impl<'a> Builder<'a> {
     }
 
     fn wrong(&self, record: &csv::ByteRecord, column: usize, message: String) -> Error {
-        let start = record.position().map_or(0, |position| position.byte() as usize);
-        Error::cell(self.path, line_at(self.text, start), column + 1, message)
+        Error::cell(self.path, line_at(self.text, start(record)), column + 1, message)
     }
+}
+
+/// Where a record begins in the text.
+fn start(record: &csv::ByteRecord) -> usize {
+    record.position().map_or(0, |position| position.byte() as usize)
+}
+
+/// Where the quote is opened that the end of the text finds open, if it begins where a record does.
+fn unclosed(text: &[u8]) -> Option<usize> {
+    const BOM: &[u8] = b"\xef\xbb\xbf";
+    let first = if text.starts_with(BOM) { BOM.len() } else { 0 };
+    let (mut opened, mut field_begins) = (None, true);
+    let mut bytes = text.iter().enumerate().skip(first).peekable();
+    while let Some((at, &byte)) = bytes.next() {
+        match (opened, byte) {
+            (None, b'"') if field_begins => opened = Some(at),
+            // Two of them within a quote are one that is meant.
+            (Some(_), b'"') if bytes.next_if(|&(_, &next)| next == b'"').is_none() => opened = None,
+            _ => {}
+        }
+        field_begins = matches!(byte, b',' | b'\r' | b'\n');
+    }
+    opened
 }
 
 /// A field as a number, whatever number it is.
@@ -178,6 +212,32 @@ mod tests {
     fn labels_are_any_text_and_numbered_as_they_appear() {
         let table = parse("1,b\n2,a c\n3, b\n4,\n", Label::Last).unwrap();
         assert_eq!((table.points.width(), table.labels), (1, vec![0, 1, 0, 2]));
+    }
+
+    #[test]
+    fn a_quote_is_closed() {
+        for (text, place) in [
+            ("1,2\n3,\"4\n5,6\n7,8\n", "t:2:2"),
+            ("1,2\n3,4\n5,\"", "t:3:2"),
+            ("\u{feff}\"1", "t:1:1"),
+            ("\"1", "t:1:1"),
+            ("1\r\n\r\n\"2\"\"\r\n3\r\n", "t:3:1"),
+            ("\"a\nb\",\"c\n", "t:2:2"),
+        ] {
+            let message = format!("{place}: a quote that is opened here is never closed");
+            assert_eq!(values(text).unwrap_err(), message, "{text:?}");
+        }
+        for text in [
+            "1,\"b\n3,c\n\"",
+            "1,\"b\"\"\"",
+            "1,\"\"",
+            "1,b\"",
+            "1,\"b\"\"\"\n",
+            "1,\"b\"c\"",
+            "1, \"b",
+        ] {
+            assert_eq!(parse(text, Label::Last).map(|table| table.labels), Ok(vec![0]), "{text:?}");
+        }
     }
 
     #[test]

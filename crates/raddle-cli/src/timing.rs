@@ -19,6 +19,8 @@ use crate::trace::Recording;
 const RUNS: usize = 5;
 /// .. as long as no more than this has passed when a run would begin.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A time of which the greater part may be how long a pool's threads take to start.
+const SHORT: f64 = 1e-3;
 
 /// What came out, and how long it took.
 #[derive(Debug)]
@@ -75,7 +77,7 @@ impl<T> Timed<T> {
             Some(plan) => plan.clone(),
         };
         report.told("seconds", all.median, format!("{all} on {threads}"));
-        report.told("speedup", speedup, format!("{speedup:.2}x{}", self.range()));
+        report.told("speedup", speedup, speedup_in_words(&self.one, &self.all));
         report.datum("threads", self.threads);
         if let Some(plan) = &self.plan {
             report.datum("plan", plan.as_str());
@@ -105,14 +107,19 @@ impl<T> Timed<T> {
             tell_phases(phases, report);
         }
     }
+}
 
-    /// Between which speed-ups the runs lie.
-    fn range(&self) -> String {
-        let each = self.one.iter().zip(&self.all).map(|(one, all)| one / all);
-        let each: Vec<f64> = each.collect();
-        let Spread { least, most, .. } = Spread::of(&each);
-        if each.len() > 1 { format!(" ({least:.2} to {most:.2})") } else { String::new() }
+/// How much faster it is on all threads, and between which speed-ups the runs lie.
+fn speedup_in_words(one: &[f64], all: &[f64]) -> String {
+    let (median_one, median_all) = (Spread::of(one).median, Spread::of(all).median);
+    if median_one.max(median_all) < SHORT {
+        return "too short to tell".into();
     }
+    let speedup = median_one / median_all;
+    let each: Vec<f64> = one.iter().zip(all).map(|(one, all)| one / all).collect();
+    let Spread { least, most, count, .. } = Spread::of(&each);
+    let range = if count > 1 { format!(" ({least:.2} to {most:.2})") } else { String::new() };
+    format!("{speedup:.2}x{range}")
 }
 
 fn tell_phases(phases: &Phases, report: &mut Report) {
@@ -332,6 +339,14 @@ mod tests {
         let work = |_: &Worker, _: &Progress| calls.fetch_add(1, Ordering::Relaxed);
         let error = compare(setup(2, Some(1)), None, work, |a, b| a == b).unwrap_err();
         assert!(error.to_string().contains("internal error"), "{error}");
+    }
+
+    #[test]
+    fn a_speedup_is_told_of_what_takes_its_time() {
+        assert_eq!(speedup_in_words(&[0.3, 0.2, 0.1], &[0.1; 3]), "2.00x (1.00 to 3.00)");
+        assert_eq!(speedup_in_words(&[0.003], &[0.0005]), "6.00x");
+        assert_eq!(speedup_in_words(&[0.0005], &[0.05]), "0.01x");
+        assert_eq!(speedup_in_words(&[0.0004, 0.0005], &[0.0001; 2]), "too short to tell");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use raddle::trace::{Change, Damage, Diff, LoadError, Scale, Trace, TraceLevel};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Common, DiffArgs, DrawnArgs, ScaleArgs, ShownArgs, TraceCommand};
-use crate::error::{Error, reason};
+use crate::error::{Error, one_line, reason};
 use crate::files::{Files, outlives_standard_output};
 use crate::input::is_standard;
 use crate::output::Output;
@@ -71,27 +71,25 @@ struct Loaded {
 fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
     let file = &shown.file;
     outlives_standard_output(file)?;
-    let refused = |damage: &Damage| {
-        Error::input(file, format!("{damage} (--damaged shows what comes before)"))
-    };
     let loaded = match is_standard(file) {
         true => Trace::read_damaged(io::stdin().lock()),
         false => Trace::load_damaged(file),
     };
     match loaded {
-        Ok((_, Some(damage))) if !shown.damaged && !damage.cut => Err(refused(&damage)),
+        Ok((_, Some(damage))) if !shown.damaged && !damage.cut => {
+            Err(Error::input(file, format!("{damage} (--damaged shows what comes before)")))
+        }
         Ok((mut trace, damage)) => {
             if let Some(damage) = &damage {
                 // Whatever is said of it is said of a part.
                 trace.facts.push(("damage".into(), damage.to_string()));
-                let told = format!("{}: {damage}; what comes before is shown", file.display());
+                let told = format!("{}: {damage}; what comes before is used", one_line(file));
                 // Where standard error takes nothing there is no one to tell.
                 _ = writeln!(io::stderr(), "raddle: {told}");
             }
             Ok(Loaded { trace, damage })
         }
         Err(LoadError::Io(error)) => Err(Error::input(file, reason(&error))),
-        Err(LoadError::Damaged(damage)) if !shown.damaged => Err(refused(&damage)),
         Err(error) => Err(Error::input(file, error.to_string())),
     }
 }
@@ -100,15 +98,24 @@ fn load_whole(file: &Path) -> Result<Trace, Error> {
     load(&ShownArgs { file: file.to_owned(), damaged: false }).map(|loaded| loaded.trace)
 }
 
+/// Of several files one may be standard input.
+fn refuse_standard_twice<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Error> {
+    match files.filter(|file| is_standard(file)).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Error::usage("standard input can be read once")),
+    }
+}
+
 fn scale(args: &ScaleArgs, json: bool) -> Result<(), Error> {
     let file = &args.shown.file;
+    refuse_standard_twice(args.measured.iter().chain([file]))?;
     let refused = |file: &Path, why: raddle::trace::Refusal| Error::input(file, why.to_string());
     let Loaded { trace, .. } = load(&args.shown)?;
     let mut scale = trace.scale(&args.what_if).map_err(|why| refused(file, why))?;
     for more in &args.measured {
         let other = load_whole(more)?;
         if let Some(damage) = other.fact("damage") {
-            scale.notes.push(format!("{} is damaged: {damage}", more.display()));
+            scale.notes.push(format!("{} is damaged: {damage}", one_line(more)));
         }
         let other = other.scale(&[]).map_err(|why| refused(more, why))?;
         scale.measured.extend(other.measured);
@@ -204,6 +211,7 @@ fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
 
 /// One recording is let go before the other is read: each may be large.
 fn diff(args: &DiffArgs, json: bool) -> Result<(), Error> {
+    refuse_standard_twice([&args.before, &args.after].into_iter())?;
     let profile = |file: &Path| {
         let trace = load_whole(file)?;
         Ok::<_, Error>((trace.profile(), trace.fact("damage").map(str::to_owned)))

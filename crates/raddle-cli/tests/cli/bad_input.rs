@@ -35,6 +35,11 @@ fn tables() {
         room.raddle("run knn --input t.csv --k 1").refused(),
         "t.csv:2:1: \"x\" is not a number"
     );
+    room.file("t.csv", "1,a\n2,\"b\n3,c\n4,d\n");
+    assert_eq!(
+        room.raddle("run knn --input t.csv --k 1").refused(),
+        "t.csv:2:2: a quote that is opened here is never closed"
+    );
     room.file("t.csv", "1,a\n2,b\n");
     assert_eq!(
         room.raddle("run knn --input t.csv --k 2").refused(),
@@ -165,6 +170,14 @@ fn wishes_that_cannot_be_granted() {
     ] {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
     }
+    let which = "requires a subcommand but one was not provided [subcommands: ";
+    for (line, message) in [
+        ("run", format!("'raddle run' {which}kmeans, knn, quantize, sort, fib, help]")),
+        ("trace", format!("'raddle trace' {which}summary, scale, doctor, diff, html, ")),
+    ] {
+        let told = Ended::refused(room.start(line).output().unwrap().into());
+        assert!(told.starts_with(&message), "{line}: {told}");
+    }
     for (line, message) in [
         ("run nothing", "unrecognized subcommand 'nothing' (see raddle --help)"),
         (
@@ -180,11 +193,20 @@ fn wishes_that_cannot_be_granted() {
         ("--runs 2", "--runs is for `raddle run`"),
         ("trace summary t.csv --runs 2", "--runs is for `raddle run`"),
         ("man nothing", "no command `nothing`"),
+        ("trace summary t.csv --threads 2", "--threads is for `raddle run` and for measuring"),
+        ("trace summary t.csv --plan threads:2", "--plan is for kmeans, knn and quantize: there"),
+        ("plan --threads 3 sequential", "--threads is for `raddle run` and for measuring"),
+        ("completions bash --threads 2", "--threads is for `raddle run` and for measuring"),
+        ("completions --json bash", "--json is for results: this prints a text"),
+        ("completions bash --plan threads", "--plan is for kmeans, knn and quantize: there"),
+        ("man --json", "--json is for results: this prints a text"),
+        ("man --trace t", "--trace is for `raddle run`: there is no run to record"),
+        ("man --runs 2", "--runs is for `raddle run`"),
     ] {
         let told = room.raddle(line).refused();
         assert!(told.starts_with(message), "{line}: {told}");
     }
-    for line in ["run", "trace", "run fib --n -1", "completions none"] {
+    for line in ["run fib --n -1", "completions none"] {
         assert!(room.start(line).output().map(Ended::from).unwrap().refused().len() > 20, "{line}");
     }
 }
@@ -195,4 +217,22 @@ fn file_names_cannot_break_the_line() {
     let ended = room.start("run sort --input").arg("a\nb").output().unwrap().into();
     let message = Ended::refused(ended);
     assert!(message.starts_with("a\\nb: "), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn file_names_cannot_break_a_report_or_a_warning() {
+    let room = Room::new("bad-names-told");
+    room.file("a\nb", "2\n1\n");
+    let mut sort = room.start("run sort --runs 1");
+    sort.args(["a\nb", "--output", "c\nd", "--trace", "e\nf"]);
+    let report = Ended::from(sort.output().unwrap()).well();
+    for part in ["sort of a\\nb, 2 lines", " c\\nd\n", " e\\nf, "] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+
+    let whole = std::fs::read(room.path("e\nf")).unwrap();
+    room.file("e\nf", &whole[..whole.len() - 5]);
+    let shown = Ended::from(room.start("trace summary").arg("e\nf").output().unwrap());
+    assert!(shown.stderr.starts_with("raddle: e\\nf: byte "), "{shown:?}");
 }

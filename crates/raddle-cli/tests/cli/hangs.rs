@@ -58,7 +58,7 @@ fn diagnosed(test: &str) -> String {
     assert!(stuck, "it ended before it hung");
     let doctor = room.raddle("trace doctor hung.trace");
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
-    assert!(doctor.stderr.contains("what comes before is shown"), "{doctor:?}");
+    assert!(doctor.stderr.contains("what comes before is used"), "{doctor:?}");
     let json = room.raddle("trace doctor hung.trace --json");
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let text = String::from_utf8(doctor.stdout).unwrap();

@@ -149,6 +149,25 @@ fn a_file_that_standard_output_goes_to_is_not_read() {
     }
 }
 
+/// What is not there is not taken for what is empty, and nothing is emptied by it.
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_input_that_is_closed_empties_no_file() {
+    let room = Room::new("harm-closed");
+    room.file("out", "old");
+    let sort = |from: &str| -> Ended {
+        let program = env!("CARGO_BIN_EXE_raddle");
+        let line = format!("exec {program} run sort - --runs 1 --output out {from}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line]).current_dir(room.path("")).output().unwrap().into()
+    };
+    let told = sort("<&-").refused();
+    assert_eq!(told, "standard input: is closed, or /dev/null in its place");
+    assert_eq!(fs::read_to_string(room.path("out")).unwrap(), "old");
+    sort("< /dev/null").well();
+    assert_eq!(fs::read_to_string(room.path("out")).unwrap(), "");
+}
+
 /// A recording that is there is replaced by one, not by nothing.
 #[cfg(target_os = "linux")]
 #[test]

@@ -40,28 +40,38 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
     let good = std::fs::read(room.path("good")).unwrap();
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 1;
+    let mut none_left = good.clone();
+    none_left[30] ^= 1;
     let hint = " (--damaged shows what comes before)";
-    for (content, message) in [
-        (&b""[..], "t: byte 0: the file is empty".to_owned()),
-        (b"hello", "t: byte 0: not a trace: it does not begin with RADDLETR".into()),
-        (&good[..20], "t: byte 12: the file ends within a chunk's header".to_owned() + hint),
-        (&flipped, "t: byte ".into()),
+    for (content, message, shows) in [
+        (&b""[..], "t: byte 0: the file is empty", false),
+        (b"hello", "t: byte 0: not a trace: it does not begin with RADDLETR", false),
+        (&good[..20], "t: byte 12: the file ends within a chunk's header", false),
+        (&none_left, "t: byte 12: ", false),
+        (&flipped, "t: byte ", true),
     ] {
         room.file("t", content);
         for show in ["summary t", "html t -o out", "chrome t -o out"] {
             let told = room.raddle(&format!("trace {show}")).refused();
-            assert!(told.starts_with(&message), "{told}");
+            assert!(told.starts_with(message), "{told}");
+            assert_eq!(told.ends_with(hint), shows, "{told}");
+            // The hint holds good.
+            let shown = room.raddle(&format!("trace {show} --damaged"));
+            assert_eq!(shown.code == Some(0), shows, "{shown:?}");
         }
     }
+    std::fs::remove_file(room.path("out")).unwrap();
     let saved = room.raddle("trace summary t --damaged");
     assert_eq!(saved.code, Some(0));
-    assert!(saved.stderr.contains("what comes before is shown"), "{}", saved.stderr);
+    assert!(saved.stderr.contains("what comes before is used"), "{}", saved.stderr);
     assert!(saved.stdout.windows(10).any(|text| text == b" events on"), "{saved:?}");
     // One that is only cut short is shown as it is.
     room.file("t", &good[..good.len() - 5]);
     let saved = room.raddle("trace summary t");
     assert_eq!(saved.code, Some(0));
     assert!(saved.stderr.contains("the file ends 3 bytes into"), "{}", saved.stderr);
+    let saved = room.fed("trace summary -", &good[..good.len() - 5]);
+    assert!(saved.stderr.starts_with("raddle: standard input: byte "), "{}", saved.stderr);
     assert_eq!(room.raddle("trace summary none").refused(), "none: no such file or directory");
     assert_eq!(room.names(), ["good", "t"]);
 }
@@ -75,6 +85,8 @@ fn wishes_that_cannot_be_granted() {
         ("run fib --n 5 --trace -", "--trace needs a file; standard output is for the report"),
         ("run fib --n 5 --trace-level tasks", "--trace-level needs --trace FILE"),
         ("--trace t", "--trace is for `raddle run`: measuring is not recorded"),
+        ("trace diff - -", "standard input can be read once"),
+        ("trace scale - dir -", "standard input can be read once"),
         ("trace summary t --trace t", "--trace is for `raddle run`: there is no run to record"),
     ] {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
@@ -220,7 +232,7 @@ fn a_killed_run_leaves_a_trace() {
         }
         let summary = room.raddle("trace summary t");
         assert_eq!(summary.code, Some(0), "{signal}: {}", summary.stderr);
-        assert!(summary.stderr.contains("what comes before is shown"), "{}", summary.stderr);
+        assert!(summary.stderr.contains("what comes before is used"), "{}", summary.stderr);
         let text = String::from_utf8(summary.stdout).unwrap();
         assert!(text.contains("0 dropped") && text.contains("1 regions"), "{signal}: {text}");
         for (line, damage) in [
