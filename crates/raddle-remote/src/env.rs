@@ -23,6 +23,10 @@ use crate::shared::Shared;
 ///
 /// Clones are the same environment. When the last of them is dropped it finishes what was spawned, and then ends its workers.
 ///
+/// A process that was forked (`fork`) has none of the workers: to spawn there in an environment that its parent made fails with
+/// [`Engine`](RemoteError::Engine), under `threads` panics as with a [`Pool`](raddle_core::Pool), and all else does nothing. It may
+/// make its own.
+///
 /// ```
 /// use raddle::remote::{Env, Plan};
 ///
@@ -42,8 +46,6 @@ struct Inner {
     nested: OnceLock<Env>,
     /// How many tasks were spawned outside of tasks.
     spawned: AtomicU64,
-    /// Which process has made it.
-    process: u32,
 }
 
 enum Backend {
@@ -77,8 +79,7 @@ impl Env {
 
     fn of(plan: Plan, backend: Backend) -> Env {
         let (nested, spawned) = (OnceLock::new(), AtomicU64::new(0));
-        let process = std::process::id();
-        Env(Arc::new(Inner { plan, backend, nested, spawned, process }))
+        Env(Arc::new(Inner { plan, backend, nested, spawned }))
     }
 
     /// The environment here: that which [`run`](Env::run) has bound; in a task, one of the plan's
@@ -323,12 +324,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if let Backend::Crew(crew) = &self.backend {
-            if self.process == std::process::id() {
-                crew.end(None);
-            } else {
-                // The child of a fork has a copy of what is its parent's: workers, and the sockets and events by which they are had.
-                std::mem::forget(Arc::clone(crew));
-            }
+            crew.end(None);
         }
     }
 }

@@ -47,6 +47,7 @@
 //! | another build; not ready in time, three times; no `init` | [`BuildMismatch`](RemoteError::BuildMismatch); [`Start`](RemoteError::Start); [`NotInitialised`](RemoteError::NotInitialised) | there is none |
 //! | garbage on the socket | [`Protocol`](RemoteError::Protocol) | ends |
 //! | a machine or the bridge to the cluster is lost; the cluster cannot be reached | `Died`, [`Lost`](Status::Lost); [`Engine`](RemoteError::Engine) | |
+//! | the environment was made before this process was forked from its parent | [`Engine`](RemoteError::Engine) | stays the parent's |
 //!
 //! After each of them the environment can be used: where the bridge was lost another one is started for what is queued, and for
 //! what comes. When the driver ends, however it does, its workers and what they have started end too.

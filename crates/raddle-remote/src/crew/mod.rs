@@ -26,6 +26,8 @@
 //! - **M1** State changes under one lock, and no code of the user's runs under it.
 //!   To drop a task or a shared value is none of it: what workers are to forget is noted, and told by the reactor.
 //! - **M2** A process is signalled and reaped under that lock, so that a number is never used after it was given back.
+//! - **M3** In the child of a fork a crew does nothing, and none of its locks is taken: sockets and workers are the parent's, and
+//!   a thread that is not there may hold the lock.
 
 pub(crate) mod bridge;
 mod complete;
@@ -67,6 +69,8 @@ pub(crate) struct Crew {
     /// How many workers there may be.
     width: usize,
     build: Build,
+    /// Which process has made it.
+    process: u32,
     state: Mutex<State>,
     /// Told when tasks are over and when workers are gone.
     changed: Condvar,
@@ -128,6 +132,7 @@ impl Crew {
             plan,
             width,
             build,
+            process: std::process::id(),
             state: Mutex::new(State { way, ..State::default() }),
             changed: Condvar::new(),
             reactor,
@@ -137,6 +142,11 @@ impl Crew {
         });
         crew.reactor.start(&crew).inspect_err(|_| crew.close_way())?;
         Ok(crew)
+    }
+
+    /// Whether this is its copy in the child of a fork (M3).
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -160,6 +170,9 @@ impl Crew {
 
     /// How many workers have nothing to do, or could be started.
     pub(crate) fn free(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
         let state = self.state();
         let busy = state.workers.values().filter(|worker| worker.is_busy()).count();
         self.width.saturating_sub(busy)
@@ -167,6 +180,10 @@ impl Crew {
 
     /// The future of a task.
     pub(crate) fn spawn<R: Arg>(self: &Arc<Crew>, request: Request) -> Future<R> {
+        if self.is_forked() {
+            let why = "this process was forked from the one that made the environment";
+            return Future::failed(RemoteError::Engine(why.to_owned()));
+        }
         let task = Arc::new(Task::new(number(), request, self.this.clone()));
         let handle = Handle { crew: Arc::clone(self), task: Arc::clone(&task) };
         // A promise keeps the locals of whoever makes it, and with them what `Env::run` has bound: an environment, mostly this.
@@ -240,6 +257,9 @@ impl Task {
 impl shared::Forget for Crew {
     /// By whoever drops the last clone of a shared value, which may be this crew, under any of its locks.
     fn forget(&self, id: u64) {
+        if self.is_forked() {
+            return;
+        }
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.reactor.wake_in(Duration::ZERO);
     }

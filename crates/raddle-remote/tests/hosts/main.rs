@@ -7,6 +7,7 @@ mod clusters;
 mod counts;
 mod descriptors;
 mod drivers;
+mod forks;
 mod signals;
 mod slots;
 mod sockets;
@@ -77,6 +78,10 @@ const SCENARIOS: &[(&str, fn())] = &[
     (
         "a_child_of_the_host_leaves_its_workers_alone",
         drivers::a_child_of_the_host_leaves_its_workers_alone,
+    ),
+    (
+        "a_child_of_the_host_has_none_of_its_workers",
+        forks::a_child_of_the_host_has_none_of_its_workers,
     ),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
