@@ -3,7 +3,7 @@
 //! ```text
 //! worker: Starting -READY-> Idle -CALL g-> Busy(g) -DONE|PANICKED|FAILED g-> Idle
 //!         Busy -kill g|time-out|EOF|bad frame-> Dying -reaped-> gone;  Idle -idle|recycle|BYE-> Retiring -> gone
-//!         Starting -time-out|mismatch-> gone; three in a row fail the queue with Start
+//!         Starting -time-out|mismatch-> gone; three in a row fail the queue with Start, if there is no other
 //! task:   Queued -> Sent(g) -> over;  Sent(g), its worker died, retries left -> Queued
 //! ```
 //!

@@ -56,6 +56,10 @@ const SCENARIOS: &[(&str, fn())] = &[
         descriptors::without_descriptors_the_old_workers_go_on,
     ),
     (
+        "without_descriptors_tasks_wait_for_workers_that_start",
+        descriptors::without_descriptors_tasks_wait_for_workers_that_start,
+    ),
+    (
         "what_follows_others_is_called_elsewhere",
         descriptors::what_follows_others_is_called_elsewhere,
     ),
