@@ -49,6 +49,9 @@
 //! | a machine or the bridge to the cluster is lost; the cluster cannot be reached | `Died`, [`Lost`](Status::Lost); [`Engine`](RemoteError::Engine) | |
 //! | the environment was made before this process was forked from its parent | [`Engine`](RemoteError::Engine) | stays the parent's |
 //!
+//! What a task starts is ended with its worker if it is in the worker's process group: a child in a group or a session of its own
+//! (`setsid`) lives on.
+//!
 //! After each of them the environment can be used: where the bridge was lost another one is started for what is queued, and for
 //! what comes. When the driver ends, however it does, its workers and what they have started end too.
 

@@ -23,6 +23,10 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const SCENARIOS: &[(&str, fn())] = &[
     ("ignored_children_still_resolve", signals::ignored_children_still_resolve),
     ("grandchildren_of_ignored_children_go_too", signals::grandchildren_of_ignored_children_go_too),
+    (
+        "a_worker_that_has_left_its_group_is_killed",
+        signals::a_worker_that_has_left_its_group_is_killed,
+    ),
     ("a_stolen_status_is_unknown", signals::a_stolen_status_is_unknown),
     ("children_of_the_host_are_left_alone", signals::children_of_the_host_are_left_alone),
     ("without_init_nothing_starts", drivers::without_init_nothing_starts),
