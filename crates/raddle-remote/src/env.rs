@@ -381,10 +381,12 @@ impl TaskBuilder {
         let seed = self.env.next_seed();
         match &self.env.0.backend {
             #[cfg(target_os = "linux")]
-            Backend::Crew(crew) => match Call::one(f) {
-                Ok(call) => self.send(crew, call, seed, &args),
-                Err(error) => Future::failed(error),
-            },
+            Backend::Crew(crew) => {
+                match Call::one(f).and_then(|call| self.request(call, seed, &args)) {
+                    Ok(request) => crew.spawn(request),
+                    Err(error) => Future::failed(error),
+                }
+            }
             _ => self.here(f, args, seed),
         }
     }
@@ -409,38 +411,47 @@ impl TaskBuilder {
             parts.push((first as u64, items.split_off(first)));
         }
         parts.push((0, items));
-        let futures: Vec<Future<Vec<R>>> =
-            parts.into_iter().rev().map(|part| self.clone().part(f, part, seed)).collect();
+        let mut futures: Vec<Future<Vec<R>>> = Vec::new();
+        parts.into_iter().rev().for_each(|part| self.part(f, part, seed, &mut futures));
         // As for a promise: the locals of the caller are not to be kept.
         Snapshot::default()
             .run(|| collect(futures).map(|parts| parts.into_iter().flatten().collect()))
     }
 
-    fn part<A: Arg, R: Arg>(self, f: fn(A) -> R, part: Part<A>, seed: Seed) -> Future<Vec<R>> {
-        match &self.env.0.backend {
+    /// Spawns a part of the items; one that is too long to be sent in halves, as long as it has any.
+    fn part<A: Arg, R: Arg>(
+        &self,
+        f: fn(A) -> R,
+        part: Part<A>,
+        seed: Seed,
+        futures: &mut Vec<Future<Vec<R>>>,
+    ) {
+        let future = match &self.env.0.backend {
             #[cfg(target_os = "linux")]
-            Backend::Crew(crew) => match Call::several(f) {
-                Ok(call) => self.send(crew, call, seed, &part),
-                Err(error) => Future::failed(error),
-            },
+            Backend::Crew(crew) => {
+                let limit = self.env.0.plan.settings.max_frame;
+                match Call::several(f).and_then(|call| self.request(call, seed, &part)) {
+                    Ok(request) if request.len() > limit && part.1.len() > 1 => {
+                        let (first, mut items) = part;
+                        let rest = items.split_off(items.len() / 2);
+                        let second = first + items.len() as u64;
+                        self.part(f, (first, items), seed, futures);
+                        return self.part(f, (second, rest), seed, futures);
+                    }
+                    Ok(request) => crew.spawn(request),
+                    Err(error) => Future::failed(error),
+                }
+            }
             _ => self.here(move |part| run_part(f, part), part, seed),
-        }
+        };
+        futures.push(future);
     }
 
     #[cfg(target_os = "linux")]
-    fn send<A: Arg, R: Arg>(
-        &self,
-        crew: &Arc<Crew>,
-        call: Call,
-        seed: Seed,
-        args: &A,
-    ) -> Future<R> {
-        let (args, shared) = match crate::shared::encode_args(args) {
-            Ok(encoded) => encoded,
-            Err(error) => return Future::failed(error),
-        };
+    fn request<A: Arg>(&self, call: Call, seed: Seed, args: &A) -> Result<Request, RemoteError> {
+        let (args, shared) = crate::shared::encode_args(args)?;
         let TaskBuilder { name, timeout, retries, .. } = self.clone();
-        crew.spawn(Request { name, call, seed, args, shared, timeout, retries })
+        Ok(Request { name, call, seed, args, shared, timeout, retries })
     }
 
     fn here<A: Arg, R: Arg, F>(&self, f: F, args: A, seed: Seed) -> Future<R>

@@ -134,8 +134,9 @@ pub fn spawn<A: Arg, R: Arg>(f: fn(A) -> R, args: A) -> Future<R> {
 
 /// Runs `f` with each of the items, in the [current](Env::current) environment; the results are in the order of the items.
 ///
-/// Items go to workers in parts, some for each worker, so that the way costs little. If one fails so does the future, with the
-/// first failure; others run on.
+/// Items go to workers in parts, some for each worker, so that the way costs little; in smaller ones where they would be longer than
+/// [`Plan::max_frame`]. The results of a part come back as one, for which that limit holds too. If one fails so does the future,
+/// with the first failure; others run on.
 ///
 /// ```
 /// use raddle::remote::map;

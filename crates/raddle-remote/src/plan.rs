@@ -237,7 +237,9 @@ impl Plan {
         self
     }
 
-    /// How long arguments and results may be, in bytes as they are sent. By default 1 GiB; less than 4 GiB in any case.
+    /// How long arguments and results may be, in bytes as they are sent. By default 1 GiB; less than 4 GiB in any case. Of a
+    /// [`map`](crate::map) that is the arguments of a part of the items, which is made as short as it has to be; and its results,
+    /// which fail together if they are longer.
     pub fn max_frame(mut self, bytes: u64) -> Plan {
         // Whole frames have a length of 32 bits, those of the bridge too.
         self.settings.max_frame = bytes.min(u64::from(u32::MAX) - (4 << 20));

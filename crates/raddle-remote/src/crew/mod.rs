@@ -224,9 +224,8 @@ impl State {
     /// Whether a task can be taken.
     fn accepts(&self, plan: &Plan, task: &Task) -> Result<(), RemoteError> {
         let (request, limit) = (&task.request, plan.settings.max_frame);
-        let call = request.args.len() + request.name.as_ref().map_or(0, String::len);
-        let shared = request.shared.iter().map(|data| data.slice().len());
-        let len = shared.fold(call, usize::max) as u64;
+        let shared = request.shared.iter().map(|data| data.slice().len() as u64);
+        let len = shared.fold(request.len(), u64::max);
         if len > limit {
             return Err(RemoteError::TooLarge { len, limit });
         }
