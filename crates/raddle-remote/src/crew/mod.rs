@@ -174,8 +174,9 @@ impl Crew {
             return 0;
         }
         let state = self.state();
-        let busy = state.workers.values().filter(|worker| worker.is_busy()).count();
-        self.width.saturating_sub(busy)
+        // Those that were there before a reset are none of them.
+        let is_taken = |worker: &&Worker| worker.is_busy() && !worker.outgoing;
+        self.width.saturating_sub(state.workers.values().filter(is_taken).count())
     }
 
     /// The future of a task.
