@@ -39,6 +39,10 @@ use crate::shared::Shared;
 #[doc(alias = "with-new-environment")]
 pub struct Env(Arc<Inner>);
 
+// A panic of a task, a hook or what follows is caught where it is called, and leaves nothing half done.
+impl std::panic::UnwindSafe for Env {}
+impl std::panic::RefUnwindSafe for Env {}
+
 struct Inner {
     plan: Plan,
     backend: Backend,
