@@ -231,7 +231,7 @@ impl Env {
     }
 
     /// Replaces all workers, so that what comes finds them as they are at first. Tasks that are not over end all the same:
-    /// what runs on the old workers, what is queued on new ones. Seeds go on where they were.
+    /// what runs on the old workers, what is queued on new ones (under `threads` on the old ones, too). Seeds go on where they were.
     #[doc(alias = "initialize-environment")]
     pub fn reset(&self) {
         match &self.0.backend {
@@ -366,7 +366,7 @@ impl TaskBuilder {
         self
     }
 
-    /// Kills the task when it has run for so long: it fails with
+    /// Kills the task when a worker has had it for so long, which includes the call of [`Plan::before_start`]: it fails with
     /// [`TimedOut`](raddle_core::FailureKind::TimedOut). A thread goes on until the task asks whether it was killed; `sequential`
     /// knows no limits.
     pub fn timeout(mut self, time: Duration) -> TaskBuilder {

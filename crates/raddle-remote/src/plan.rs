@@ -46,7 +46,8 @@ pub(crate) enum Engine {
 /// What becomes of the output of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Output {
-    /// It is read as it comes and goes to [`Plan::on_output`], else to the output of this process.
+    /// It is read as it comes and goes to [`Plan::on_output`], else to the output of this process. What cannot be written there,
+    /// because a disk is full or nobody reads any more, is lost, and nobody is told.
     #[default]
     Relay,
     /// Workers write to the standard output and error of this process, as if they were this process. On Ray, to that of its
@@ -192,6 +193,8 @@ impl Plan {
 
     /// The plan of environments within tasks. By default [`sequential`](Plan::sequential), so that a program that nests does
     /// not start the square of its workers.
+    ///
+    /// Hooks of that plan, [`on_worker_start`](Plan::on_worker_start) too, are not called: they stay where they were made.
     pub fn nested(mut self, plan: Plan) -> Plan {
         self.settings.nested = Some(Box::new(plan.settings));
         self
