@@ -15,6 +15,9 @@ use crate::error::RemoteError;
 /// format tells does not arrive: fields that are `flatten`ed, enums that are `untagged` or have a `tag`, and fields that
 /// `skip_serializing_if` leaves out. Tasks with such arguments or results fail with [`Encode`](RemoteError::Encode) or
 /// [`Decode`](RemoteError::Decode), or get other values than were sent.
+///
+/// serde takes a `Vec<u8>` byte by byte, which for many megabytes is several times slower than a `String`. With
+/// [serde_bytes](https://docs.rs/serde_bytes) it goes as a whole.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent to a task, or back from one",
     label = "neither an argument nor a result of tasks",

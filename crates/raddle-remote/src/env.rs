@@ -23,6 +23,10 @@ use crate::shared::Shared;
 ///
 /// Clones are the same environment. When the last of them is dropped it finishes what was spawned, and then ends its workers.
 ///
+/// A process that was forked (`fork`) has none of the workers: to spawn there in an environment that its parent made fails with
+/// [`Engine`](RemoteError::Engine), under `threads` panics as with a [`Pool`](raddle_core::Pool), and all else does nothing. It may
+/// make its own.
+///
 /// ```
 /// use raddle::remote::{Env, Plan};
 ///
@@ -35,6 +39,10 @@ use crate::shared::Shared;
 #[doc(alias = "with-new-environment")]
 pub struct Env(Arc<Inner>);
 
+// A panic of a task, a hook or what follows is caught where it is called, and leaves nothing half done.
+impl std::panic::UnwindSafe for Env {}
+impl std::panic::RefUnwindSafe for Env {}
+
 struct Inner {
     plan: Plan,
     backend: Backend,
@@ -42,8 +50,6 @@ struct Inner {
     nested: OnceLock<Env>,
     /// How many tasks were spawned outside of tasks.
     spawned: AtomicU64,
-    /// Which process has made it.
-    process: u32,
 }
 
 enum Backend {
@@ -77,8 +83,7 @@ impl Env {
 
     fn of(plan: Plan, backend: Backend) -> Env {
         let (nested, spawned) = (OnceLock::new(), AtomicU64::new(0));
-        let process = std::process::id();
-        Env(Arc::new(Inner { plan, backend, nested, spawned, process }))
+        Env(Arc::new(Inner { plan, backend, nested, spawned }))
     }
 
     /// The environment here: that which [`run`](Env::run) has bound; in a task, one of the plan's
@@ -226,7 +231,7 @@ impl Env {
     }
 
     /// Replaces all workers, so that what comes finds them as they are at first. Tasks that are not over end all the same:
-    /// what runs on the old workers, what is queued on new ones. Seeds go on where they were.
+    /// what runs on the old workers, what is queued on new ones (under `threads` on the old ones, too). Seeds go on where they were.
     #[doc(alias = "initialize-environment")]
     pub fn reset(&self) {
         match &self.0.backend {
@@ -324,12 +329,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if let Backend::Crew(crew) = &self.backend {
-            if self.process == std::process::id() {
-                crew.end(None);
-            } else {
-                // The child of a fork has a copy of what is its parent's: workers, and the sockets and events by which they are had.
-                std::mem::forget(Arc::clone(crew));
-            }
+            crew.end(None);
         }
     }
 }
@@ -367,7 +367,7 @@ impl TaskBuilder {
         self
     }
 
-    /// Kills the task when it has run for so long: it fails with
+    /// Kills the task when a worker has had it for so long, which includes the call of [`Plan::before_start`]: it fails with
     /// [`TimedOut`](raddle_core::FailureKind::TimedOut). A thread goes on until the task asks whether it was killed; `sequential`
     /// knows no limits.
     pub fn timeout(mut self, time: Duration) -> TaskBuilder {
@@ -386,10 +386,12 @@ impl TaskBuilder {
         let seed = self.env.next_seed();
         match &self.env.0.backend {
             #[cfg(target_os = "linux")]
-            Backend::Crew(crew) => match Call::one(f) {
-                Ok(call) => self.send(crew, call, seed, &args),
-                Err(error) => Future::failed(error),
-            },
+            Backend::Crew(crew) => {
+                match Call::one(f).and_then(|call| self.request(call, seed, &args)) {
+                    Ok(request) => crew.spawn(request),
+                    Err(error) => Future::failed(error),
+                }
+            }
             _ => self.here(f, args, seed),
         }
     }
@@ -414,38 +416,47 @@ impl TaskBuilder {
             parts.push((first as u64, items.split_off(first)));
         }
         parts.push((0, items));
-        let futures: Vec<Future<Vec<R>>> =
-            parts.into_iter().rev().map(|part| self.clone().part(f, part, seed)).collect();
+        let mut futures: Vec<Future<Vec<R>>> = Vec::new();
+        parts.into_iter().rev().for_each(|part| self.part(f, part, seed, &mut futures));
         // As for a promise: the locals of the caller are not to be kept.
         Snapshot::default()
             .run(|| collect(futures).map(|parts| parts.into_iter().flatten().collect()))
     }
 
-    fn part<A: Arg, R: Arg>(self, f: fn(A) -> R, part: Part<A>, seed: Seed) -> Future<Vec<R>> {
-        match &self.env.0.backend {
+    /// Spawns a part of the items; one that is too long to be sent in halves, as long as it has any.
+    fn part<A: Arg, R: Arg>(
+        &self,
+        f: fn(A) -> R,
+        part: Part<A>,
+        seed: Seed,
+        futures: &mut Vec<Future<Vec<R>>>,
+    ) {
+        let future = match &self.env.0.backend {
             #[cfg(target_os = "linux")]
-            Backend::Crew(crew) => match Call::several(f) {
-                Ok(call) => self.send(crew, call, seed, &part),
-                Err(error) => Future::failed(error),
-            },
+            Backend::Crew(crew) => {
+                let limit = self.env.0.plan.settings.max_frame;
+                match Call::several(f).and_then(|call| self.request(call, seed, &part)) {
+                    Ok(request) if request.len() > limit && part.1.len() > 1 => {
+                        let (first, mut items) = part;
+                        let rest = items.split_off(items.len() / 2);
+                        let second = first + items.len() as u64;
+                        self.part(f, (first, items), seed, futures);
+                        return self.part(f, (second, rest), seed, futures);
+                    }
+                    Ok(request) => crew.spawn(request),
+                    Err(error) => Future::failed(error),
+                }
+            }
             _ => self.here(move |part| run_part(f, part), part, seed),
-        }
+        };
+        futures.push(future);
     }
 
     #[cfg(target_os = "linux")]
-    fn send<A: Arg, R: Arg>(
-        &self,
-        crew: &Arc<Crew>,
-        call: Call,
-        seed: Seed,
-        args: &A,
-    ) -> Future<R> {
-        let (args, shared) = match crate::shared::encode_args(args) {
-            Ok(encoded) => encoded,
-            Err(error) => return Future::failed(error),
-        };
+    fn request<A: Arg>(&self, call: Call, seed: Seed, args: &A) -> Result<Request, RemoteError> {
+        let (args, shared) = crate::shared::encode_args(args)?;
         let TaskBuilder { name, timeout, retries, .. } = self.clone();
-        crew.spawn(Request { name, call, seed, args, shared, timeout, retries })
+        Ok(Request { name, call, seed, args, shared, timeout, retries })
     }
 
     fn here<A: Arg, R: Arg, F>(&self, f: F, args: A, seed: Seed) -> Future<R>

@@ -142,15 +142,19 @@ impl fmt::Display for Death {
     }
 }
 
-/// The last line; where that is std's note about backtraces, the message of the panic before it.
+/// The last line; where that is std's note about backtraces, what was said before it: the message of a panic, or that there is no
+/// memory.
 fn last_words(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = *lines.last()?;
-    let message = || {
-        let panicked = lines.iter().rposition(|line| line.contains(" panicked at "))?;
-        lines.get(panicked + 1).copied()
-    };
-    message().filter(|_| last.starts_with("note: ")).or(Some(last))
+    let is_note = |line: &&&str| line.starts_with("note: ");
+    let is_no_memory = |line: &str| line.starts_with("memory allocation of ");
+    let last = lines.last()?;
+    if !is_note(&last) {
+        return Some(last);
+    }
+    let found = lines.iter().rposition(|line| line.contains(" panicked at ") || is_no_memory(line));
+    let message = found.and_then(|at| lines.get(if is_no_memory(lines[at]) { at } else { at + 1 }));
+    Some(message.or_else(|| lines.iter().rfind(|line| !is_note(line))).unwrap_or(last))
 }
 
 impl std::error::Error for Death {}
@@ -161,15 +165,28 @@ mod tests {
 
     #[test]
     fn last_words_are_a_message() {
-        let panicked = "a\nthread 'main' (7) panicked at a.rs:3:5:\ntorn warp\nnote: run with\n\n";
-        let traced =
-            "thread 'main' panicked at a.rs:3:5:\ntorn\nstack backtrace:\n   0: rust\nnote: more\n";
-        let cut = "   2: main\nnote: more\n";
-        let later =
-            "thread 'main' panicked at a.rs:3:5:\ntorn\nnote: run with\nthe loom is on fire\n";
-        let all = [panicked, traced, cut, later, "", " \n"].map(last_words);
-        let words = ["torn warp", "torn", "note: more", "the loom is on fire"].map(Some);
-        assert_eq!(all[..4], words);
-        assert_eq!(all[4..], [None, None]);
+        let no_memory = "memory allocation of 7 bytes failed";
+        let said = [
+            ("a\nthread 'a' (7) panicked at a.rs:3:5:\ntorn warp\nnote: run with\n\n", "torn warp"),
+            (
+                "thread 'a' panicked at a.rs:3:5:\ntorn\nstack backtrace:\n  0: a\nnote: more\n",
+                "torn",
+            ),
+            (
+                "thread 'a' panicked at a.rs:3:5:\ntorn\nnote: run with\nthe loom burns\n",
+                "the loom burns",
+            ),
+            ("a\nmemory allocation of 7 bytes failed\nnote: run with\n", no_memory),
+            (
+                "memory allocation of 7 bytes failed\nstack backtrace:\n  0: a\nnote: more\n",
+                no_memory,
+            ),
+            ("the loom burns\nnote: run with\nnote: more\n", "the loom burns"),
+            ("note: run with\n", "note: run with"),
+        ];
+        for (text, words) in said {
+            assert_eq!(last_words(text), Some(words), "{text}");
+        }
+        assert_eq!(["", " \n"].map(last_words), [None, None]);
     }
 }

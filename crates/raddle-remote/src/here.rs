@@ -1,7 +1,7 @@
 //! The plans that run tasks in this process: one after the other, or on threads.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use raddle_core::{Failure, Future, Interrupt, Killed, Pool, Producer, Promise, killed};
@@ -200,23 +200,9 @@ impl Threads {
         let (late, at_limit) = (Arc::clone(&end), Arc::downgrade(line));
         let task = shift.pool.spawn(move || {
             let _ticket = ticket.run();
-            if let Some(timeout) = timeout {
-                let limit = Future::delay(timeout).on_success(move |()| {
-                    // The promise has the line: gone with it is what leads to the task.
-                    let line = at_limit.upgrade();
-                    let Some(fail) = late.take() else { return };
-                    // First: what follows may wait for the task to heed it.
-                    if let Some(task) = line.as_deref().and_then(OnceLock::get) {
-                        task.kill();
-                    }
-                    fail(Failure::timed_out());
-                });
-                // It ends with the task.
-                let _limit = limit.cancel_on_drop();
-                work()
-            } else {
-                work()
-            }
+            // It ends with the task.
+            let _limit = timeout.map(|timeout| limit(timeout, late, at_limit).cancel_on_drop());
+            work()
         });
         // By then the task is over, also as `kill_all` sees it.
         let task = task.map(|then| then());
@@ -358,6 +344,20 @@ impl<R: Send + 'static> End for Mutex<Option<Promise<R>>> {
 
 /// What leads to a task: the future of its end, once there is one.
 type Line = OnceLock<Future<()>>;
+
+/// Ends a task when its time is up.
+fn limit(timeout: Duration, end: Arc<dyn End>, line: Weak<Line>) -> Future<()> {
+    Future::delay(timeout).on_success(move |()| {
+        // The promise has the line: gone with it is what leads to the task.
+        let line = line.upgrade();
+        let Some(fail) = end.take() else { return };
+        // First: what follows may wait for the task to heed it.
+        if let Some(task) = line.as_deref().and_then(OnceLock::get) {
+            task.kill();
+        }
+        fail(Failure::timed_out());
+    })
+}
 
 /// Passes kills and interrupts of a task's future on to the task.
 struct Handle(Arc<Line>);

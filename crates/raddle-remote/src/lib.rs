@@ -47,6 +47,10 @@
 //! | another build; not ready in time, three times; no `init` | [`BuildMismatch`](RemoteError::BuildMismatch); [`Start`](RemoteError::Start); [`NotInitialised`](RemoteError::NotInitialised) | there is none |
 //! | garbage on the socket | [`Protocol`](RemoteError::Protocol) | ends |
 //! | a machine or the bridge to the cluster is lost; the cluster cannot be reached | `Died`, [`Lost`](Status::Lost); [`Engine`](RemoteError::Engine) | |
+//! | the environment was made before this process was forked from its parent | [`Engine`](RemoteError::Engine) | stays the parent's |
+//!
+//! What a task starts is ended with its worker if it is in the worker's process group: a child in a group or a session of its own
+//! (`setsid`) lives on.
 //!
 //! After each of them the environment can be used: where the bridge was lost another one is started for what is queued, and for
 //! what comes. When the driver ends, however it does, its workers and what they have started end too.
@@ -130,8 +134,9 @@ pub fn spawn<A: Arg, R: Arg>(f: fn(A) -> R, args: A) -> Future<R> {
 
 /// Runs `f` with each of the items, in the [current](Env::current) environment; the results are in the order of the items.
 ///
-/// Items go to workers in parts, some for each worker, so that the way costs little. If one fails so does the future, with the
-/// first failure; others run on.
+/// Items go to workers in parts, some for each worker, so that the way costs little; in smaller ones where they would be longer than
+/// [`Plan::max_frame`]. The results of a part come back as one, for which that limit holds too. If one fails so does the future,
+/// with the first failure; others run on.
 ///
 /// ```
 /// use raddle::remote::map;

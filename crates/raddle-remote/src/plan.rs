@@ -46,7 +46,8 @@ pub(crate) enum Engine {
 /// What becomes of the output of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Output {
-    /// It is read as it comes and goes to [`Plan::on_output`], else to the output of this process.
+    /// It is read as it comes and goes to [`Plan::on_output`], else to the output of this process. What cannot be written there,
+    /// because a disk is full or nobody reads any more, is lost, and nobody is told.
     #[default]
     Relay,
     /// Workers write to the standard output and error of this process, as if they were this process. On Ray, to that of its
@@ -192,6 +193,8 @@ impl Plan {
 
     /// The plan of environments within tasks. By default [`sequential`](Plan::sequential), so that a program that nests does
     /// not start the square of its workers.
+    ///
+    /// Hooks of that plan, [`on_worker_start`](Plan::on_worker_start) too, are not called: they stay where they were made.
     pub fn nested(mut self, plan: Plan) -> Plan {
         self.settings.nested = Some(Box::new(plan.settings));
         self
@@ -237,7 +240,9 @@ impl Plan {
         self
     }
 
-    /// How long arguments and results may be, in bytes as they are sent. By default 1 GiB; less than 4 GiB in any case.
+    /// How long arguments and results may be, in bytes as they are sent. By default 1 GiB; less than 4 GiB in any case. Of a
+    /// [`map`](crate::map) that is the arguments of a part of the items, which is made as short as it has to be; and its results,
+    /// which fail together if they are longer.
     pub fn max_frame(mut self, bytes: u64) -> Plan {
         // Whole frames have a length of 32 bits, those of the bridge too.
         self.settings.max_frame = bytes.min(u64::from(u32::MAX) - (4 << 20));

@@ -290,6 +290,8 @@ mod remote {
     is! {
         // Handles, which tasks take with them; a plan's hooks are called on any thread.
         Env: Send, Env: Sync, Plan: Send, Plan: Sync, TaskBuilder: Send, TaskBuilder: Sync,
+        // As pools.
+        Env: UnwindSafe, Env: RefUnwindSafe, TaskBuilder: UnwindSafe, TaskBuilder: RefUnwindSafe,
         // As an `Arc`.
         remote::Shared<u32>: Send, remote::Shared<u32>: Sync,
         // Numbers and texts.

@@ -44,7 +44,7 @@ type News = Vec<Arc<shared::Data>>;
 
 /// How long a worker may take to leave.
 pub(super) const GRACE: Duration = Duration::from_secs(3);
-/// After so many starts in a row that failed the queue fails, or waits for workers that are busy.
+/// After so many starts in a row that failed the queue fails, or waits for workers that there are.
 pub(super) const MOST_FAILED: u32 = 3;
 
 impl Crew {
@@ -75,8 +75,8 @@ impl Crew {
         let (live, coming) = (counting().count(), counting().filter(starting).count());
         let wanted = state.queued.saturating_sub(coming).min(self.width.saturating_sub(live));
         // Where none can be started those that there are have to do.
-        let vain =
-            state.failed_starts >= MOST_FAILED && state.workers.values().any(Worker::is_busy);
+        let vain = state.failed_starts >= MOST_FAILED
+            && state.workers.values().any(Worker::is_worth_waiting_for);
         for _ in 0..if vain { 0 } else { wanted } {
             moves.push(self.hire(state));
         }

@@ -16,6 +16,9 @@ const LAST: Duration = Duration::from_secs(10);
 impl Crew {
     /// The task's future was killed.
     pub(super) fn kill(&self, task: &Arc<Task>) -> Killed {
+        if self.is_forked() {
+            return Killed::TooLate;
+        }
         let mut after = Vec::new();
         let killed = self.kill_in(&mut self.state(), task, &mut after);
         self.complete(after);
@@ -43,6 +46,9 @@ impl Crew {
 
     /// The task's future was interrupted.
     pub(super) fn interrupt(&self, task: &Arc<Task>, why: Interrupt) {
+        if self.is_forked() {
+            return;
+        }
         let mut after = Vec::new();
         let mut state = self.state();
         let phase = task.course().phase;
@@ -68,6 +74,9 @@ impl Crew {
 
     /// Kills all tasks that are not over; returns how many those were.
     pub(crate) fn kill_all(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
         let mut after = Vec::new();
         let mut state = self.state();
         let busy = |worker: &Worker| match &worker.stage {
@@ -87,6 +96,9 @@ impl Crew {
 
     /// Has all workers replaced: those that are free now, busy ones when their task is over. What is queued stays so.
     pub(crate) fn reset(&self) {
+        if self.is_forked() {
+            return;
+        }
         let mut moves = Vec::new();
         let mut state = self.state();
         let mut warm = 0;
@@ -150,6 +162,11 @@ impl Crew {
 
     /// As `shut_down`; by a thread of its own where this one would wait for itself, which then says whether all is done by now.
     pub(crate) fn end(self: &Arc<Crew>, limit: Option<Duration>) -> bool {
+        if self.is_forked() {
+            // To drop it is to take locks as well (M3).
+            std::mem::forget(Arc::clone(self));
+            return true;
+        }
         if !self.is_mine() {
             return self.shut_down(limit);
         }

@@ -11,7 +11,7 @@ use super::complete::call_hook;
 use super::conduit::{self, Conduit, ENDED, Io, Quiet, SOCKET, STDERR, STDOUT};
 use super::dispatch::{MOST_FAILED, Move};
 use super::task::{Completion, Phase, Task};
-use super::worker::{Link, Stage};
+use super::worker::{Link, Stage, Worker};
 use super::{Crew, State, reactor};
 use crate::arg::decode;
 use crate::context::Progress;
@@ -417,7 +417,7 @@ impl Crew {
         moves
     }
 
-    /// A worker could not be started. After three in a row the queue fails: it would wait for ever.
+    /// A worker could not be started. After three in a row the queue fails, if it would wait for ever.
     pub(super) fn start_failed(
         &self,
         state: &mut State,
@@ -426,7 +426,7 @@ impl Crew {
     ) {
         state.failed_starts += 1;
         let hopeless = matches!(why, RemoteError::BuildMismatch(_) | RemoteError::Engine(_));
-        let others = state.workers.values().any(|worker| worker.is_busy());
+        let others = state.workers.values().any(Worker::is_worth_waiting_for);
         if state.failed_starts < MOST_FAILED && !hopeless || others {
             return;
         }
@@ -451,9 +451,7 @@ impl Crew {
         after.extend(self.take_unresolved());
         let now = Instant::now();
         let mut state = self.state();
-        let late = |worker: &&mut super::worker::Worker| {
-            worker.deadline.is_some_and(|deadline| deadline <= now)
-        };
+        let late = |worker: &&mut Worker| worker.deadline.is_some_and(|deadline| deadline <= now);
         let (mut moves, mut hopeless) = (Vec::new(), Vec::new());
         for worker in state.workers.values_mut().filter(late) {
             worker.deadline = None;

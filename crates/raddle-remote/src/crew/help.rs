@@ -38,6 +38,9 @@ impl Helper for Task {
 impl Crew {
     /// Waits until the worker that has the task says something, and sees to that; or until the task is over.
     fn help(&self, task: &Arc<Task>) {
+        if self.is_forked() {
+            return;
+        }
         if task.is_over() {
             return self.hurry();
         }

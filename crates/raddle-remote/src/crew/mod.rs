@@ -3,7 +3,7 @@
 //! ```text
 //! worker: Starting -READY-> Idle -CALL g-> Busy(g) -DONE|PANICKED|FAILED g-> Idle
 //!         Busy -kill g|time-out|EOF|bad frame-> Dying -reaped-> gone;  Idle -idle|recycle|BYE-> Retiring -> gone
-//!         Starting -time-out|mismatch-> gone; three in a row fail the queue with Start
+//!         Starting -time-out|mismatch-> gone; three in a row fail the queue with Start, if there is no other
 //! task:   Queued -> Sent(g) -> over;  Sent(g), its worker died, retries left -> Queued
 //! ```
 //!
@@ -26,6 +26,8 @@
 //! - **M1** State changes under one lock, and no code of the user's runs under it.
 //!   To drop a task or a shared value is none of it: what workers are to forget is noted, and told by the reactor.
 //! - **M2** A process is signalled and reaped under that lock, so that a number is never used after it was given back.
+//! - **M3** In the child of a fork a crew does nothing, and none of its locks is taken: sockets and workers are the parent's, and
+//!   a thread that is not there may hold the lock.
 
 pub(crate) mod bridge;
 mod complete;
@@ -67,6 +69,8 @@ pub(crate) struct Crew {
     /// How many workers there may be.
     width: usize,
     build: Build,
+    /// Which process has made it.
+    process: u32,
     state: Mutex<State>,
     /// Told when tasks are over and when workers are gone.
     changed: Condvar,
@@ -128,6 +132,7 @@ impl Crew {
             plan,
             width,
             build,
+            process: std::process::id(),
             state: Mutex::new(State { way, ..State::default() }),
             changed: Condvar::new(),
             reactor,
@@ -137,6 +142,11 @@ impl Crew {
         });
         crew.reactor.start(&crew).inspect_err(|_| crew.close_way())?;
         Ok(crew)
+    }
+
+    /// Whether this is its copy in the child of a fork (M3).
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -160,13 +170,21 @@ impl Crew {
 
     /// How many workers have nothing to do, or could be started.
     pub(crate) fn free(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
         let state = self.state();
-        let busy = state.workers.values().filter(|worker| worker.is_busy()).count();
-        self.width.saturating_sub(busy)
+        // Those that were there before a reset are none of them.
+        let is_taken = |worker: &&Worker| worker.is_busy() && !worker.outgoing;
+        self.width.saturating_sub(state.workers.values().filter(is_taken).count())
     }
 
     /// The future of a task.
     pub(crate) fn spawn<R: Arg>(self: &Arc<Crew>, request: Request) -> Future<R> {
+        if self.is_forked() {
+            let why = "this process was forked from the one that made the environment";
+            return Future::failed(RemoteError::Engine(why.to_owned()));
+        }
         let task = Arc::new(Task::new(number(), request, self.this.clone()));
         let handle = Handle { crew: Arc::clone(self), task: Arc::clone(&task) };
         // A promise keeps the locals of whoever makes it, and with them what `Env::run` has bound: an environment, mostly this.
@@ -207,9 +225,8 @@ impl State {
     /// Whether a task can be taken.
     fn accepts(&self, plan: &Plan, task: &Task) -> Result<(), RemoteError> {
         let (request, limit) = (&task.request, plan.settings.max_frame);
-        let call = request.args.len() + request.name.as_ref().map_or(0, String::len);
-        let shared = request.shared.iter().map(|data| data.slice().len());
-        let len = shared.fold(call, usize::max) as u64;
+        let shared = request.shared.iter().map(|data| data.slice().len() as u64);
+        let len = shared.fold(request.len(), u64::max);
         if len > limit {
             return Err(RemoteError::TooLarge { len, limit });
         }
@@ -240,6 +257,9 @@ impl Task {
 impl shared::Forget for Crew {
     /// By whoever drops the last clone of a shared value, which may be this crew, under any of its locks.
     fn forget(&self, id: u64) {
+        if self.is_forked() {
+            return;
+        }
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         self.reactor.wake_in(Duration::ZERO);
     }

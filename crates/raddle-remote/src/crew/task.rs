@@ -40,6 +40,13 @@ pub(crate) struct Request {
     pub(crate) retries: u32,
 }
 
+impl Request {
+    /// How long it is, as [`Plan::max_frame`](crate::Plan::max_frame) counts.
+    pub(crate) fn len(&self) -> u64 {
+        (self.args.len() + self.name.as_ref().map_or(0, String::len)) as u64
+    }
+}
+
 pub(crate) struct Task {
     pub(crate) id: u64,
     pub(crate) request: Request,

@@ -72,6 +72,12 @@ impl Worker {
         !self.outgoing && !self.closed && !matches!(self.stage, Stage::Dying | Stage::Retiring)
     }
 
+    /// Whether what is queued may wait for it: it has a task, or takes some, or is about to. One whose process is yet to be started
+    /// may be the very one that cannot be.
+    pub(crate) fn is_worth_waiting_for(&self) -> bool {
+        self.is_busy() || self.counts() && self.link.is_some()
+    }
+
     /// Whether it can be given a task.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.stage, Stage::Idle) && self.counts() && self.link.is_some()

@@ -16,11 +16,16 @@ pub(crate) fn open(pid: u32) -> io::Result<OwnedFd> {
 
 /// Whether the process is there: it runs, or waits to be reaped, so that its number is not another's.
 fn is_there(process: &OwnedFd) -> bool {
+    // Asks only.
+    signal(process, 0)
+}
+
+/// Signals a process; whether it is there.
+fn signal(process: &OwnedFd, signal: libc::c_int) -> bool {
     let no_info = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: signal 0 asks only.
-    let result =
-        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), 0, no_info, 0) };
-    result == 0
+    let fd = process.as_raw_fd();
+    // SAFETY: takes numbers, and reads nothing.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, 0) == 0 }
 }
 
 /// For [`signal_group`]: since Linux 6.9. (libc has no name for it yet.)
@@ -49,6 +54,8 @@ pub(crate) fn end_group(process: &OwnedFd, pid: u32) {
     if !signal_group(process, libc::SIGKILL) && is_there(process) {
         kill_group(pid);
     }
+    // It may have left the group.
+    signal(process, libc::SIGKILL);
 }
 
 /// Ends the group of a process that leads one and [is there](is_there).

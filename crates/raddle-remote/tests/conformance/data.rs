@@ -1,9 +1,9 @@
 //! Much data, and data that many tasks read.
 
-use raddle::remote::{Env, Plan, Shared};
+use raddle::remote::{Env, Plan, RemoteError, Shared, seed};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Gates, On, note, until, value};
+use crate::support::{Gates, On, failure, note, until, value};
 
 /// Bytes that serde takes as a whole.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,21 @@ impl<'de> Deserialize<'de> for Told {
         let (path, rows): (String, Vec<u64>) = Deserialize::deserialize(deserializer)?;
         note(&path);
         Ok(Told { path, rows })
+    }
+}
+
+/// Parts of a map are as short as they have to be, and each item is as if it were not so.
+pub fn maps_of_long_items(on: &On) {
+    let lengths = |items: &[usize]| items.iter().map(|&len| "x".repeat(len)).collect::<Vec<_>>();
+    let measure = |text: String| (text.len(), seed());
+    let items: Vec<usize> = (0..60).map(|n| n * 7919 % 9_000).collect();
+    let env = |plan: Plan| Env::new(plan.max_frame(10_000).seed(7)).unwrap();
+    let expected = value(env(Plan::sequential()).map(measure, lengths(&items)));
+    let env = env(on.plan());
+    assert_eq!(value(env.map(measure, lengths(&items))), expected);
+    if on.is_apart() {
+        let failed = failure(env.map(measure, lengths(&[1, 20_000, 1])));
+        assert!(matches!(failed.downcast_ref(), Some(RemoteError::TooLarge { .. })), "{failed}");
     }
 }
 

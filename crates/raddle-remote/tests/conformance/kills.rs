@@ -288,6 +288,7 @@ pub fn what_came_before_a_reset_counts(on: &On) {
         let old = env.spawn(passes_and_notes, (gates.at("here"), gates.at("go"), gates.at("done")));
         gates.wait("here");
         env.reset();
+        assert_eq!((env.workers(), env.free_workers()), (1, 1));
         match end {
             "kill" => {
                 assert_eq!(env.kill_all(), 1);

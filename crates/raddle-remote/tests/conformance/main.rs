@@ -134,6 +134,7 @@ suite! {
     }
     data {
         sixty_four_megabytes_both_ways,
+        maps_of_long_items,
         shared_values_are_sent_once,
         shared_values_are_forgotten,
         shared_values_come_back,

@@ -76,27 +76,74 @@ pub(crate) fn without_descriptors_the_old_workers_go_on() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// Waits before it is ready, and may end then.
 fn starts_late() {
     let gate = std::env::var("RADDLE_TEST_GATE").unwrap();
     until(|| fs::exists(&gate).unwrap());
+    if fs::read_to_string(&gate).unwrap() == "end" {
+        std::process::exit(3);
+    }
+}
+
+/// What is queued also waits for a worker that is about to be ready; until that cannot be had either.
+pub(crate) fn without_descriptors_tasks_wait_for_workers_that_start() {
+    let path = directory("starting");
+    let (gate, text) = (format!("{path}/go"), format!("{path}/text"));
+    for end in [false, true] {
+        let plan = Plan::processes(4).start_timeout(LONG).env("RADDLE_TEST_GATE", &gate);
+        let env = Env::new(plan.on_worker_start(starts_late)).unwrap();
+        say(&text, if end { "end" } else { "" });
+        let first = env.spawn(|n: u32| n + 1, 0);
+        with_descriptors(3, || {
+            let others: Vec<_> = (1..8).map(|n| env.spawn(|n: u32| n + 1, n)).collect();
+            assert!(others.iter().all(|future| !future.is_done()));
+            // As above.
+            fs::rename(&text, &gate).unwrap();
+            for (n, future) in (1..).zip(std::iter::once(first).chain(others)) {
+                let result = future.wait_timeout(LONG).expect("an end");
+                assert_eq!(result.ok(), (!end).then_some(n));
+            }
+        });
+        drop(env);
+        fs::remove_file(&gate).unwrap();
+    }
+    fs::remove_dir_all(path).unwrap();
 }
 
 /// Whoever spawns a task may hold a lock that is wanted by what follows others, which fail for want of workers.
 pub(crate) fn what_follows_others_is_called_elsewhere() {
     let path = directory("elsewhere");
-    let gate = format!("{path}/go");
-    let plan = Plan::processes(2).start_timeout(LONG).env("RADDLE_TEST_GATE", &gate);
-    let env = Env::new(plan.on_worker_start(starts_late)).unwrap();
+    let at = |name: &str| format!("{path}/{name}");
+    let (printed, go) = (at("printed"), at("go"));
+    // As long as this lasts nobody sees that the worker has gone.
+    let plan = Plan::processes(1).start_timeout(LONG).on_output(move |_, _, _| {
+        say(&printed, "");
+        until(|| fs::exists(&go).unwrap());
+    });
+    let env = Env::new(plan).unwrap();
+    let old = env.spawn(
+        |()| -> () {
+            println!("warp");
+            loop {
+                std::thread::park();
+            }
+        },
+        (),
+    );
+    said(&at("printed"));
     let lock = Arc::new(Mutex::new(()));
     let wanted = Arc::clone(&lock);
     let first = env.spawn(|n: u32| n + 1, 0);
     let first = first.lift().map(move |result| (result.is_err(), wanted.lock().is_ok()));
     let held = lock.lock().unwrap();
-    let second = with_descriptors(3, || env.spawn(|n: u32| n + 1, 1));
+    let second = with_descriptors(3, || {
+        old.kill();
+        env.spawn(|n: u32| n + 1, 1)
+    });
     drop(held);
     assert_eq!(first.wait_timeout(LONG).expect("an end").unwrap(), (true, true));
     assert!(second.wait_timeout(LONG).expect("an end").is_err());
-    say(&gate, "");
+    say(&at("go"), "");
     assert_eq!(env.spawn(|n: u32| n + 1, 2).wait().unwrap(), 3);
     drop(env);
     fs::remove_dir_all(path).unwrap();

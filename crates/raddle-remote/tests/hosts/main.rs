@@ -7,6 +7,7 @@ mod clusters;
 mod counts;
 mod descriptors;
 mod drivers;
+mod forks;
 mod signals;
 mod slots;
 mod sockets;
@@ -22,6 +23,10 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const SCENARIOS: &[(&str, fn())] = &[
     ("ignored_children_still_resolve", signals::ignored_children_still_resolve),
     ("grandchildren_of_ignored_children_go_too", signals::grandchildren_of_ignored_children_go_too),
+    (
+        "a_worker_that_has_left_its_group_is_killed",
+        signals::a_worker_that_has_left_its_group_is_killed,
+    ),
     ("a_stolen_status_is_unknown", signals::a_stolen_status_is_unknown),
     ("children_of_the_host_are_left_alone", signals::children_of_the_host_are_left_alone),
     ("without_init_nothing_starts", drivers::without_init_nothing_starts),
@@ -55,6 +60,10 @@ const SCENARIOS: &[(&str, fn())] = &[
         descriptors::without_descriptors_the_old_workers_go_on,
     ),
     (
+        "without_descriptors_tasks_wait_for_workers_that_start",
+        descriptors::without_descriptors_tasks_wait_for_workers_that_start,
+    ),
+    (
         "what_follows_others_is_called_elsewhere",
         descriptors::what_follows_others_is_called_elsewhere,
     ),
@@ -77,6 +86,10 @@ const SCENARIOS: &[(&str, fn())] = &[
     (
         "a_child_of_the_host_leaves_its_workers_alone",
         drivers::a_child_of_the_host_leaves_its_workers_alone,
+    ),
+    (
+        "a_child_of_the_host_has_none_of_its_workers",
+        forks::a_child_of_the_host_has_none_of_its_workers,
     ),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),

@@ -69,6 +69,33 @@ pub(crate) fn grandchildren_of_ignored_children_go_too() {
     std::fs::remove_dir_all(path).unwrap();
 }
 
+/// Joins the group of its parent, where a signal to its own does not find it, and never ends.
+fn leaves_its_group(path: String) {
+    // SAFETY: it returns a number.
+    let parent = unsafe { libc::getppid() };
+    // SAFETY: as above.
+    let group = unsafe { libc::getpgid(parent) };
+    // SAFETY: takes and returns numbers.
+    assert_eq!(unsafe { libc::setpgid(0, group) }, 0);
+    say(&path, &std::process::id().to_string());
+    loop {
+        std::thread::park();
+    }
+}
+
+pub(crate) fn a_worker_that_has_left_its_group_is_killed() {
+    let path = directory("group");
+    let env = processes(1);
+    let gate = format!("{path}/here");
+    let task = env.spawn(leaves_its_group, gate.clone());
+    let pid = said(&gate);
+    task.kill();
+    until(|| !is_alive(&pid));
+    assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    drop(env);
+    std::fs::remove_dir_all(path).unwrap();
+}
+
 /// Another part of the program waits for any child.
 pub(crate) fn a_stolen_status_is_unknown() {
     static STOP: AtomicBool = AtomicBool::new(false);

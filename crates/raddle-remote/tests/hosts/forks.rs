@@ -1,0 +1,76 @@
+//! Hosts that fork: workers stay those of the process that has started them.
+
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+
+use raddle::Future;
+use raddle::remote::{Env, Plan, RemoteError};
+
+use crate::support::{LONG, directory, said, say, until};
+
+/// Runs `f` in the child of a fork, and waits for its end; whether it has not panicked.
+fn in_child(f: impl FnOnce()) -> bool {
+    // SAFETY: the child calls a function, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ended = panic::catch_unwind(AssertUnwindSafe(f));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(i32::from(ended.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: our child, and room for a status.
+    until(|| unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child);
+    status == 0
+}
+
+fn waits((here, gate): (String, String)) -> u32 {
+    say(&here, "");
+    until(|| fs::exists(&gate).unwrap());
+    7
+}
+
+/// What a copy of an environment does, one of whose tasks runs.
+fn is_of_no_use(env: Env, runs: &Future<u32>) {
+    for _ in 0..10 {
+        let failure = env.spawn(|n: u32| n, 300).wait().unwrap_err();
+        assert!(matches!(failure.downcast_ref(), Some(RemoteError::Engine(_))), "{failure}");
+    }
+    assert!(env.map(|n: u32| n, [300, 301]).wait().is_err());
+    assert_eq!((env.workers(), env.free_workers()), (1, 0));
+    runs.interrupt("by a copy");
+    // The copy of the future ends; the task does not.
+    runs.kill();
+    assert_eq!(env.kill_all(), 0);
+    env.reset();
+    assert!(env.shutdown(LONG));
+}
+
+/// The child of a fork neither speaks to them nor ends them: it is told so, at once.
+pub(crate) fn a_child_of_the_host_has_none_of_its_workers() {
+    for plan in [Plan::processes(1), Plan::loopback(1)] {
+        let path = directory("forks");
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        let shared = env.share(vec![7; 4]).unwrap();
+        let sum = |numbers: raddle::remote::Shared<Vec<u32>>| numbers.iter().sum::<u32>();
+        assert_eq!(env.spawn(sum, shared.clone()).wait().unwrap(), 28);
+        // The worker is idle: who speaks to it first is answered.
+        let own = env.clone();
+        assert!(in_child(move || drop(own.spawn(|n: u32| n, 300))));
+        for n in 0..10 {
+            assert_eq!(env.spawn(|n: u32| n, n).wait().unwrap(), n);
+        }
+        let (here, gate) = (format!("{path}/here"), format!("{path}/go"));
+        let runs = env.spawn(waits, (here.clone(), gate.clone()));
+        said(&here);
+        let (own, copy) = (env.clone(), shared.clone());
+        assert!(in_child(|| {
+            drop(copy);
+            is_of_no_use(own, &runs);
+        }));
+        say(&gate, "");
+        assert_eq!(runs.wait().unwrap(), 7);
+        assert_eq!(env.spawn(sum, shared).wait().unwrap(), 28);
+        drop(env);
+        fs::remove_dir_all(path).unwrap();
+    }
+}
