@@ -1,8 +1,9 @@
 //! What handlers of interrupts may wait for.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
-use raddle_core::{FailureKind, Future, Promise};
+use raddle_core::{FailureKind, Future, Pool, Promise};
 
 use crate::support::{in_time, kind};
 
@@ -25,4 +26,54 @@ fn a_time_limit_holds_whatever_a_handler_waits_for() {
         assert_eq!(kind(late.wait()), FailureKind::TimedOut);
         assert_eq!(promise.interrupted().unwrap().to_string(), "timed out");
     });
+}
+
+/// How a signal is sent to all of them.
+const SIGNALS: [(&str, fn(&Future<(u32, u32)>)); 2] = [
+    ("an interrupt", |both| both.interrupt("stop")),
+    ("a kill", |both| {
+        both.kill();
+    }),
+];
+
+#[test]
+fn a_handler_waits_for_what_a_later_one_does() {
+    for (name, send) in SIGNALS {
+        for waits_first in [true, false] {
+            in_time(name, move || {
+                let (done, is_done) = Promise::new();
+                let (_one, one) = waits_for(is_done);
+                let mut done = Some(done);
+                let (_other, other) =
+                    Promise::with_interrupt(move |_| done.take().unwrap().set(()));
+                send(&if waits_first { one.zip(other) } else { other.zip(one) });
+            });
+        }
+    }
+}
+
+/// The task has not been started, and the signal ends it.
+#[test]
+fn a_handler_waits_for_what_the_end_of_a_task_leads_to() {
+    for (name, send) in SIGNALS {
+        in_time(name, move || {
+            let pool = Pool::new(1).unwrap();
+            let (release, released) = mpsc::channel::<()>();
+            let (started, start) = mpsc::channel();
+            let busy = pool.spawn(move || {
+                started.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            start.recv().unwrap();
+            let (done, is_done) = Promise::new();
+            let (_one, one) = waits_for(is_done);
+            let task = pool.spawn(|| 1).map_result(move |result| {
+                done.set(());
+                result
+            });
+            send(&one.zip(task));
+            drop(release);
+            busy.wait().unwrap();
+        });
+    }
 }
