@@ -26,7 +26,11 @@ struct Floor {
 }
 
 const FLOORS: &[Floor] = &[
-    Floor { name: "ground", modules: &["ledger", "memory", "panics", "timer"], below: &[] },
+    Floor {
+        name: "ground",
+        modules: &["drops", "ledger", "memory", "panics", "timer"],
+        below: &[],
+    },
     Floor {
         name: "protocol",
         modules: &[

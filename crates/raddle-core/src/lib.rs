@@ -37,6 +37,7 @@
 mod balance;
 mod count;
 mod depth;
+mod drops;
 mod fork_stack;
 mod future;
 mod job;

@@ -474,3 +474,17 @@ fn a_loop_under_a_binding_makes_no_chain_of_contexts() {
     });
     thread.unwrap().join().unwrap();
 }
+
+/// Each is bound in a local of the next.
+#[test]
+fn a_million_snapshots_within_each_other() {
+    scope_local! { static BEFORE: Snapshot; }
+    let thread = thread::Builder::new().stack_size(256 << 10).spawn(|| {
+        let mut last = Snapshot::default();
+        for _ in 0..1_000_000 {
+            last = BEFORE.bind(last).run(Snapshot::capture);
+        }
+        drop(last);
+    });
+    thread.unwrap().join().unwrap();
+}

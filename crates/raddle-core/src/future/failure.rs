@@ -1,6 +1,5 @@
 //! [`Failure`]: why a future has no value, in one word.
 
-mod chain;
 mod fixed;
 mod known;
 
@@ -15,6 +14,7 @@ use std::sync::Arc;
 
 use self::fixed::Message;
 pub use self::fixed::StaticFailure;
+use crate::drops;
 use crate::future::interrupt::Interrupt;
 
 type Boxed = Box<dyn Error + Send + Sync>;
@@ -157,11 +157,13 @@ impl Failure {
 
     /// This share goes.
     fn let_go(&mut self) {
-        let share = self.0.as_ptr().cast_const();
-        // SAFETY: from `shared`.
-        if !chain::nested(|| unsafe { Arc::decrement_strong_count(share) }) {
-            chain::put_off(Failure(self.0));
-        }
+        let free: unsafe fn(NonNull<()>) = |share| {
+            // SAFETY: from `shared`, and a share that is used no more.
+            unsafe { Arc::decrement_strong_count(share.cast::<Inner>().as_ptr()) };
+        };
+        // An error may have a failure itself.
+        // SAFETY: once, whenever.
+        unsafe { drops::nested(self.0.cast(), free) };
     }
 
     #[inline]

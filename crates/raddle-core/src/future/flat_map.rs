@@ -164,7 +164,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         wake: node::never,
         visit: Some(Linked::visit),
         adapts: false,
-        relink: Some(Linked::relink),
+        links: true,
         assist: None,
         kill: None,
     };

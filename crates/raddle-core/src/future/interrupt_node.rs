@@ -56,7 +56,7 @@ static VTABLE: VTable = VTable {
     wake: node::never,
     visit: None,
     adapts: false,
-    relink: None,
+    links: false,
     assist: None,
     kill: None,
 };

@@ -39,7 +39,7 @@ impl<T: Send + 'static> LinkNode<T> {
         wake: node::never,
         visit: Some(Linked::visit),
         adapts: false,
-        relink: Some(Linked::relink),
+        links: true,
         assist: None,
         kill: None,
     };

@@ -3,8 +3,9 @@
 //!
 //! When the closure has returned a future that is not done, the node attaches itself to that one, and when
 //! told moves the result over. If its own continuation is linked in this way already, it has that one attach
-//! to the new future in its place and goes: a recursion of `flat_map` in tail position occupies two nodes,
-//! however long it is. This is Twitter's linking, done on attaching.
+//! to the new future in its place and goes, and so does each behind it but the last that is linked: a recursion of `flat_map` in
+//! tail position occupies two nodes, however long it is, whichever of its closures run first. This is Twitter's linking, done on
+//! attaching.
 
 use std::mem::{ManuallyDrop, offset_of};
 use std::ptr::NonNull;
@@ -121,24 +122,31 @@ impl Linked {
     }
 
     /// As `link`, of a node that is linked already, to what `over` becomes: the node that it has been
-    /// linked to until now.
+    /// linked to until now, or that the last of those `between` is. Each of these is linked to the one before. Whoever was on
+    /// the way from the node to `over` has left there afterwards.
     ///
     /// # Safety
     ///
-    /// As there; the caller is the producer of `over`, which the node is the continuation of.
-    pub(crate) unsafe fn relink(
+    /// As there; the caller is the producer of `over`, of which the first of them all is the continuation.
+    unsafe fn relink(
         node: NonNull<Head>,
         to: NodeRef,
         cell: Option<NodeRef>,
         over: NodeRef,
+        between: &[NonNull<Head>],
     ) -> Result<(), Refused> {
         // SAFETY: as in `link`.
         let locked = unsafe { Self::lock(node) };
-        // What came this way has gone there as well. Nobody else gets there any more: this is locked.
+        let is_masked = |locked: &Locked| locked.cell().is_none_or(NodeRef::is_masked);
+        // Nobody else gets there any more: this is locked. Who is there goes on, when each is locked in its turn (V2).
+        // What was masked stays so.
+        let masked = between.iter().rev().fold(is_masked(&locked), |masked, &between| {
+            // SAFETY: told by `over`, so alive.
+            masked | is_masked(&unsafe { Self::lock(between) })
+        });
+        // What came this way has gone to `over` as well.
         // SAFETY: V2.
         let early = unsafe { Self::early(over) };
-        // What was masked stays so.
-        let masked = locked.cell().is_none_or(NodeRef::is_masked);
         let seen = if masked { cell.map(NodeRef::masked) } else { cell };
         // SAFETY: contract.
         unsafe { Self::attach(locked, node, to, seen, cell.zip(early)) }
@@ -228,23 +236,27 @@ impl<T: Send + 'static> Pending<T> {
         // Before it is used up. (If it is done meanwhile, there is nothing to attach to.)
         let cell = self.cell();
         let this = ManuallyDrop::new(self);
-        let mut behind = state.continuation();
-        if let Some(interrupt_node) = behind.filter(|&node| interrupt_node::is_interrupt_node(node))
-        {
-            // SAFETY: E1: attached, so there is one.
-            behind = unsafe { InterruptNode::next(interrupt_node) };
-        }
-        let over = behind.and_then(|next| {
+        // The last of those that are linked already, each to the one before.
+        let mut between = Vec::new();
+        // SAFETY: this is the producer.
+        let mut last = unsafe { linked_behind(target) };
+        while let Some(next) = last {
             // SAFETY: attached nodes are alive until they are told.
-            let relink = unsafe { next.as_ref() }.table().relink?;
-            // SAFETY: as above, and a `flat_map` or link node.
-            unsafe { Linked::upstream(next) }.is_linked().then_some((next, relink))
-        });
-        let linked: Result<(), Refused> = match over {
-            Some((next, relink)) => {
-                // SAFETY: this is the consumer here, and the producer that the node waits for.
-                let linked = unsafe { relink(next, this.node(), cell, target) };
+            let outlet = unsafe { outlet(next) };
+            // SAFETY: as above: the producer of all that is linked to it.
+            let Some(further) = (unsafe { linked_behind(outlet) }) else { break };
+            between.push(next);
+            last = Some(further);
+        }
+        let linked = match last {
+            Some(last) => {
+                // SAFETY: this is the consumer here, and the producer that the nodes wait for.
+                let linked = unsafe { Linked::relink(last, this.node(), cell, target, &between) };
                 if linked.is_ok() {
+                    for node in between.into_iter().rev() {
+                        // SAFETY: as below.
+                        unsafe { free_linked::<T>(node) };
+                    }
                     // SAFETY: nothing leads to it any more, neither from below nor from upstream (V2).
                     unsafe { target.free::<T>() };
                 }
@@ -254,6 +266,54 @@ impl<T: Send + 'static> Pending<T> {
         };
         linked.map_err(|refused| ManuallyDrop::into_inner(this).refused(refused))
     }
+}
+
+/// The continuation of a node, if that is linked to it.
+///
+/// # Safety
+///
+/// By the node's producer.
+unsafe fn linked_behind(node: NodeRef) -> Option<NonNull<Head>> {
+    // SAFETY: the producer keeps it alive.
+    let mut behind = unsafe { node.state() }.continuation()?;
+    if interrupt_node::is_interrupt_node(behind) {
+        // SAFETY: E1: attached, so there is one.
+        behind = unsafe { InterruptNode::next(behind) }?;
+    }
+    // SAFETY: attached nodes are alive until they are told.
+    let links = unsafe { behind.as_ref() }.table().links;
+    // SAFETY: as above, and a `flat_map` or link node.
+    (links && unsafe { Linked::upstream(behind) }.is_linked()).then_some(behind)
+}
+
+/// Where the result of a continuation goes: into its own slot, or a link node's root.
+///
+/// # Safety
+///
+/// It is alive.
+unsafe fn outlet(node: NonNull<Head>) -> NodeRef {
+    // SAFETY: contract.
+    match unsafe { node.as_ref() }.table().has_slot {
+        // SAFETY: a link node: all else that takes a result has a slot.
+        false => NodeRef::root(unsafe { Linked::start::<LinkNode<()>>(node).as_ref() }.root),
+        true => NodeRef::headed(node),
+    }
+}
+
+/// Frees a linked node, and the root if that is another.
+///
+/// # Safety
+///
+/// Of a future of `T`; nothing leads there any more.
+unsafe fn free_linked<T>(node: NonNull<Head>) {
+    // SAFETY: contract: alive.
+    let outlet = unsafe { outlet(node) };
+    if outlet.is_root() {
+        // SAFETY: contract.
+        unsafe { NodeRef::headed(node).free::<T>() };
+    }
+    // SAFETY: contract.
+    unsafe { outlet.free::<T>() };
 }
 
 /// A linked node is told: the result, which is to be moved on.
@@ -340,11 +400,7 @@ unsafe fn follow(from: NodeRef, to: NodeRef, steps: usize) -> Followed {
             next = behind;
         }
         // SAFETY: as above.
-        at = match unsafe { next.as_ref() }.table().has_slot {
-            // SAFETY: a link node: all else that takes a result has a slot.
-            false => NodeRef::root(unsafe { Linked::start::<LinkNode<()>>(next).as_ref() }.root),
-            true => NodeRef::headed(next),
-        };
+        at = unsafe { outlet(next) };
     }
     Followed::Further
 }

@@ -23,7 +23,7 @@ use std::ptr::NonNull;
 pub(crate) use self::reference::{Ends, NodeRef};
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::interrupt_node::InterruptNode;
-use crate::future::state::{Completed, Ended, Forsaken, Refused, State};
+use crate::future::state::{Completed, Ended, Forsaken, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::walk::{self, Next, Walk};
 use crate::future::{Assist, Killed, Waiter, wait};
@@ -68,8 +68,8 @@ pub(crate) struct VTable {
     /// Whether it is a part of a combination whose closure has no effect: when its future is dropped, what is upstream
     /// is not wanted any more.
     pub(crate) adapts: bool,
-    /// Takes over another future in the place of the one that this node is attached to.
-    pub(crate) relink: Option<Relink>,
+    /// Whether the node may become another future: see `linked`.
+    pub(crate) links: bool,
     /// A waiting thread offers to run what has not started.
     pub(crate) assist: Option<unsafe fn(NonNull<Head>, Waiter) -> Assist>,
     /// Kills what produces the value, if that is not this node's own affair.
@@ -104,11 +104,6 @@ pub(crate) type Step = unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Hea
 
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;
-
-/// See [`VTable::relink`]: the continuation, the future's node, where that is interrupted, and the node that
-/// goes. Gives the outcome instead if the future is done.
-pub(crate) type Relink =
-    unsafe fn(NonNull<Head>, NodeRef, Option<NodeRef>, NodeRef) -> Result<(), Refused>;
 
 /// The node of a promise.
 #[repr(C, align(8))]

@@ -166,7 +166,7 @@ impl<T> Pending<T> {
                     // SAFETY: F2: found by who completed it.
                     unsafe { walk::wake(waiter) };
                 }
-                let running = found.kill();
+                let running = found.interrupt(&Interrupt::killed());
                 if let Some(combination) = combination {
                     walk::abandon(combination);
                 }

@@ -21,15 +21,16 @@ pub(crate) struct PinVTable {
 }
 
 impl Pinned {
-    /// The task does not start, and its future fails with the interrupt; one that runs may ask for it.
-    pub(crate) fn interrupt(&self, interrupt: &Interrupt) {
+    /// The task does not start, and its future fails with the interrupt, or is killed; one that runs may ask for it. True: it
+    /// is a kill, and it runs.
+    pub(crate) fn end(&self, interrupt: &Interrupt) -> bool {
+        if interrupt.is_kill() {
+            // SAFETY: pinned.
+            return unsafe { (self.vtable.kill)(self.node) } == Killed::WhileRunning;
+        }
         // SAFETY: pinned.
         unsafe { (self.vtable.interrupt)(self.node, interrupt) };
-    }
-
-    pub(crate) fn kill(&self) -> Killed {
-        // SAFETY: pinned.
-        unsafe { (self.vtable.kill)(self.node) }
+        false
     }
 
     /// Runs it, if it has not been started.

@@ -115,10 +115,11 @@ impl<T: Send + 'static> Promise<T> {
 
     /// A promise and its future; `handler` is called when the future is interrupted, or one made of it.
     ///
-    /// It is called on the thread that interrupts, with the scope locals of the code that called this; once
-    /// for each interrupt, but one that comes while the handler runs is left to the thread that runs it, and
-    /// replaces those that wait. The same [`Interrupt`] again, or by a second way, is heard once. Once the promise is completed no more interrupts come, but one that is
-    /// under way may still arrive. Once it is linked they go to the future that it was linked to; whether the
+    /// It is called on the thread that interrupts, or on another if one of the same interrupt that is called before it waits for
+    /// something of raddle's; with the scope locals of the code that called this; once for each interrupt, but one that comes
+    /// while the handler runs is left to the thread that runs it, and replaces those that wait. The same [`Interrupt`] again, or by
+    /// a second way, is heard once. Once the promise is completed no more interrupts come, but one that is under way may still
+    /// arrive. Once it is linked they go to the future that it was linked to; whether the
     /// handler is called as well is not said. To interrupt does not complete the future: that
     /// is for the handler to bring about. Two or three more allocations.
     ///

@@ -161,7 +161,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         wake: node::never,
         visit: None,
         adapts: O::ADAPTS,
-        relink: None,
+        links: false,
         assist: None,
         kill: None,
     };

@@ -32,7 +32,7 @@ use crate::future::node::{Ends, NodeRef};
 use crate::future::pinned::Pinned;
 use crate::future::promise::Helper;
 use crate::future::state::Visit;
-use crate::future::{Killed, walk};
+use crate::future::walk;
 use crate::panics::discard;
 
 /// A combination of several futures, as a visitor sees it.
@@ -99,7 +99,7 @@ pub(crate) enum Purpose {
 #[derive(Default)]
 pub(crate) struct Found {
     /// Those whose handlers are to be run.
-    hearings: Vec<Interrupts>,
+    pub(crate) hearings: Vec<Interrupts>,
     /// Who can help whoever waits: of the promise that the future is made of, by nothing that has several inputs or consumers. So
     /// whatever ends the one ends the other, and all that it completes is on the way to the wait.
     pub(crate) helper: Option<Arc<dyn Helper>>,
@@ -114,45 +114,16 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    // Handlers first: whatever drives an async future says how it ends, before its polls are told.
-
     /// Runs handlers, and keeps tasks from starting, or kills them: now, or soon if this is deep.
     /// True: it is a kill, and something runs, as far as that is known by now.
     pub(crate) fn interrupt(self, signal: &Interrupt) -> bool {
         (!self.hearings.is_empty() || !self.tasks.is_empty()) && walk::interrupt(self, signal)
     }
 
-    /// As `interrupt`, now.
-    pub(crate) fn interrupt_now(self, signal: &Interrupt) -> bool {
-        let mut running = run_handlers(self.hearings);
-        for task in &self.tasks {
-            match signal.is_kill() {
-                true => running |= task.kill() == Killed::WhileRunning,
-                false => task.interrupt(signal),
-            }
-        }
-        running
-    }
-
     /// Does nothing: it is too late. So the promises may be completed by now, and what their handlers hold is the user's.
     pub(crate) fn let_go(self) {
         self.hearings.into_iter().for_each(walk::let_go);
     }
-
-    /// Runs handlers and kills tasks; true if one of these is running.
-    pub(crate) fn kill(self) -> bool {
-        let Found { hearings, tasks, .. } = self;
-        let running = Found { hearings, ..Found::default() }.interrupt(&Interrupt::killed());
-        let killed = tasks.iter().map(Pinned::kill);
-        killed.filter(|&killed| killed == Killed::WhileRunning).count() > 0 || running
-    }
-}
-
-fn run_handlers(hearings: Vec<Interrupts>) -> bool {
-    let running = hearings.iter().filter(|interrupts| interrupts.run()).count() > 0;
-    // The promise of one may be completed by now, and what its handler holds is the user's.
-    hearings.into_iter().for_each(discard);
-    running
 }
 
 impl fmt::Debug for Visitor {

@@ -34,7 +34,7 @@ impl Waiting {
         },
         visit: None,
         adapts: false,
-        relink: None,
+        links: false,
         assist: None,
         kill: None,
     };

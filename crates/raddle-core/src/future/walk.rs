@@ -16,11 +16,16 @@
 //!   downstream of it: see F3 in `state` and `upstream`.
 //! - **T4** What is put off is run in its order, by one thread at a time; but for what a thread puts off as it ends, which goes
 //!   to others at once. It can run on any thread (T3 of `depth`): nodes, and what they hold, are `Send`.
+//! - **T5** The handlers that a signal finds, and the consumers of a shared future, are put off, each until the one before is over:
+//!   one may wait for what a later one does.
+
+mod deferred;
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use self::deferred::Deferred;
 use crate::depth::{self, fresh, leave, nested};
 use crate::future::failure::Failure;
 use crate::future::garbage::{Garbage, Rubbish};
@@ -30,7 +35,7 @@ use crate::future::node::{self, Head, NodeRef, Root};
 use crate::future::state::Ended;
 use crate::future::upstream::{Combination, Found};
 use crate::future::wait::host;
-use crate::future::watch::{self, Watch};
+use crate::future::watch::Watch;
 use crate::local;
 use crate::memory;
 use crate::panics::{contain, discard};
@@ -175,43 +180,6 @@ impl Walk {
     }
 }
 
-/// What waits for the thread to be less deep.
-enum Deferred {
-    Walk(Next),
-    Tell(NodeRef, unsafe fn(NodeRef)),
-    Drop(NodeRef, unsafe fn(NodeRef)),
-    Abandon(Combination),
-    Told(Arc<dyn Watch>, usize),
-    Interrupt(Box<(Found, Interrupt)>),
-    LetGo(Interrupts),
-    LetGoOfSource(Arc<dyn Watch>),
-    LetGoOfSignal(Interrupt),
-}
-
-impl Deferred {
-    fn is_drop(&self) -> bool {
-        use Deferred::{Abandon, Drop, LetGo, LetGoOfSignal, LetGoOfSource};
-        matches!(self, Drop(..) | Abandon(_) | LetGo(_) | LetGoOfSource(_) | LetGoOfSignal(_))
-    }
-
-    fn run(self) {
-        match self {
-            Deferred::Walk(Next { node, from, outcome }) => walk(node, from, outcome),
-            // SAFETY: by who deferred it.
-            Deferred::Tell(node, f) | Deferred::Drop(node, f) => unsafe { f(node) },
-            Deferred::Abandon(combination) => abandon_now(combination),
-            Deferred::Told(watch, index) => watch::tell(watch, index),
-            Deferred::Interrupt(both) => {
-                let (found, signal) = *both;
-                let _ = found.interrupt_now(&signal);
-            }
-            Deferred::LetGo(interrupts) => discard(interrupts),
-            Deferred::LetGoOfSource(source) => discard(source),
-            Deferred::LetGoOfSignal(signal) => discard(signal),
-        }
-    }
-}
-
 /// A thread keeps room for about so many that are put off.
 const MANY: usize = 1024;
 
@@ -262,7 +230,7 @@ fn drain() {
         });
         let Some(deferred) = next else { break };
         depth::turn_to_next(more);
-        deferred.run();
+        let _ = deferred.run();
     }
     LATER.with(|later| later.borrow_mut().shrink());
     depth::nothing_left();
@@ -291,7 +259,7 @@ impl Load {
     fn run(self) {
         // The thread is about to end, and nobody else could be found.
         if LATER.try_with(|_| ()).is_err() {
-            return self.0.into_iter().rev().for_each(Deferred::run);
+            return self.0.into_iter().rev().for_each(|deferred| _ = deferred.run());
         }
         fresh(|| {
             LATER.with(|later| later.borrow_mut().todo = self.0);
@@ -300,19 +268,24 @@ impl Load {
     }
 }
 
-/// Tells `watch` of each of these now, one after the other; those that are left when one of them waits are handed over
-/// with what is put off.
+/// Tells `watch` of each of these now, one after the other.
 pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
-    let told = |&index: &usize| Deferred::Told(Arc::clone(watch), index);
+    let _ = run_each(indices.iter().map(|&index| Deferred::Told(Arc::clone(watch), index)));
+}
+
+/// Runs each of these now, one after the other; those that are left when one of them waits are handed over with what is put off.
+/// Whether one says that something runs.
+fn run_each(all: impl DoubleEndedIterator<Item = Deferred>) -> bool {
+    let mut all = Some(all);
     let before = LATER.try_with(|later| {
         let todo = &mut later.borrow_mut().todo;
         let before = todo.len();
-        todo.extend(indices.iter().rev().map(told));
+        todo.extend(all.take().into_iter().flatten().rev());
         before
     });
     let Ok(before) = before else {
         // The thread is about to end.
-        return indices.iter().for_each(|index| told(index).run());
+        return all.into_iter().flatten().fold(false, |running, one| running | one.run());
     };
     // They are put off, by what is a level deeper (T2).
     let level = depth::enter_further();
@@ -323,10 +296,12 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
             if todo.len() > before { todo.pop() } else { None }
         })
     };
+    let mut running = false;
     while let Some(deferred) = next() {
-        deferred.run();
+        running |= deferred.run();
     }
     leave(level);
+    running
 }
 
 #[cold]
@@ -408,13 +383,23 @@ pub(crate) fn let_go_of_source(source: Arc<dyn Watch>) {
     nested(source, discard, |source| defer(Deferred::LetGoOfSource(source)));
 }
 
-/// Interrupts what was found upstream: now, or soon if this is deep.
+/// Runs handlers and then interrupts tasks that were found upstream: now, or soon if this is deep. But kills tasks at once: it is
+/// to be known what came of that. True as for [`Deferred::run`], of those that have been run.
 pub(crate) fn interrupt(found: Found, signal: &Interrupt) -> bool {
-    let later = |found| {
-        defer(Deferred::Interrupt(Box::new((found, signal.clone()))));
-        false
+    // Handlers first: who drives an async future says how it ends, before its polls are told.
+    let hear = found.hearings.into_iter().map(Deferred::Hear);
+    let end = found.tasks.into_iter().map(|task| Deferred::Interrupt(task, signal.clone()));
+    let Some(level) = depth::enter() else {
+        hear.for_each(defer);
+        if signal.is_kill() {
+            return end.fold(false, |running, one| running | one.run());
+        }
+        end.for_each(defer);
+        return false;
     };
-    nested(found, |found| found.interrupt_now(signal), later)
+    let running = run_each(hear.chain(end));
+    leave(level);
+    running
 }
 
 /// Drops what belonged to a promise: now, or soon if this is deep, because its handler may own the next one.

@@ -58,7 +58,7 @@ impl Part {
         },
         visit: None,
         adapts: false,
-        relink: None,
+        links: false,
         assist: None,
         kill: None,
     };

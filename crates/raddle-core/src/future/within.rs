@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use raddle_sync::sync::Mutex;
 
+use crate::depth;
 use crate::future::delay;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now};
@@ -60,17 +61,21 @@ impl<T: Send + 'static> Within<T> {
         future
     }
 
-    /// The source ends otherwise: it is let go.
+    /// The source ends otherwise: it is let go, and what produces its value may be told so.
     fn leave(&self, failure: Failure, interrupt: bool) {
         let ways = self.0.lock().take();
         let Some(ways) = ways else { return };
-        if let Some(source) = &ways.source {
-            if interrupt {
-                source.pending().interrupt(&failure.clone().into());
-            }
-        }
+        let told = ways.source.as_ref().filter(|_| interrupt).map(|source| {
+            let signal = Interrupt::from(failure.clone());
+            (source.pending().visitor_of(&signal).finish(), signal)
+        });
         drop(ways.source);
-        ways.promise.fail(failure);
+        let Some((found, signal)) = told else { return ways.promise.fail(failure) };
+        // It is over before the handlers are. What follows may wait for what one of them does, and one for what follows.
+        depth::at_limit(|| {
+            ways.promise.fail(failure);
+            found.interrupt(&signal);
+        });
     }
 }
 
@@ -126,6 +131,9 @@ impl<T: Send + 'static> Future<T> {
     }
 
     /// As [`within`](Future::within), and when the time is over what produces the value is interrupted.
+    ///
+    /// It has failed by then: a handler that takes long holds up nobody who waits for this. Handlers run where
+    /// continuations of a [`delay`](Future::delay) do, on the thread that all timers share.
     ///
     /// ```
     /// use std::time::Duration;

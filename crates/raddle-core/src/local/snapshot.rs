@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::drops;
 use crate::local::block;
 use crate::local::follow::{self, Captured, Entered};
 use crate::local::frame::{Cold, Frame};
@@ -185,9 +186,18 @@ impl Context {
         if shares.load(Ordering::Acquire) == count
             || shares.fetch_sub(count, Ordering::AcqRel) == count
         {
+            // A snapshot may be bound in it.
             // SAFETY: nobody has a share any more.
-            drop(unsafe { Box::from_raw(inner.as_ptr()) });
+            unsafe { drops::nested(inner.cast(), Context::free) };
         }
+    }
+
+    /// # Safety
+    ///
+    /// An `Inner` to which there is no share any more.
+    unsafe fn free(inner: NonNull<()>) {
+        // SAFETY: contract.
+        drop(unsafe { Box::from_raw(inner.cast::<Inner>().as_ptr()) });
     }
 
     pub(crate) fn into_raw(self) -> *mut Inner {

@@ -144,7 +144,7 @@ where
         wake: node::never,
         visit: Some(Self::visit),
         adapts: false,
-        relink: None,
+        links: false,
         assist: Some(Self::assist),
         kill: Some(Self::kill),
     };

@@ -8,6 +8,7 @@ mod chains;
 mod conventions;
 mod drops;
 mod graph;
+mod handlers;
 mod helpers;
 mod hooks;
 mod interrupts;

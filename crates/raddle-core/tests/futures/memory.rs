@@ -1,9 +1,8 @@
 //! Loops in constant memory, races that leave nothing.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -102,6 +101,55 @@ fn a_recursion_on_promises_completed_by_the_same_thread() {
         account.live() - before
     });
     assert!(kept.any(|kept| kept < SLACK));
+}
+
+/// Each turn is linked to the next before what leads there is linked to it, as if another thread had been quick.
+#[test]
+fn a_recursion_that_is_linked_from_the_inside() {
+    type Next = Arc<Mutex<Option<Promise<()>>>>;
+    fn go(next: Next) -> Future<()> {
+        let (now, is_now) = Promise::new();
+        let (later, is_later) = Promise::new();
+        *next.lock().unwrap() = Some(later);
+        let future = is_now.flat_map(move |()| is_later.flat_map(move |()| go(next)));
+        now.set(());
+        future
+    }
+    let account = Account::open();
+    constant(account, || {
+        let next = Next::default();
+        let last = go(Arc::clone(&next)).map(|()| 7);
+        for turn in 0..scaled(1_000_000) {
+            if turn % 1024 == 0 {
+                last.interrupt("go on");
+            }
+            let promise = next.lock().unwrap().take();
+            promise.unwrap().set(());
+        }
+        assert!(!last.is_done());
+    });
+}
+
+#[test]
+fn a_row_of_promises_that_is_linked_from_the_inside() {
+    let account = Account::open();
+    constant(account, || {
+        let (mut promise, last) = Promise::new();
+        let last = last.map(|n: u32| n + 1);
+        for turn in 0..scaled(1_000_000) {
+            let (inner, middle) = Promise::new();
+            let (next, future) = Promise::new();
+            inner.link(future);
+            promise.link(middle);
+            promise = next;
+            if turn % 1024 == 0 {
+                last.interrupt("go on");
+                assert!(promise.interrupted().is_some());
+            }
+        }
+        promise.set(7);
+        assert_eq!(last.wait().unwrap(), 8);
+    });
 }
 
 #[test]

@@ -252,7 +252,7 @@ impl NodeRef {
     unsafe fn consumed_with(self, vtable: &'static VTable, walk: &mut Walk) {
         match vtable {
             // SAFETY: contract.
-            VTable { relink: Some(_), .. } => unsafe { walk.push_linked(self.start().cast()) },
+            VTable { links: true, .. } => unsafe { walk.push_linked(self.start().cast()) },
             // A task that was killed may not have left its slot yet.
             VTable { visit: Some(_), .. } => {
                 walk.push(self.start(), |node| {

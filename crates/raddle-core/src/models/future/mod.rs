@@ -220,7 +220,7 @@ impl Watcher {
         },
         adapts: false,
         visit: None,
-        relink: None,
+        links: false,
         assist: None,
         kill: None,
     };

@@ -197,6 +197,50 @@ fn an_interrupt_against_a_second_link() {
     always(chain_of_links);
 }
 
+/// As `tail`, but the closures of the middle have run before the outer one's: the last of three goes over two.
+fn tail_from_the_inside(stage: &Stage, handler: bool) -> Scene {
+    let ((first, outer), (second, middle)) = (Promise::new(), Promise::new());
+    let (third, inner) = Promise::new();
+    let (source, pending) = stage.promise(handler);
+    let inner = inner.flat_map(stage.to(pending));
+    let middle = middle.flat_map(stage.to(inner));
+    let future = outer.flat_map(stage.to(middle));
+    second.set(stage.value(1));
+    first.set(stage.value(2));
+    let value = stage.value(3);
+    Scene { moves: Box::new(move || third.set(value)), source, future, rest: vec![] }
+}
+
+#[test]
+fn an_interrupt_against_a_compression_of_two() {
+    always(tail_from_the_inside);
+}
+
+#[test]
+fn two_interrupts_against_a_compression_of_two() {
+    race(2, true, tail_from_the_inside, &[1, 2]);
+}
+
+/// As `chain_of_links`, over two.
+fn links_from_the_inside(stage: &Stage, handler: bool) -> Scene {
+    let ((first, future), (second, middle)) = (Promise::new(), Promise::new());
+    let (third, inner) = Promise::new();
+    let (source, pending) = stage.promise(handler);
+    second.link(inner);
+    first.link(middle);
+    Scene { moves: Box::new(move || third.link(pending)), source, future, rest: vec![] }
+}
+
+#[test]
+fn an_interrupt_against_a_third_link() {
+    always(links_from_the_inside);
+}
+
+#[test]
+fn two_interrupts_against_a_third_link() {
+    race(2, true, links_from_the_inside, &[1, 2]);
+}
+
 // --- early signals ---
 
 /// The future that a closure returns was interrupted before, and then becomes another one.

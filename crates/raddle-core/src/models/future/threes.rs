@@ -47,16 +47,19 @@ fn level(stage: &Stage, next: Future<Token>) -> (Move, Future<Token>) {
     (moves, if one_in(4) { future.map(stage.step()) } else { future })
 }
 
-/// Two threads link what is upstream of a future that a third one interrupts: the signals reach the
+/// Threads link what is upstream of a future that another one interrupts: the signals reach the
 /// source.
-#[test]
-fn two_links_and_interrupts() {
-    check(|stage| {
+fn links_and_interrupts(levels: u32) {
+    check(move |stage| {
         let (source, future) = stage.promise(false);
-        let future = if one_in(2) { future.map(stage.step()) } else { future };
-        let (second, future) = level(stage, future);
-        let (first, future) = level(stage, future);
-        let others = [thread::spawn(first), thread::spawn(second)];
+        let mut future = if one_in(2) { future.map(stage.step()) } else { future };
+        let mut moves = vec![];
+        for _ in 0..levels {
+            let (link, next) = level(stage, future);
+            moves.push(link);
+            future = next;
+        }
+        let others: Vec<_> = moves.into_iter().map(thread::spawn).collect();
         let signals = thread_rng().gen_range(1..3);
         for signal in 1..=signals {
             stage.interrupt(&future, signal);
@@ -66,8 +69,19 @@ fn two_links_and_interrupts() {
         }
         assert_eq!(source.interrupted().as_ref().map(number), Some(signals));
         source.set(stage.value(7));
-        assert!(matches!(done(future), End::Value(7..=10)));
+        let most = 8 + levels;
+        assert!(matches!(done(future), End::Value(sum) if (7..=most).contains(&sum)));
     });
+}
+
+#[test]
+fn two_links_and_interrupts() {
+    links_and_interrupts(2);
+}
+
+#[test]
+fn three_links_and_interrupts() {
+    links_and_interrupts(3);
 }
 
 /// As before, but the source is completed meanwhile by the thread that makes the second link.

@@ -1,0 +1,81 @@
+//! What handlers of interrupts may wait for.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use raddle_core::{FailureKind, Future, Pool, Promise};
+
+use crate::support::{in_time, kind};
+
+/// A promise whose handler waits for this future.
+fn waits_for(done: Future<()>) -> (Promise<u32>, Future<u32>) {
+    let mut done = Some(done);
+    Promise::with_interrupt(move |_| done.take().unwrap().wait().unwrap())
+}
+
+/// What follows may be what the handler waits for.
+#[test]
+fn a_time_limit_holds_whatever_a_handler_waits_for() {
+    in_time("a handler that waits for what follows", || {
+        let (follows, done) = Promise::new();
+        let (promise, future) = waits_for(done);
+        let late = future.interrupt_after(Duration::from_millis(1)).map_result(move |result| {
+            follows.set(());
+            result
+        });
+        assert_eq!(kind(late.wait()), FailureKind::TimedOut);
+        assert_eq!(promise.interrupted().unwrap().to_string(), "timed out");
+    });
+}
+
+/// How a signal is sent to all of them.
+type Signal = (&'static str, fn(&Future<(u32, u32)>));
+
+const SIGNALS: [Signal; 2] = [
+    ("an interrupt", |both| both.interrupt("stop")),
+    ("a kill", |both| {
+        both.kill();
+    }),
+];
+
+#[test]
+fn a_handler_waits_for_what_a_later_one_does() {
+    for (name, send) in SIGNALS {
+        for waits_first in [true, false] {
+            in_time(name, move || {
+                let (done, is_done) = Promise::new();
+                let (_one, one) = waits_for(is_done);
+                let mut done = Some(done);
+                let (_other, other) =
+                    Promise::with_interrupt(move |_| done.take().unwrap().set(()));
+                send(&if waits_first { one.zip(other) } else { other.zip(one) });
+            });
+        }
+    }
+}
+
+/// The task has not been started, and the signal ends it.
+#[test]
+fn a_handler_waits_for_what_the_end_of_a_task_leads_to() {
+    for (name, send) in SIGNALS {
+        in_time(name, move || {
+            let pool = Pool::new(1).unwrap();
+            let (release, released) = mpsc::channel::<()>();
+            let (started, start) = mpsc::channel();
+            let busy = pool.spawn(move || {
+                started.send(()).unwrap();
+                released.recv().unwrap_err();
+            });
+            start.recv().unwrap();
+            let (done, is_done) = Promise::new();
+            let (_one, one) = waits_for(is_done);
+            let task = pool.spawn(|| 1).map_result(move |result| {
+                done.set(());
+                result
+            });
+            send(&one.zip(task));
+            drop(release);
+            busy.wait().unwrap();
+        });
+    }
+}
