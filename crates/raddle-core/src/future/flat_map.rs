@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
-use crate::future::linked::{Linked, is_upstream, linked_result};
+use crate::future::linked::{Linked, is_just_upstream, is_upstream, linked_result};
 use crate::future::node::{self, Body, Ends, Head, NodeRef, ResultSlot, Root, VTable};
 use crate::future::state::State;
 use crate::future::upstream::Upstream;
@@ -308,11 +308,14 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
                 return None;
             }
             Now::Pending(pending) => {
-                // A signal that came early would go round for ever. (Without one, those who wait for each
-                // other are out of everybody's reach, unless there is a shared one among them.)
-                let asks = upstream.has_signal() || upstream.is_shared();
-                // SAFETY: this is the producer.
-                let cycle = asks && unsafe { is_upstream(target, &pending) };
+                // A signal that came early would go round for ever. Without one, those who wait for each other are out of
+                // everybody's reach, unless there is a shared one among them: so a look that costs little will do.
+                let cycle = match upstream.has_signal() || upstream.is_shared() {
+                    // SAFETY: this is the producer.
+                    true => unsafe { is_upstream(target, &pending) },
+                    // SAFETY: as above.
+                    false => unsafe { is_just_upstream(target, &pending) },
+                };
                 let linked = if cycle {
                     drop(pending);
                     Err(Some(Err(Failure::cycle())))

@@ -22,6 +22,10 @@ use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::Walk;
 use crate::memory::{self, Class};
 
+/// How many steps a look for a ring takes that is made wherever there might be one. A loop with so many operations behind it takes them
+/// in each turn.
+const FEW: usize = 8;
+
 /// The part of a `flat_map` node that does not depend on its types, and the part of a link node: what comes first in the
 /// allocation. What points to the node points to its head.
 #[repr(C)]
@@ -361,6 +365,17 @@ pub(crate) unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bo
         }
         steps = steps.saturating_mul(4);
     }
+}
+
+/// Whether a root or `flat_map` node is a few steps upstream of a future, or its own, and no join nor race between: a look that
+/// costs no read-modify-write.
+///
+/// # Safety
+///
+/// By its producer.
+pub(crate) unsafe fn is_just_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bool {
+    // SAFETY: contract.
+    matches!(unsafe { follow(wanted, pending.node(), FEW) }, Followed::End { met: true })
 }
 
 /// What is downstream of a node.

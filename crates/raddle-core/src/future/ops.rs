@@ -143,7 +143,11 @@ impl<T: Send + 'static> Future<T> {
     /// The future that `f` makes of the value.
     ///
     /// Interrupts go to this future until it is done, and to the one that `f` returned afterwards, also if they came
-    /// before. A recursion in tail position takes constant memory and stack:
+    /// before. If that one waits for this operation's own future, it fails with [`Cycle`](crate::FailureKind::Cycle). (It hangs if
+    /// there are many operations between the two, or a join or a race, and neither a [`Shared`](crate::Shared) nor an interrupt
+    /// that came before.)
+    ///
+    /// A recursion in tail position takes constant memory and stack:
     ///
     /// ```
     /// use raddle::Future;

@@ -212,6 +212,33 @@ fn a_promise_linked_to_its_own_future_is_a_cycle() {
 }
 
 #[test]
+fn a_future_whose_closure_returns_what_waits_for_it_is_a_cycle() {
+    let ways: [fn(Future<u32>) -> Future<u32>; 5] = [
+        |f| f,
+        |f| f.map(|n| n + 1),
+        |f| (0..5).fold(f, |f, _| f.map(|n| n + 1)),
+        |f| f.flat_map(Future::ready).ensure(|| ()),
+        |f| {
+            let (promise, future) = Promise::new();
+            promise.link(f);
+            future
+        },
+    ];
+    for (n, way) in ways.into_iter().enumerate() {
+        let (promise, future) = Promise::<()>::new();
+        let place = Arc::new(Mutex::new(None));
+        let inner = Arc::clone(&place);
+        let (send, result) = mpsc::channel();
+        let last = way(future.flat_map(move |()| inner.lock().unwrap().take().unwrap()));
+        *place.lock().unwrap() = Some(last.on_complete(move |result| {
+            send.send(result.as_ref().unwrap_err().kind()).unwrap();
+        }));
+        promise.set(());
+        assert_eq!(result.recv_timeout(Duration::from_secs(60)), Ok(FailureKind::Cycle), "way {n}");
+    }
+}
+
+#[test]
 fn promises_linked_in_a_ring_are_a_cycle() {
     for size in [2, 3, 10] {
         let (promises, futures): (Vec<_>, Vec<_>) =
