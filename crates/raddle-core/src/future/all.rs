@@ -237,15 +237,16 @@ struct Over<T, U> {
 }
 
 impl<T, U: Send + 'static> Over<T, U> {
-    fn end(self) {
-        match self.failure {
-            None => self.promise.set(values(self.inputs)),
-            Some(failure) => {
-                // Detached before anybody is told.
-                discard_all(self.inputs);
-                self.promise.fail(failure);
+    fn end(mut self) {
+        let Some(failure) = self.failure else { return self.promise.set(values(self.inputs)) };
+        // Detached before anybody is told. The values that are there may take long to drop.
+        for input in &mut self.inputs {
+            if let Input::Waiting(watched) = input {
+                discard(watched.take());
             }
         }
+        self.promise.fail(failure);
+        discard_all(self.inputs);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What operations mean, where the property test in `graph` does not say it already.
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::{
@@ -9,7 +10,7 @@ use raddle_core::{
     wait_any, while_do,
 };
 
-use crate::support::{blow, kind, on_small_stack};
+use crate::support::{blow, in_time, kind, on_small_stack};
 
 scope_local! { static WHO: &'static str; }
 
@@ -18,6 +19,27 @@ fn cut<T: Send + 'static>() -> Future<T> {
 }
 
 // --- joins ---
+
+/// A value that is there already may take long to drop.
+#[test]
+fn a_join_fails_before_it_drops_what_has_come() {
+    struct Slow(mpsc::Receiver<()>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            self.0.recv().unwrap();
+        }
+    }
+    in_time("a value that waits for the failure", || {
+        let ((slow, one), (failing, other)) = (Promise::new(), Promise::new());
+        let all = collect([one, other]);
+        let (go, gone) = mpsc::channel();
+        slow.set(Slow(gone));
+        let failing = thread::spawn(move || failing.fail(Failure::message("cut")));
+        assert_eq!(kind(all.wait()), FailureKind::Error);
+        go.send(()).unwrap();
+        failing.join().unwrap();
+    });
+}
 
 #[test]
 fn joins_fail_fast_at_every_size() {
