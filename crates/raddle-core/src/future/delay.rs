@@ -34,7 +34,8 @@ pub(super) fn at(
 }
 
 impl Future<()> {
-    /// Done after so long. An interrupt makes it fail at once, and frees the timer; so does dropping it.
+    /// Done after so long. An interrupt makes it fail at once, and frees the timer; so does dropping it. (One that is beyond all
+    /// clocks has none, and what little it takes stays when it is dropped.)
     ///
     /// Continuations run on the timer's thread, which all share: to do more than a little there, go
     /// [`on`](Future::on) a pool. (One that waits for a future does not hold up the others.)

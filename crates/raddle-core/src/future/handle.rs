@@ -170,7 +170,8 @@ impl<T> Future<T> {
     /// A task that the waiting thread runs itself has to end before the wait does, also if the future is killed meanwhile, or
     /// another of several ([`collect`](crate::collect), [`zip`](Future::zip)) fails. So a task must not wait for what its
     /// waiter does after the wait: such a program ends at best if something fails. Nor must what follows such a task, at another
-    /// consumer of a [`Shared`](crate::Shared) say, which runs there as well.
+    /// consumer of a [`Shared`](crate::Shared) say, which runs there as well. And a continuation that waits for its own future, or for
+    /// one made of that, hangs.
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) ->
 
 /// The result of the future that is done first, its index, and the other futures.
 ///
-/// Otherwise as [`first`].
+/// Otherwise as [`first`]. Each call looks at all of them: to take many one by one, see [`as_completed`].
 ///
 /// ```
 /// use raddle::{Promise, select};
@@ -202,7 +202,8 @@ impl<T: Send + 'static> Inputs for Race<T> {
 
 /// Blocks until one of the futures is done, takes it out of the list and returns its index and result.
 ///
-/// Waits as [`Future::wait`] does. Of an empty list the result is the failure `Empty`, and the index 0.
+/// Waits as [`Future::wait`] does. Of an empty list the result is the failure `Empty`, and the index 0. Each call looks at all of
+/// them: to take many one by one, see [`as_completed`].
 ///
 /// ```
 /// use raddle::{spawn, wait_any};

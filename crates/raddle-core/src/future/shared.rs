@@ -32,7 +32,7 @@ use crate::panics::{discard, discard_all};
 /// A consumer that leaves stops nobody else: an interrupt, or a kill, of its future goes on to the source, which all
 /// share, only when every other consumer has been interrupted or killed, or dropped its future. (One who has made
 /// something of its future and dropped that still consumes: the closure is to be called. A `Shared` that has no consumer
-/// wants nothing.)
+/// wants nothing.) Clones are made one after the other, in the order of the consumers: a `Clone` that waits for a later one hangs.
 ///
 /// For recursion whose results are kept, make each of the others by `map`, [`zip_with`](Future::zip_with) or
 /// [`flat_map`](Future::flat_map): that blocks no thread, and a million of them are no matter. Tasks that *wait* for each other's results
