@@ -1,7 +1,7 @@
 //! Scope locals: who inherits what, and when values go.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -222,23 +222,27 @@ fn whoever_waits_keeps_his_bindings_to_himself() {
 fn queued_calls_run_in_their_callers_context() {
     let pool = Pool::new(1).unwrap();
     let (inside, entered) = mpsc::channel();
-    let caller = parker::current();
+    let (caller, over) = (parker::current(), AtomicBool::new(false));
     let seen = thread::scope(|threads| {
-        let pool = &pool;
+        let (pool, over) = (&pool, &over);
         threads.spawn(move || {
             pool.run(|_| {
                 inside.send(()).unwrap();
-                // Has the only place until the other call has come, and was queued.
-                while !caller.is_parked() {
+                // Has the only place until the other call has come, and was queued: or run, by a thread that had just been started
+                // and was about to make way.
+                while !caller.is_parked() && !over.load(Ordering::SeqCst) {
                     thread::yield_now();
                 }
             })
         });
         entered.recv().unwrap();
         let text = String::from("ada");
-        NAME.bind_ref(&text)
+        let seen = NAME
+            .bind_ref(&text)
             .bind_also(&NUMBER, 8)
-            .run(|| pool.run(|_| (thread::current().id(), NUMBER.get(), name())))
+            .run(|| pool.run(|_| (thread::current().id(), NUMBER.get(), name())));
+        over.store(true, Ordering::SeqCst);
+        seen
     });
     assert_eq!((seen.1, seen.2), (Some(8), Some("ada".to_string())));
     assert_ne!(seen.0, thread::current().id());
