@@ -317,6 +317,8 @@ impl Ring {
 
     #[cold]
     fn give_all_back(&self) {
+        // Whoever took what was here has read it: pairs with the `SeqCst` exchange of `top` (Q1).
+        fence(Ordering::Acquire);
         self.given_back.store(self.position(), Ordering::Relaxed);
         self.buffers.with_mut(|buffers| {
             // SAFETY: the owner's.

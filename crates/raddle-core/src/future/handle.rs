@@ -275,8 +275,8 @@ impl<T> Future<T> {
     /// [`interrupted`](crate::interrupted()). The latest signal wins. On a future that is done
     /// nothing happens.
     ///
-    /// Handlers run on this thread before the call returns, unless another thread is running them just now, or calls
-    /// are nested deep.
+    /// Handlers run on this thread before the call returns, unless another thread is running them just now, calls are nested deep, or
+    /// one of them waits: then the others run elsewhere.
     #[doc(alias = "raise")]
     #[doc(alias = "cancel")]
     pub fn interrupt(&self, interrupt: impl Into<Interrupt>) {
@@ -313,8 +313,8 @@ impl<T> Future<T> {
     /// | afterwards | the latest one counts | no interrupt takes its place |
     ///
     /// So a mask keeps a request to stop from those who should not hear of it, and a kill is no request. It returns
-    /// `WhileRunning` if a task behind the future runs; the closure of an operation counts as a part of what
-    /// follows it, which has not started.
+    /// `WhileRunning` if a task behind the future runs, or may: handlers come first, and while one of them waits what is left, tasks
+    /// too, is killed by another thread. The closure of an operation counts as a part of what follows it, which has not started.
     ///
     /// ```
     /// use raddle::{FailureKind, Future, Killed, Promise};

@@ -39,7 +39,7 @@
 //! | `awaiting`, `driven` | to async Rust, and from it                                       |
 //! | `on`        | continuations on a pool                                                     |
 //! | `failure`, `interrupt` | why there is no value; the wish that there were none                  |
-//! | `failure/chain`, `failure/fixed`, `failure/known` | failures within failures; in statics; what is known of unknown types |
+//! | `failure/fixed`, `failure/known` | failures in statics; what is known of unknown types |
 
 mod all;
 #[cfg(not(raddle_loom))]

@@ -184,7 +184,7 @@ impl Walk {
 const MANY: usize = 1024;
 
 raddle_sync::thread_local! {
-    static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new() }) };
+    static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new(), handed_over: 0 }) };
 }
 
 /// This thread has put something off. Should it wait for a lock it is told, also where there has been no pool so far.
@@ -199,6 +199,8 @@ struct Later {
     new: Vec<Deferred>,
     /// What is to follow that: the first last.
     todo: Vec<Deferred>,
+    /// How many times something was handed over.
+    handed_over: usize,
 }
 
 impl Later {
@@ -241,6 +243,7 @@ fn hand_over() {
     let todo = LATER.with(|later| {
         let later = &mut *later.borrow_mut();
         later.merge();
+        later.handed_over += usize::from(!later.todo.is_empty());
         std::mem::take(&mut later.todo)
     });
     if !todo.is_empty() {
@@ -274,16 +277,16 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
 }
 
 /// Runs each of these now, one after the other; those that are left when one of them waits are handed over with what is put off.
-/// Whether one says that something runs.
+/// Whether one says that something runs, or may, as nobody knows what others come to.
 fn run_each(all: impl DoubleEndedIterator<Item = Deferred>) -> bool {
     let mut all = Some(all);
     let before = LATER.try_with(|later| {
-        let todo = &mut later.borrow_mut().todo;
-        let before = todo.len();
-        todo.extend(all.take().into_iter().flatten().rev());
+        let later = &mut *later.borrow_mut();
+        let before = (later.todo.len(), later.handed_over);
+        later.todo.extend(all.take().into_iter().flatten().rev());
         before
     });
-    let Ok(before) = before else {
+    let Ok((before, handed_over)) = before else {
         // The thread is about to end.
         return all.into_iter().flatten().fold(false, |running, one| running | one.run());
     };
@@ -301,7 +304,7 @@ fn run_each(all: impl DoubleEndedIterator<Item = Deferred>) -> bool {
         running |= deferred.run();
     }
     leave(level);
-    running
+    running || LATER.with(|later| later.borrow().handed_over != handed_over)
 }
 
 #[cold]
@@ -383,8 +386,8 @@ pub(crate) fn let_go_of_source(source: Arc<dyn Watch>) {
     nested(source, discard, |source| defer(Deferred::LetGoOfSource(source)));
 }
 
-/// Runs handlers and then interrupts tasks that were found upstream: now, or soon if this is deep. But kills tasks at once: it is
-/// to be known what came of that. True as for [`Deferred::run`], of those that have been run.
+/// Runs handlers and then interrupts or kills tasks that were found upstream: now, or soon if this is deep; but then kills tasks at
+/// once, so that it is known what came of that. True as for [`Deferred::run`], or if others have to see to some.
 pub(crate) fn interrupt(found: Found, signal: &Interrupt) -> bool {
     // Handlers first: who drives an async future says how it ends, before its polls are told.
     let hear = found.hearings.into_iter().map(Deferred::Hear);

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use raddle_core::{FailureKind, Future, Pool, Promise};
+use raddle_core::{FailureKind, Future, Killed, Pool, Promise};
 
 use crate::support::{in_time, kind};
 
@@ -78,4 +78,19 @@ fn a_handler_waits_for_what_the_end_of_a_task_leads_to() {
             busy.wait().unwrap();
         });
     }
+}
+
+/// While a handler waits the task may have started: who kills is not told that it has not.
+#[test]
+fn what_a_kill_comes_to_while_a_handler_waits_is_not_known() {
+    in_time("a kill", || {
+        let (pool, (promise, never)) = (Pool::new(1).unwrap(), Promise::<u32>::new());
+        let busy = pool.spawn(move || drop(never.wait()));
+        let (_one, one) = Promise::<u32>::with_interrupt(|_| {
+            Future::delay(Duration::from_millis(1)).wait().unwrap();
+        });
+        assert_eq!(one.zip(pool.spawn(|| 1)).kill(), Killed::WhileRunning);
+        drop(promise);
+        busy.wait().unwrap();
+    });
 }

@@ -218,7 +218,7 @@ fn an_interrupt_against_a_compression_of_two() {
 
 #[test]
 fn two_interrupts_against_a_compression_of_two() {
-    race(2, true, tail_from_the_inside, &[1, 2]);
+    race(1, true, tail_from_the_inside, &[1, 2]);
 }
 
 /// As `chain_of_links`, over two.
