@@ -162,9 +162,10 @@ impl Draft {
                     let draft = Draft { path, file: opened? };
                     // From the start, so that nobody reads what is a secret.
                     if let Some(old) = old {
-                        // First, as another owner may cost it permissions.
-                        keep_owner(&draft.file, &old);
                         draft.file.set_permissions(old.permissions())?;
+                        keep_owner(&draft.file, &old);
+                        // Another owner may cost it some, and may be the only one who can give them back.
+                        _ = draft.file.set_permissions(old.permissions());
                     }
                     return Ok(draft);
                 }

@@ -24,8 +24,8 @@ use crate::shared::Shared;
 /// Clones are the same environment. When the last of them is dropped it finishes what was spawned, and then ends its workers.
 ///
 /// A process that was forked (`fork`) has none of the workers: to spawn there in an environment that its parent made fails with
-/// [`Engine`](RemoteError::Engine), under `threads` panics as with a [`Pool`](raddle_core::Pool), and all else does nothing. It may
-/// make its own.
+/// [`Engine`](RemoteError::Engine), under `threads` panics as with a [`Pool`](raddle_core::Pool), and all else does nothing. Futures
+/// from before the fork are the parent's: to wait for one there never ends. It may make its own environment.
 ///
 /// ```
 /// use raddle::remote::{Env, Plan};
@@ -437,6 +437,7 @@ impl TaskBuilder {
                 let limit = self.env.0.plan.settings.max_frame;
                 match Call::several(f).and_then(|call| self.request(call, seed, &part)) {
                     Ok(request) if request.len() > limit && part.1.len() > 1 => {
+                        drop(request);
                         let (first, mut items) = part;
                         let rest = items.split_off(items.len() / 2);
                         let second = first + items.len() as u64;

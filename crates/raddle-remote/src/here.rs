@@ -79,6 +79,8 @@ fn transfer<T: Arg>(value: &T) -> Result<T, RemoteError> {
 pub(crate) struct Threads {
     plan: Plan,
     width: usize,
+    /// The process that made it; the child of a fork has none of the threads.
+    process: u32,
     current: Mutex<Option<Arc<Shift>>>,
     old: Old,
 }
@@ -130,7 +132,13 @@ impl Tally {
 
 impl Threads {
     pub(crate) fn new(plan: Plan, width: usize) -> Result<Threads, RemoteError> {
-        let threads = Threads { plan, width, current: Mutex::new(None), old: Old::default() };
+        let threads = Threads {
+            plan,
+            width,
+            process: std::process::id(),
+            current: Mutex::new(None),
+            old: Old::default(),
+        };
         *threads.current() = Some(threads.shift()?);
         Ok(threads)
     }
@@ -153,7 +161,14 @@ impl Threads {
         self.width
     }
 
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
     pub(crate) fn free(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
         let running = self.current().as_ref().map_or(0, |shift| shift.tally.counts().running);
         self.width.saturating_sub(running)
     }
@@ -227,6 +242,9 @@ impl Threads {
     }
 
     pub(crate) fn kill_all(&self) -> usize {
+        if self.is_forked() {
+            return 0;
+        }
         // Without a lock: what this leads to may come back.
         self.shifts().iter().map(|shift| shift.pool.kill_all()).sum()
     }
@@ -245,6 +263,9 @@ impl Threads {
 
     /// New threads for what comes; the old ones finish what they have. After the end there are none.
     pub(crate) fn reset(&self) {
+        if self.is_forked() {
+            return;
+        }
         // Without new ones the old ones are better than none.
         let Ok(shift) = self.shift() else { return };
         let mut current = self.current();
@@ -286,6 +307,9 @@ impl Threads {
 
     /// As [`Env::shutdown`](crate::Env::shutdown).
     pub(crate) fn shut_down(&self, limit: Duration) -> bool {
+        if self.is_forked() {
+            return true;
+        }
         let mut current = self.current();
         // With the old ones: `kill_all` finds it while this waits.
         self.old().extend(current.take());

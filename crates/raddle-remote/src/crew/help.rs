@@ -23,8 +23,8 @@ use super::worker::{Link, Stage};
 use crate::os::poll::Bell;
 
 thread_local! {
-    /// A bell that nobody has rung.
-    static BELL: RefCell<Option<Arc<Bell>>> = const { RefCell::new(None) };
+    /// A bell that nobody has rung, and the process that made it: the child of a fork would ring its parent's.
+    static BELL: RefCell<Option<(u32, Arc<Bell>)>> = const { RefCell::new(None) };
 }
 
 impl Helper for Task {
@@ -66,6 +66,7 @@ impl Crew {
             // Somebody has rung it, or will. With another at once this thread always has one descriptor.
             None => Bell::new().ok().map(Arc::new),
         };
+        let bell = bell.map(|bell| (self.process, bell));
         let _ = BELL.try_with(|kept| kept.replace(bell));
         self.complete_elsewhere(others);
         self.complete_here(own);
@@ -111,8 +112,8 @@ impl Crew {
         }
         let Some(Link::Process(conduit)) = &state.workers.get(&worker)?.link else { return None };
         let bell = match BELL.try_with(RefCell::take).ok()? {
-            Some(bell) => bell,
-            None => Arc::new(Bell::new().ok()?),
+            Some((process, bell)) if process == self.process => bell,
+            _ => Arc::new(Bell::new().ok()?),
         };
         course.bell = Some(Arc::clone(&bell));
         Some((Arc::clone(conduit), bell))

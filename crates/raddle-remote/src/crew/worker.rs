@@ -75,7 +75,7 @@ impl Worker {
     /// Whether what is queued may wait for it: it has a task, or takes some, or is about to. One whose process is yet to be started
     /// may be the very one that cannot be.
     pub(crate) fn is_worth_waiting_for(&self) -> bool {
-        self.is_busy() || self.counts() && self.link.is_some()
+        self.is_busy() || self.counts() && self.link.is_some() && self.why.is_none()
     }
 
     /// Whether it can be given a task.

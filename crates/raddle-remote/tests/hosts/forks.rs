@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
+use std::time::Duration;
 
 use raddle::Future;
 use raddle::remote::{Env, Plan, RemoteError};
@@ -73,4 +74,24 @@ pub(crate) fn a_child_of_the_host_has_none_of_its_workers() {
         drop(env);
         fs::remove_dir_all(path).unwrap();
     }
+}
+
+/// Those of threads, too, of which the child has none.
+pub(crate) fn a_child_of_the_host_has_none_of_its_threads() {
+    let path = directory("threads");
+    let env = Env::new(Plan::threads(1)).unwrap();
+    let (here, gate) = (format!("{path}/here"), format!("{path}/go"));
+    let runs = env.spawn(waits, (here.clone(), gate.clone()));
+    said(&here);
+    let copy = env.clone();
+    assert!(in_child(move || {
+        assert!(panic::catch_unwind(|| copy.spawn(|n: u32| n, 300)).is_err());
+        assert_eq!((copy.workers(), copy.free_workers(), copy.kill_all()), (1, 0, 0));
+        copy.reset();
+        assert!(copy.shutdown(Duration::MAX));
+    }));
+    say(&gate, "");
+    assert_eq!(runs.wait().unwrap(), 7);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
 }

@@ -91,6 +91,10 @@ const SCENARIOS: &[(&str, fn())] = &[
         "a_child_of_the_host_has_none_of_its_workers",
         forks::a_child_of_the_host_has_none_of_its_workers,
     ),
+    (
+        "a_child_of_the_host_has_none_of_its_threads",
+        forks::a_child_of_the_host_has_none_of_its_threads,
+    ),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
 ];
