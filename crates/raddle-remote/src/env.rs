@@ -310,11 +310,11 @@ impl Backend {
                     Engine::Processes(processes) => Crew::local(plan.clone(), width(processes)?)?,
                     _ => {
                         // 0 is refused; the bridge says how many there are.
-                        width(if let Engine::Loopback(slots) = settings.engine {
-                            slots
-                        } else {
-                            1
-                        })?;
+                        let asked = match settings.engine {
+                            Engine::Loopback(slots) => slots,
+                            _ => 1,
+                        };
+                        width(asked)?;
                         Crew::bridged(plan.clone())?
                     }
                 }))

@@ -269,10 +269,8 @@ impl Threads {
         // Without new ones the old ones are better than none.
         let Ok(shift) = self.shift() else { return };
         let mut current = self.current();
-        if current.is_none() {
-            return;
-        }
-        let Some(before) = current.replace(shift) else { return };
+        let Some(place) = current.as_mut() else { return };
+        let before = std::mem::replace(place, shift);
         if before.tally.counts().unfinished == 0 {
             drop(current);
             return drop(before);

@@ -363,19 +363,18 @@ fn memory_to_finish(registry: &Registry) -> Option<(&WorkerMemory, Option<usize>
 
 /// As many threads as the environment asks for, or as there are processors.
 fn default_threads() -> usize {
-    let processors = raddle_sync::processors;
     match std::env::var("RADDLE_NUM_THREADS") {
         Ok(text) => match text.trim().parse() {
             Ok(threads) if threads > 0 => threads,
             _ => {
-                let threads = processors();
+                let threads = raddle_sync::processors();
                 raddle_sync::say(format_args!(
                     "RADDLE_NUM_THREADS is {text:?}, not a number of threads; using {threads}"
                 ));
                 threads
             }
         },
-        Err(_) => processors(),
+        Err(_) => raddle_sync::processors(),
     }
 }
 
