@@ -156,6 +156,14 @@ impl End {
         self.has_ended()
     }
 
+    /// As `open`, by a thread from outside that is to queue something: whether it still can, which it cannot if the pool was over.
+    pub(crate) fn open_from_outside(&self) -> bool {
+        // ORD: as in `is_over`.
+        let first = self.open.fetch_add(1, Ordering::SeqCst) == 0;
+        fence(Ordering::SeqCst);
+        !(first && self.has_ended())
+    }
+
     /// Ends what `open` began. True: the pool is over, and the caller gives all who sleep a token (EN3).
     #[must_use]
     pub(crate) fn close(&self) -> bool {

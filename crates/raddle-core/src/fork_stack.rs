@@ -398,6 +398,11 @@ impl ForkStack {
         !self.slot(self.span().tail).job.load(Ordering::Relaxed).is_null()
     }
 
+    /// Where the oldest job lies, if there is one: a hint.
+    pub(crate) fn oldest(&self) -> Option<usize> {
+        self.has_work().then(|| self.span().tail)
+    }
+
     /// Whether the oldest job comes after the task at this `position` of the owner's ring, which ends at `end` ([`Slot::date`]).
     pub(crate) fn comes_after(&self, position: usize, end: usize) -> bool {
         self.slot(self.span().tail).comes_after(position, end)

@@ -3,7 +3,8 @@
 #![cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
 
 use raddle_core::compat::{Settings, Team, scope_spawn_each, with_here};
-use raddle_core::{Future, Pool, blocking, spawn};
+use raddle_core::trace::TraceLevel;
+use raddle_core::{Future, Pool, Promise, blocking, spawn};
 use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, set_hook};
@@ -64,6 +65,7 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     let parents = Future::delay(Duration::from_secs(2)).map(|()| RAN.store(true, Ordering::SeqCst));
     Future::delay(Duration::from_millis(1)).wait().unwrap();
 
+    assert!(in_children_of_a_recording());
     assert!(in_child(|| panics(|| drop(pool.broadcast(|thread| thread.index())))));
     assert!(in_child(|| panics(|| pool.run(|_| ()))));
     assert!(in_child(|| panics(|| drop(pool.spawn(|| ())))));
@@ -201,4 +203,26 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
         panics(|| _ = one.broadcast(|_| ()))
     };
     assert!(one.run(|_| in_child(guest)));
+}
+
+/// Whether children use what they have made themselves, though another thread of their parent's, which is in no pool, may have been
+/// about to record what it did.
+fn in_children_of_a_recording() -> bool {
+    let own_promise = || {
+        let (promise, future) = Promise::new();
+        promise.set(7);
+        future.wait().unwrap() == 7
+    };
+    let _pool = Pool::builder().threads(1).trace(TraceLevel::Phase).build().unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                assert!(own_promise());
+            }
+        });
+        let right = (0..50).all(|_| in_child(own_promise));
+        over.store(true, Ordering::Relaxed);
+        right
+    })
 }

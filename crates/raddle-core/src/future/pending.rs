@@ -223,6 +223,9 @@ impl<T> Pending<T> {
                 Waiter::Patient => self.assist(wait::host::waiter(held_up)),
                 Waiter::Hurried => Assist::Go,
             };
+            if assist == Assist::Ran {
+                wait::host::ran_inline();
+            }
             let look_again = match assist {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
@@ -294,6 +297,7 @@ impl<T> Pending<T> {
                 }
                 return help;
             }
+            wait::host::ran_inline();
             if found.steps / ran > NEAR {
                 let steps = u32::try_from(found.steps).unwrap_or(u32::MAX);
                 return Assist::Far((STEP * steps).max(SHORTEST_REST));

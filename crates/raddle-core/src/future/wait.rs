@@ -152,6 +152,15 @@ pub(super) mod host {
         timer::is_held_up() || thread::panicking()
     }
 
+    /// This thread has run something while it waits: now and then others have a turn.
+    pub(in crate::future) fn ran_inline() {
+        if let Some(memory) = Worker::here() {
+            if memory.counts_inline() && memory.others_starve() {
+                memory.give_turn();
+            }
+        }
+    }
+
     /// Records that a result is wanted: how the future is called, if anybody records.
     #[inline]
     pub(in crate::future) fn touched(node: Option<NodeRef>) -> Option<u32> {
@@ -237,6 +246,8 @@ pub(super) mod host {
     pub(crate) fn parker() -> &'static Parker {
         Box::leak(Box::default())
     }
+
+    pub(in crate::future) fn ran_inline() {}
 
     /// Models of futures have no locks.
     pub(crate) fn watch_locks() {}

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
+use crate::pool::end::KeptOpen;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
-use crate::pool::{Pool, Registry};
+use crate::pool::{Pool, Registry, here};
 
 /// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.
 ///
@@ -24,6 +24,18 @@ impl CurrentPool {
     fn of(registry: &Registry) -> Option<CurrentPool> {
         let pool = ManuallyDrop::new(Pool::from_shared(registry.handle()?));
         Some(CurrentPool { pool, _not_send: PhantomData })
+    }
+
+    /// The pool for a thread that is to queue something: as long as what comes along is kept, whoever ends the pool looks for that.
+    ///
+    /// # Panics
+    ///
+    /// If the pool has ended.
+    pub(crate) fn to_queue(&self) -> (&Pool, Option<KeptOpen<'_>>) {
+        let registry = self.pool.registry();
+        registry.assert_here();
+        let kept = here(registry).is_none().then(|| registry.keep_open_for_others());
+        (&self.pool, kept)
     }
 }
 
@@ -102,9 +114,6 @@ pub fn current_worker_index() -> Option<usize> {
     memory.registry().number_of(memory)
 }
 
-/// For how long a thread that yields gives its place away: about a wake.
-const YIELD: Duration = Duration::from_micros(100);
-
 /// Lets another thread work in this one's place for a moment, if there is work; outside of pools, the system decides.
 ///
 /// For code that polls for what a queued task will do; to wait for a future is better. In a pool of
@@ -132,7 +141,9 @@ pub fn yield_now() {
         return raddle_sync::thread::yield_now();
     };
     // In a pool within a pool, the work may be the outer one's.
-    if !(has_work(memory) && memory.host_once()) {
-        memory.parker().nap(YIELD);
+    if has_work(memory) {
+        memory.give_turn();
+    } else {
+        memory.nap_a_turn();
     }
 }

@@ -37,6 +37,18 @@ impl Registry {
         KeptOpen(self)
     }
 
+    /// As `keep_open`, for a thread that is none of the pool's, and is to queue something: whoever ends the pool looks for it.
+    ///
+    /// # Panics
+    ///
+    /// If nobody comes any more.
+    pub(super) fn keep_open_for_others(&self) -> KeptOpen<'_> {
+        let open = self.end.open_from_outside();
+        let kept = KeptOpen(self);
+        assert!(open, "raddle: the pool has ended");
+        kept
+    }
+
     fn unpark_all(&self) {
         for memory in self.memories.iter().filter(|memory| !self.is_guest(memory.index)) {
             memory.parker().unpark();
@@ -85,7 +97,7 @@ impl Registry {
 }
 
 /// Something runs that may wait for others: a hook, or what one has spawned.
-pub(super) struct KeptOpen<'a>(&'a Registry);
+pub(crate) struct KeptOpen<'a>(&'a Registry);
 
 impl Drop for KeptOpen<'_> {
     fn drop(&mut self) {

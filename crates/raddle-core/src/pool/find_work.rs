@@ -43,7 +43,7 @@ pub(crate) enum Found {
 /// Tasks that a worker takes from the injector at a time.
 const GRAB: usize = 32;
 /// Every so many turns what is oldest comes first, so that nothing starves.
-const FAIRNESS: u32 = 61;
+pub(crate) const FAIRNESS: u32 = 61;
 /// So many times a thief looks whether the owner, or another thief, is done with a fork that comes before what else there is.
 const MOST_ROUNDS: usize = 1000;
 /// What a round counts in which no other thread is about to have it.

@@ -14,11 +14,15 @@ pub(crate) fn kill_all(registry: &Registry) -> usize {
 
 fn kill_each(registry: &Registry) -> usize {
     let mut queued = Vec::new();
-    while let Some(batch) = registry.injector.take::<64>() {
+    // No more than lies there now: what runs may queue as fast, until it is killed below.
+    let mut rest = registry.injector.len();
+    while let Some(batch) = (rest > 0).then(|| registry.injector.take::<64>()).flatten() {
+        let before = queued.len();
         queued.extend(batch.tagged());
+        rest = rest.saturating_sub(queued.len() - before);
     }
-    for memory in registry.memories.iter() {
-        queued.extend(memory.ring.drain());
+    for ring in registry.memories.iter().map(|memory| &memory.ring) {
+        queued.extend(ring.drain().take(ring.len()));
     }
     let (mortal, others): (Vec<_>, Vec<_>) =
         queued.into_iter().partition(|(task, _)| kill_of(task).is_some());

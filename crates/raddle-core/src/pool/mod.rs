@@ -44,6 +44,7 @@ mod search;
 pub(crate) mod seat;
 mod starts;
 mod stats;
+mod turns;
 pub(crate) mod wait;
 mod wakes;
 mod worker;
@@ -308,11 +309,14 @@ fn finish(registry: &Registry) {
     registry.gate.close();
     loop {
         registry.terminate();
-        match run_what_is_left(registry) {
+        let found = run_what_is_left(registry);
+        // Whoever may queue from outside keeps it open meanwhile, and comes no more when it is over.
+        let missed = || !registry.is_over() || found.is_some() && registry.injector.len() > 0;
+        match found {
             // It may have had a thread started.
             Some(true) => {}
             // A thread that has just been started has it, or is about to be.
-            _ if !registry.ended() => thread::sleep(Duration::from_millis(1)),
+            _ if missed() => thread::sleep(Duration::from_millis(1)),
             _ if !registry.handles.lock().is_empty() => {}
             _ => break,
         }

@@ -23,6 +23,7 @@
 //!   good whenever it is not null.
 
 mod lane;
+mod per_process;
 mod places;
 mod region;
 mod stream;

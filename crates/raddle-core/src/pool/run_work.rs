@@ -68,23 +68,30 @@ impl WorkerMemory {
         forget(no_unwinding);
     }
 
-    /// Runs a task of the scope that this thread waits for, and those that come next in its ring.
-    pub(crate) fn run_own(&self, first: Task, tag: Tag, at: &Worker) {
+    /// Runs a task of the scope that this thread waits for, and those that come next in its ring. True: others are to have a turn.
+    pub(crate) fn run_own(&self, first: Task, tag: Tag, at: &Worker) -> bool {
         let mut strand = strand::enter_foreign();
         let no_unwinding = AbortOnUnwind;
         let _current = at.enter();
         self.owned.purse.turn_to(tag);
-        let oldest = self.takes_oldest();
-        self.on_top(|| {
+        let always_oldest = self.takes_oldest();
+        let starve = self.on_top(|| {
             let mut task = first;
             loop {
                 self.heed_followers(at);
                 self.run_task(task, at);
                 // A claimed host, or mail, is the caller's to see to.
                 if self.has_mail() {
-                    break;
+                    return false;
                 }
-                let Some(next) = self.next_own(tag, oldest) else { break };
+                let turn = self.counts_inline();
+                if turn && self.others_starve() {
+                    return true;
+                }
+                let oldest = if turn { self.ring.steal_tagged(tag) } else { None };
+                let Some(next) = oldest.or_else(|| self.next_own(tag, always_oldest)) else {
+                    return false;
+                };
                 task = next;
                 depth::settle();
                 self.owned.looks.forget();
@@ -92,6 +99,7 @@ impl WorkerMemory {
             }
         });
         forget(no_unwinding);
+        starve
     }
 
     /// Runs `f`, another piece of work, on top of what this thread is at: it has a depth of its own, and has not looked yet whether

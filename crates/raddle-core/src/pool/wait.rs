@@ -245,9 +245,12 @@ impl WorkerMemory {
                 if claimed {
                     self.hand_on();
                 }
-                self.run_found(found, at);
+                let starve = self.run_found(found, at);
                 if claimed {
                     self.registry().renew_credit();
+                }
+                if starve && !goal.is_reached() {
+                    self.give_turn();
                 }
                 since = None;
                 continue;
@@ -263,7 +266,9 @@ impl WorkerMemory {
                 continue;
             }
             if let Some((found, at)) = at.and_then(|at| Some((self.find_queued(goal)?, at))) {
-                self.run_found(found, at);
+                if self.run_found(found, at) && !goal.is_reached() {
+                    self.give_turn();
+                }
                 since = None;
                 continue;
             }
@@ -288,16 +293,19 @@ impl WorkerMemory {
         }
     }
 
-    fn run_found(&self, found: Found, at: &Worker) {
+    /// True: others are to have a turn.
+    fn run_found(&self, found: Found, at: &Worker) -> bool {
+        let mut starve = false;
         match found {
             Found::Own(Work::Task(task, tag)) => {
-                self.run_own(task, tag, at);
+                starve = self.run_own(task, tag, at);
                 self.purse().turn_to(NOBODY);
             }
             Found::Own(work) => self.run_on_top(work, at),
             Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
         }
         self.see_to_end();
+        starve
     }
 
     /// What it waits for that is queued for anybody: moved there, or spawned from outside. A look that may take long, so only

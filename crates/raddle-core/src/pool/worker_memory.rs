@@ -32,6 +32,7 @@ use crate::mail::Mail;
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::run_work::Serving;
+use crate::pool::turns::Turns;
 use crate::pool::wait::Looks;
 use crate::pool::worker::Worker;
 use crate::queue::Ring;
@@ -67,6 +68,8 @@ pub(crate) struct Owned {
     pub(crate) looks: Looks,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
+    /// What it has run while it waited.
+    pub(crate) turns: Turns,
     /// What the worker has in hand of a scope's count.
     pub(crate) purse: Purse,
     /// The worker blocks in a wait of the pool's own, which records that itself.
@@ -253,6 +256,7 @@ impl OwnedMemory {
                 hold: Cell::new(Hold::None),
                 number: Cell::new(None),
                 looks: Looks::default(),
+                turns: Turns::default(),
                 hosts: Cell::new(false),
                 purse: Purse::new(),
                 apart: Cell::new(false),

@@ -3,10 +3,27 @@
 use std::thread;
 
 use crate::future::Future;
-use crate::pool::{self, PoolRef};
+use crate::pool::{self, CurrentPool, PoolRef};
 use crate::queue::NOBODY;
 use crate::spawn::hooks::{TaskId, Unfinished};
 use crate::spawn::task_of;
+
+impl CurrentPool {
+    /// As [`Pool::spawn`]. On a thread that has left the pool, too: it does not end meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If the pool has ended.
+    #[track_caller]
+    pub fn spawn<F, T>(&self, f: F) -> Future<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (pool, _kept) = self.to_queue();
+        pool.spawn(f)
+    }
+}
 
 impl PoolRef {
     /// Spawns a task on the pool, or gives the closure back if the pool has gone. If it is to come `last`, then after all

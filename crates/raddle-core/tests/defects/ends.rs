@@ -1,8 +1,9 @@
 //! Pools that are dropped while their tasks wait for scopes, and spawn only then.
 
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use raddle_core::{Pool, scope, spawn};
+use raddle_core::{CurrentPool, Pool, killed, scope, spawn};
 
 use super::*;
 
@@ -88,4 +89,80 @@ fn a_dropped_pool_runs_what_one_that_waited_for_a_scope_spawns() {
         assert!(over.load(Ordering::SeqCst), "the drop has returned before, in round {round}");
     }
     drop(crowd);
+}
+
+/// What runs queues faster than anybody takes out, until it is killed.
+#[test]
+fn a_kill_of_all_ends_though_a_task_queues_on_and_on() {
+    const MOST: usize = 2_000_000;
+    for by_scope in [false, true] {
+        ends("a kill of all", move || {
+            let (pool, spawned) = (Pool::new(1).unwrap(), Arc::new(AtomicUsize::new(0)));
+            let (count, (started, starts)) = (Arc::clone(&spawned), mpsc::channel());
+            let task = pool.spawn(move || {
+                let more = || !killed() && count.fetch_add(1, Ordering::SeqCst) < MOST;
+                started.send(()).unwrap();
+                if by_scope {
+                    scope(|s| {
+                        while more() {
+                            s.spawn(|_| ());
+                        }
+                    });
+                } else {
+                    while more() {
+                        drop(spawn(|| ()));
+                    }
+                }
+            });
+            starts.recv().unwrap();
+            pool.kill_all();
+            assert!(spawned.load(Ordering::SeqCst) < MOST, "the kill waited for it");
+            assert!(task.wait().is_err());
+        });
+    }
+}
+
+/// A guest that has left keeps the pool it was in, and spawns there as another thread drops it.
+#[test]
+fn what_is_spawned_as_the_pool_ends_runs_or_is_refused() {
+    let (mut ran, mut refused) = (0, 0);
+    for round in 0..200_u32 {
+        let ran_it = ends("what is spawned as the pool ends", move || {
+            let pool = Arc::new(Pool::new(1).unwrap());
+            let (shared, (tell, told)) = (Arc::clone(&pool), mpsc::channel());
+            let guest = thread::Builder::new().stack_size(16 << 20).spawn(move || {
+                let mut kept = None;
+                shared.run(|_| {
+                    // On this very thread, as a guest.
+                    kept = Kept::new();
+                });
+                drop(shared);
+                // It takes long to move.
+                let large = [1_u8; 256 << 10];
+                tell.send(()).unwrap();
+                let kept = kept.unwrap();
+                let spawn = AssertUnwindSafe(|| kept.0.spawn(move || large.len()));
+                catch_unwind(spawn).ok().map(|future| future.wait().unwrap())
+            });
+            told.recv().unwrap();
+            // The drop comes anywhere in what the guest does meanwhile.
+            (0..round * 100).for_each(|_| std::hint::spin_loop());
+            drop(pool);
+            guest.unwrap().join().unwrap().is_some()
+        });
+        *(if ran_it { &mut ran } else { &mut refused }) += 1;
+    }
+    assert_eq!(ran + refused, 200);
+}
+
+/// Taken along out of a closure that is to be `Send`: on a guest's own thread it stays where it is.
+struct Kept(CurrentPool);
+
+// SAFETY: made and used by the one thread.
+unsafe impl Send for Kept {}
+
+impl Kept {
+    fn new() -> Option<Kept> {
+        Pool::current().map(Kept)
+    }
 }

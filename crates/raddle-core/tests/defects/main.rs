@@ -12,6 +12,7 @@ mod order;
 mod pools;
 mod promises;
 mod scopes;
+mod turns;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,6 +8,7 @@ use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsi
 use raddle_sync::strand;
 use raddle_trace::{self as trace, Event, EventKind, Subject, TraceLevel};
 
+use super::per_process::PerProcess;
 use super::stream::Saver;
 use super::{NOTHING, Place, Rings, Settings, places};
 use crate::pool::clock;
@@ -293,10 +294,10 @@ impl Outside {
 }
 
 /// The pools that record now, for threads that work in none.
-static POOLS: std::sync::Mutex<Vec<Weak<Rings>>> = std::sync::Mutex::new(Vec::new());
+static POOLS: PerProcess<Vec<Weak<Rings>>> = PerProcess::new(Vec::new());
 
 pub(super) fn know_outside(rings: &Arc<Rings>) {
-    let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut pools = POOLS.lock();
     // It is there already if only the level changes.
     pools.retain(|pool| !std::ptr::eq(pool.as_ptr(), Arc::as_ptr(rings)));
     pools.push(Arc::downgrade(rings));
@@ -304,14 +305,14 @@ pub(super) fn know_outside(rings: &Arc<Rings>) {
 
 /// From now on nothing more is recorded there.
 pub(super) fn forget_outside(rings: &Arc<Rings>) {
-    let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut pools = POOLS.lock();
     pools.retain(|pool| !std::ptr::eq(pool.as_ptr(), Arc::as_ptr(rings)));
 }
 
 /// What a thread does that works in no pool: for all that record.
 pub(super) fn note_outside_all(kind: EventKind, aux: usize, key: (Subject, u32)) {
     let tsc = clock::now();
-    let pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
+    let pools = POOLS.lock();
     for rings in pools.iter().filter_map(Weak::upgrade) {
         rings.outside.lock().push(tsc, kind, aux, key);
     }
@@ -323,7 +324,7 @@ thread_local! {
 }
 
 /// The names of threads, by number.
-static THREADS: std::sync::Mutex<Vec<Option<String>>> = std::sync::Mutex::new(Vec::new());
+static THREADS: PerProcess<Vec<Option<String>>> = PerProcess::new(Vec::new());
 
 fn this_thread() -> u16 {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -331,7 +332,7 @@ fn this_thread() -> u16 {
     if number == 0 {
         number = (NEXT.fetch_add(1, Ordering::Relaxed) % usize::from(u16::MAX)) as u16 + 1;
         THREAD.set(number);
-        let mut threads = THREADS.lock().unwrap_or_else(|e| e.into_inner());
+        let mut threads = THREADS.lock();
         let room = threads.len().max(usize::from(number) + 1);
         threads.resize(room, None);
         threads[usize::from(number)] = std::thread::current().name().map(str::to_owned);
@@ -341,7 +342,7 @@ fn this_thread() -> u16 {
 
 /// How a thread from outside is called.
 pub(super) fn name_of(number: u16) -> String {
-    let threads = THREADS.lock().unwrap_or_else(|e| e.into_inner());
+    let threads = THREADS.lock();
     match threads.get(usize::from(number)) {
         Some(Some(name)) => format!("outside ({name})"),
         _ => format!("outside {number}"),
