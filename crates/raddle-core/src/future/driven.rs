@@ -33,7 +33,8 @@ impl<T: Send + 'static> Future<T> {
     /// could wake it. (One that awaits itself, through a [`Shared`](crate::Shared), waits for ever: what an async future will await
     /// next is not known.) [`Pool::kill_all`] ends it, and so does the end of the pool, where it waits for
     /// what comes from outside once the pool is being dropped: with the failure `Killed`. (Such are dropped one after the other, so
-    /// what is dropped must not wait for another of them.)
+    /// what is dropped must not wait for another of them. And only when all tasks are over: one that waits for such a future keeps the
+    /// pool's drop waiting until what comes from outside ends both.)
     ///
     /// Hooks of the pool are called once: [`before_start`](crate::PoolBuilder::before_start) before the first poll, and
     /// [`after_finish`](crate::PoolBuilder::after_finish) when it is over and the async future has been dropped, perhaps on another
