@@ -257,8 +257,11 @@ impl Core {
         let levels = entry.levels.load(Ordering::Relaxed);
         let more = strand::with_local(Local::can_hold).then(|| levels.checked_add(1));
         let levels = more.flatten().expect("a lock taken too often by its owner");
+        // Not just counted: a record of this address, of a lock that was forgotten and lies elsewhere by now, would be
+        // found by `release_now`.
+        // SAFETY: it has the lock, at one level more.
+        strand::with_local(|local| unsafe { local.hold_slow(address) });
         entry.levels.store(levels, Ordering::Relaxed); // E5
-        strand::with_local(Local::hold);
         true
     }
 
@@ -285,7 +288,8 @@ impl Core {
     ///
     /// It does not look at the word, which would cost a fifth to a half of an uncontended pair. So a record that is out of
     /// date, of a lock that was forgotten, must not be found by one who lets go of the lock that lies there now. Where
-    /// this strand took that, the record is of it; where another of this thread did, which has ended since, there is no
+    /// this strand took a level of that, the record is of it if the lock was thin, and there is none if it was not (each
+    /// way to take such a level ends in `hold_slow`); where another of this thread did, which has ended since, there is no
     /// record of this one's left (see H3 in `strand/local.rs` of `raddle_sync`).
     #[inline(always)]
     fn release_now<const RE: bool>(&self) -> bool {
