@@ -55,7 +55,7 @@ impl Core {
         {
             return false;
         }
-        debug_assert!(state & LOCKED != 0 && bucket.find().is_none());
+        debug_assert_ne!(state & LOCKED, 0);
         let first = match state & (WOKEN | LAZY) {
             0 => inner.lock.pop_front(),
             _ => None,
@@ -65,12 +65,14 @@ impl Core {
             entry.update(Ordering::Relaxed, |state| (state & !clear) | WOKEN); // A2
             entry.pass_over();
         }
+        let stale = bucket.remove(); // P4
         bucket.leave(entry, NOBODY);
         // ORD: Release pairs with the Acquires that take a free lock.
         self.word.store(ASIDE, Ordering::Release); // E2, A1
         let parker = first.map(|first| Node::signal(first, WAKE));
         drop(inner); // Q4
         drop(bucket);
+        stale.into_iter().for_each(table::give_back);
         table::deflated();
         if let Some(parker) = parker {
             parker.unpark();

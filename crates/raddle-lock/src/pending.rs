@@ -10,6 +10,8 @@
 //! it is the owner's, who will release under the bucket's lock, find the entry, and make it the lock's.
 //! **P3** Its lock is alive while there is somebody in its queue. One left for a hash alone may outlive
 //! a lock whose guard was forgotten; it is taken away by the lock's drop, or else by its owner.
+//! **P4** Under an address lies one entry at most. Where a lock is fat that is not its own, but one that has outlived another
+//! lock (P3): whoever has an entry asks whether it is the one that lies there, and setting one aside takes a stale one away.
 
 use crate::core::{Core, Gain, Patience};
 use crate::entry::{Entry, QUEUED};
@@ -89,6 +91,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// What lies under the address. Not a fat lock's own (P4).
     pub(crate) fn find(&mut self) -> Option<&mut Pending> {
         self.list.iter_mut().find(|pending| pending.address == self.address)
     }

@@ -13,6 +13,7 @@ use crate::word::{FREE, GENERATIONS};
 use raddle_sync::atomic::Ordering;
 use raddle_sync::time::Instant;
 use std::panic::resume_unwind;
+use std::ptr;
 use std::time::Duration;
 
 /// How long the first in the queue sleeps that has lost to those who run.
@@ -215,7 +216,9 @@ impl Core {
                 mark == LAZY
             }
         };
-        let left = bucket.find().map(|pending| pending.armed);
+        // P4: what lies there may be another one, and this one a fat lock's.
+        let ours = bucket.find().filter(|pending| ptr::eq(pending.entry, entry));
+        let left = ours.map(|pending| pending.armed);
         if on_duty && left == Some(NOBODY) {
             if let Some(next) = inner.lock.pop_front() {
                 // A2: the next one is awake in its stead.

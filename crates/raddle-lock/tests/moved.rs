@@ -2,10 +2,11 @@
 
 #![cfg(not(raddle_model))]
 
-use raddle_lock::ReentrantLock;
+use raddle_lock::{ObjectHeader, ReentrantLock};
 use std::cell::Cell;
 use std::mem::forget;
 use std::thread;
+use std::time::Duration;
 
 /// What another thread says.
 fn elsewhere<R: Send>(f: impl FnOnce() -> R + Send) -> R {
@@ -54,4 +55,27 @@ fn nor_by_one_of_a_strand_beneath() {
     drop(held);
     assert!(locks[0].is_locked());
     assert!(elsewhere(|| locks[0].try_lock().is_none()));
+}
+
+/// Whoever gave up waiting found the entry left for another header, which had lain there, and gave back that of the one which
+/// is there now, and held: the next header that became fat had the same.
+#[test]
+fn a_header_that_is_given_up_keeps_its_entry() {
+    let (nest, other) = (ReentrantLock::new(()), ReentrantLock::new(()));
+    let mut headers = [ObjectHeader::new(), ObjectHeader::new()];
+    forget_fat(&nest, &other, || forget(headers[1].lock()));
+    forget(headers[0].lock());
+    elsewhere(|| headers[0].identity_hash()); // Leaves an entry, for this strand.
+    headers.swap(0, 1);
+    assert!(headers[0].is_fat() && headers[0].is_held());
+    elsewhere(|| {
+        assert!(headers[0].try_lock_for(Duration::from_millis(5)).is_none());
+        // Fat, with the entry that this thread has given back last.
+        let next = ObjectHeader::new();
+        let _guard = next.lock();
+        next.identity_hash();
+        assert!(next.is_fat() && headers[0].is_locked());
+        assert!(!headers[0].is_held(), "two headers have one entry");
+    });
+    assert!(headers[0].is_held());
 }

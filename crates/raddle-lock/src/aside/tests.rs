@@ -3,8 +3,8 @@ use crate::core::Gain;
 use crate::queue::{HAND_OFF, WAITING};
 use raddle_sync::strand;
 use raddle_sync::time::Instant;
-use std::thread;
 use std::time::Duration;
+use std::{ptr, thread};
 
 /// Holds a lock for which so many wait, and lets go of it: the first is awake, and the lock thin.
 fn aside<const N: usize>(core: &Core) -> (&'static Entry, [Node; N]) {
@@ -189,6 +189,53 @@ fn a_forgotten_guard_leaves_an_entry_that_harms_nobody() {
     core.release::<false>();
     assert!(!core.is_locked());
     moved.release::<false>();
+}
+
+/// Leaves an entry under a lock's address, for the running strand, that is not the lock's.
+fn leave_stale(core: &Core) -> &'static Entry {
+    let (stale, me) = (table::take(), strand::token());
+    slot::arm_quietly(me);
+    pending::bucket(core.address()).leave(stale, me);
+    stale
+}
+
+fn is_dead(entry: &Entry) -> bool {
+    entry.state.load(Ordering::Relaxed) & DEAD != 0
+}
+
+/// P4: it took that for its own, and gave back the entry of a lock that was held.
+#[test]
+fn whoever_gives_up_takes_no_other_locks_entry_for_its_own() {
+    let core = Core::new();
+    let (entry, _) = aside::<0>(&core);
+    let stale = leave_stale(&core);
+    thread::scope(|s| {
+        let soon = Instant::now() + Duration::from_millis(1);
+        let core = &core;
+        let other = s.spawn(move || core.acquire_until::<false>(Some(soon)));
+        assert!(!other.join().unwrap());
+    });
+    assert!(!is_dead(entry) && !is_dead(stale) && core.is_held());
+    core.release::<false>();
+    assert!(!core.is_locked());
+    assert!(pending::bucket(core.address()).remove().is_some_and(|left| ptr::eq(left, stale)));
+    table::give_back(stale);
+}
+
+/// P4: two lay there, and the wrong one was found.
+#[test]
+fn an_entry_is_set_aside_in_the_stead_of_a_stale_one() {
+    let core = Core::new();
+    let (entry, nodes) = aside::<2>(&core);
+    let stale = leave_stale(&core);
+    set_aside(&core, entry, &nodes);
+    assert!(is_dead(stale));
+    assert!(core.try_awake(entry, crate::spin::Spin::short()));
+    release(&core, entry);
+    assert_eq!(nodes[1].signalled(), WAKE);
+    assert!(core.try_awake(entry, crate::spin::Spin::short()));
+    release(&core, entry);
+    assert!(is_over(&core));
 }
 
 #[test]
