@@ -11,6 +11,8 @@
 //! go on when it does. A wait that ends by itself, at a deadline, is not registered, nor is a strand while it runs the hook.
 //! **D2** A panic of the hook's is caught, and passed on when the strand has left the lock's queue (Q2). Where there is a guard
 //! already nobody may unwind, so a strand that takes a lock back leaves a circle to one of its others that may.
+//! **D3** A circle is complete when the last of its edges comes to count, or is another one. The look that makes it so is
+//! noted, and whoever has followed the holders since then finds nothing that it has not found.
 
 use crate::core::Patience;
 use crate::queue::Node;
@@ -79,25 +81,35 @@ mod detector {
 
     struct Edge {
         wait: Wait,
+        /// The strands of the thread, which sleep along.
+        names: Vec<u32>,
         holders: Vec<u32>,
         /// When the strand registered, and when it last saw the holders: in steps of the registry.
         since: u64,
         seen: u64,
+        /// When the strand last followed them.
+        followed: u64,
         /// Has been part of a deadlock that was reported.
         reported: bool,
         /// Whether a panic of the hook's may come out of the wait (D2).
         unwinds: bool,
     }
 
+    type Edges = HashMap<u32, Edge>;
+    /// Who sleeps on the thread of a strand.
+    type Sleeps = HashMap<u32, u32>;
+
     #[derive(Default)]
     struct Registry {
         step: u64,
-        edges: Option<HashMap<u32, Edge>>,
-        /// Who sleeps on the thread of a strand, for all of those.
-        sleeps: Option<HashMap<u32, u32>>,
+        /// When an edge last came to count, or was another one (D3).
+        changed: u64,
+        edges: Option<Edges>,
+        sleeps: Option<Sleeps>,
     }
 
-    static REGISTRY: Mutex<Registry> = Mutex::new(Registry { step: 0, edges: None, sleeps: None });
+    static REGISTRY: Mutex<Registry> =
+        Mutex::new(Registry { step: 0, changed: 0, edges: None, sleeps: None });
 
     pub(super) static HOOK: Mutex<Option<DeadlockHook>> = Mutex::new(None);
 
@@ -137,15 +149,15 @@ mod detector {
             return Ok(node.sleep_until(until)); // D1
         }
         let unwinds = !matches!(patience, Patience::Back);
-        let mut registered = Registered { me: what.me, told: false };
+        let mut registered = Registered { me: what.me, is_listed: false, told: false };
         loop {
             let signal = node.sleep_until(Some(Instant::now() + INTERVAL));
             if signal != WAITING {
                 return Ok(signal);
             }
-            if let Some(deadlock) = look_round(what, registered.told, unwinds) {
+            if let Some(deadlock) = look_round(what, &mut registered, unwinds) {
                 registered.told = true;
-                unregister(what.me);
+                registered.leave();
                 match catch_unwind(AssertUnwindSafe(|| tell(&deadlock))) {
                     Err(panic) if unwinds => return Err(panic),
                     told => super::discard(told.map(|()| 0)), // D2: nobody in the circle may unwind.
@@ -163,45 +175,73 @@ mod detector {
         }
     }
 
-    /// A strand that may be in the registry.
+    /// A strand that sleeps, and may be in the registry.
     struct Registered {
         me: u32,
+        /// It is there. Most waits are over before that.
+        is_listed: bool,
         /// Has been part of a deadlock that it told of.
         told: bool,
     }
 
-    impl Drop for Registered {
-        fn drop(&mut self) {
-            unregister(self.me);
+    impl Registered {
+        fn enter(&mut self, edges: &mut Edges, sleeps: &mut Sleeps, edge: Edge) {
+            sleeps.extend(edge.names.iter().map(|name| (*name, self.me)));
+            edges.insert(self.me, edge);
+            self.is_listed = true;
+        }
+
+        fn leave(&mut self) {
+            if !std::mem::take(&mut self.is_listed) {
+                return;
+            }
+            let mut registry = locked(&REGISTRY);
+            let Registry { edges, sleeps, .. } = &mut *registry;
+            let edge = edges.get_or_insert_default().remove(&self.me);
+            let sleeps = sleeps.get_or_insert_default();
+            for name in edge.iter().flat_map(|edge| &edge.names) {
+                sleeps.remove(name);
+            }
         }
     }
 
-    fn unregister(me: u32) {
-        let mut registry = locked(&REGISTRY);
-        registry.edges.get_or_insert_default().remove(&me);
-        registry.sleeps.get_or_insert_default().retain(|_, sleeper| *sleeper != me);
+    impl Drop for Registered {
+        fn drop(&mut self) {
+            self.leave();
+        }
     }
 
     /// Registers, or looks again; a deadlock that was not reported yet, and is this strand's to report.
-    fn look_round(what: &For<'_>, told: bool, unwinds: bool) -> Option<Deadlock> {
-        let thread = std::thread::current().name().map(str::to_owned);
-        let names = strand::with_local(|local| local.names());
+    fn look_round(what: &For<'_>, registered: &mut Registered, unwinds: bool) -> Option<Deadlock> {
+        let me = what.me;
+        let new = (!registered.is_listed).then(|| {
+            let thread = std::thread::current().name().map(str::to_owned);
+            let mut names = strand::with_local(|local| local.names());
+            names.push(me);
+            (Wait { thread, strand: me, lock: what.address }, names)
+        });
         let mut registry = locked(&REGISTRY);
         registry.step += 1;
         let now = registry.step;
-        let Registry { edges, sleeps, .. } = &mut *registry;
+        let Registry { changed, edges, sleeps, .. } = &mut *registry;
         let (edges, sleeps) = (edges.get_or_insert_default(), sleeps.get_or_insert_default());
-        let edge = edges.entry(what.me).or_insert_with(|| {
-            sleeps.extend(names.into_iter().chain([what.me]).map(|name| (name, what.me)));
-            let wait = Wait { thread, strand: what.me, lock: what.address };
-            Edge { wait, holders: Vec::new(), since: now, seen: now, reported: told, unwinds }
-        });
-        edge.holders = (what.holders)();
-        edge.seen = now;
-        let mut circle = vec![what.me];
-        if !walk(edges, sleeps, &mut circle, &mut HashSet::new()) {
+        if let Some((wait, names)) = new {
+            let (since, reported) = (now, registered.told);
+            let (seen, followed, holders) = (now, now, Vec::new());
+            let edge = Edge { wait, names, holders, since, seen, followed, reported, unwinds };
+            registered.enter(edges, sleeps, edge);
+        }
+        let holders = (what.holders)();
+        if is_news(edges, sleeps, &edges[&me], &holders) {
+            *changed = now; // D3
+        }
+        let edge = edges.get_mut(&me)?;
+        (edge.holders, edge.seen) = (holders, now);
+        if edge.followed >= *changed {
             return None;
         }
+        edge.followed = now;
+        let circle = circle(edges, sleeps, me)?;
         if !unwinds && circle.iter().any(|strand| edges[strand].unwinds) {
             return None; // D2: it looks, too.
         }
@@ -214,35 +254,90 @@ mod detector {
         Some(Deadlock { waits })
     }
 
-    /// Goes on from the last strand of `path`, until it is back at the first: then it is a circle. Of one that has been
-    /// reported there may be another beside it.
-    fn walk(
-        edges: &HashMap<u32, Edge>,
-        sleeps: &HashMap<u32, u32>,
-        path: &mut Vec<u32>,
-        been: &mut HashSet<u32>,
-    ) -> bool {
-        let edge = &edges[path.last().expect("it begins somewhere")];
-        for next in edge.holders.iter().filter_map(|holder| sleeps.get(holder)) {
-            if edge.seen < edges[next].since {
+    /// Whether an edge, whose strand sees these `holders` now, counts where it did not when the strand last looked (D1).
+    fn is_news(edges: &Edges, sleeps: &Sleeps, edge: &Edge, holders: &[u32]) -> bool {
+        let is_new = |sleeper: &u32| edges[sleeper].since > edge.seen;
+        holders != edge.holders
+            || holders.iter().filter_map(|holder| sleeps.get(holder)).any(is_new)
+    }
+
+    /// The strands from `me` to one that waits for it, each of which waits for the next. Of a circle that has been reported
+    /// there may be another beside it.
+    fn circle(edges: &Edges, sleeps: &Sleeps, me: u32) -> Option<Vec<u32>> {
+        // How far each strand's holders have been followed; not by recursion, as chains are as long as there are threads.
+        let (mut path, mut left) = (vec![me], vec![edges[&me].holders.iter()]);
+        let mut been = HashSet::new();
+        while let (Some(strand), Some(holders)) = (path.last(), left.last_mut()) {
+            let Some(holder) = holders.next() else {
+                path.pop();
+                left.pop();
+                continue;
+            };
+            let Some(next) = sleeps.get(holder) else { continue };
+            if edges[strand].seen < edges[next].since {
                 continue; // D1: it may have been awake then.
             }
-            if *next == path[0] {
+            if *next == me {
                 if path.iter().any(|strand| !edges[strand].reported) {
-                    return true;
+                    return Some(path);
                 }
                 continue;
             }
             // A circle without us is its own members' to report.
             if been.insert(*next) {
                 path.push(*next);
-                if walk(edges, sleeps, path, been) {
-                    return true;
-                }
-                path.pop();
+                left.push(edges[next].holders.iter());
             }
         }
-        false
+        None
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn edge(strand: u32, holder: u32) -> Edge {
+            let wait = Wait { thread: None, strand, lock: 0 };
+            let (names, holders) = (vec![strand], vec![holder]);
+            let (since, seen, followed) = (1, 1, 0);
+            Edge { wait, names, holders, since, seen, followed, reported: false, unwinds: true }
+        }
+
+        /// It took the stack of a thread that looked.
+        #[test]
+        fn long_chains_are_followed() {
+            const LONG: u32 = if cfg!(miri) { 1_000 } else { 100_000 };
+            let mut edges: Edges = (1..=LONG).map(|n| (n, edge(n, n + 1))).collect();
+            let sleeps: Sleeps = (1..=LONG).map(|n| (n, n)).collect();
+            assert_eq!(circle(&edges, &sleeps, 1), None);
+            edges.insert(LONG, edge(LONG, 1));
+            assert_eq!(circle(&edges, &sleeps, 1), Some((1..=LONG).collect()));
+            edges.insert(LONG, edge(LONG, 2)); // not ours
+            assert_eq!(circle(&edges, &sleeps, 1), None);
+        }
+
+        #[test]
+        fn an_edge_is_news_once() {
+            let mut edges: Edges = [(1, edge(1, 2))].into();
+            let mut sleeps = Sleeps::new();
+            let is_news = |edges: &Edges, sleeps: &Sleeps, holder| {
+                super::is_news(edges, sleeps, &edges[&1], &[holder])
+            };
+            assert!(!is_news(&edges, &sleeps, 2) && is_news(&edges, &sleeps, 3));
+            // Since the last look.
+            edges.insert(2, Edge { since: 2, ..edge(2, 1) });
+            sleeps.insert(2, 2);
+            assert!(is_news(&edges, &sleeps, 2));
+            edges.insert(1, Edge { seen: 3, ..edge(1, 2) });
+            assert!(!is_news(&edges, &sleeps, 2));
+        }
+
+        /// It locked the registry, and looked through all of it, at the end of each wait.
+        #[test]
+        fn a_wait_that_has_not_registered_leaves_the_registry_alone() {
+            let _registry = locked(&REGISTRY);
+            drop(Registered { me: 1, is_listed: false, told: false });
+        }
     }
 }
 
