@@ -2,7 +2,7 @@
 
 #![cfg(not(raddle_model))]
 
-use raddle_lock::{Mutex, ObjectHeader, stats};
+use raddle_lock::{Abandoned, Mutex, ObjectHeader, set_abandon_hook, stats};
 use raddle_sync::{strand, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
@@ -62,6 +62,17 @@ fn strands_beyond_the_ids_lock_fat_and_know_what_they_hold() {
         assert!(hot.try_lock_for(Duration::from_millis(20)).is_none());
         given_up.wait();
     });
+    // Nor is its end with a lock held passed over.
+    let told: Arc<std::sync::Mutex<Vec<Abandoned>>> = Arc::default();
+    let sink = Arc::clone(&told);
+    set_abandon_hook(Some(Arc::new(move |abandoned: &Abandoned| {
+        sink.lock().unwrap().push(abandoned.clone());
+    })));
+    static LEFT: Mutex<()> = Mutex::new(());
+    thread::spawn(|| std::mem::forget(LEFT.lock())).join().unwrap();
+    set_abandon_hook(None);
+    let told = told.lock().unwrap();
+    assert_eq!(told.iter().map(|it| (it.id(), it.holds())).collect::<Vec<_>>(), [(None, 1)]);
     while foreign.pop().is_some() {}
     // With ids to be had again, locks are thin again.
     thread::spawn(|| {

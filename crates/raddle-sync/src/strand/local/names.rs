@@ -73,10 +73,10 @@ impl Local {
         if had != 0 && !self.is_free() {
             return had;
         }
+        // Asked first, as one without an id ends as well, and may hold something then (S4).
+        let ends = AT_THREAD_END.try_with(|_| ()).is_ok();
         // Whose id could not go back gets none.
-        if let Some(id) =
-            DISPENSER.take().filter(|&id| AT_THREAD_END.try_with(|_| ()).is_ok() || refuse(id))
-        {
+        if let Some(id) = if ends { DISPENSER.take() } else { None } {
             let token = u32::from(id.get());
             // ORD: `Relaxed`: whoever looks at what this strand shows has a fence, or a barrier, for that already.
             HIGHEST.fetch_max(token, Ordering::Relaxed);
@@ -119,9 +119,4 @@ static IN_USE: OnceLock<fn(u32) -> bool> = OnceLock::new();
 /// [hold](Local::hold). Such an id is nobody's from then on.
 pub fn set_in_use(is_in_use: fn(u32) -> bool) {
     IN_USE.get_or_init(|| is_in_use);
-}
-
-fn refuse(id: StrandId) -> bool {
-    DISPENSER.give_back(id);
-    false
 }
