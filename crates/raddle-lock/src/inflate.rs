@@ -108,9 +108,10 @@ impl Core {
             View::Fat => {
                 let entry = table::entry(seen & word::INDEX);
                 // One that has taken it by mistake is about to let go of it (`confirm`). Later the generations might have come
-                // round, and it would let go of another lock's.
+                // round, and it would let go of another lock's. One that is dead already is nobody's: in the child of a fork,
+                // that of a thread which was about to make the lock thin.
                 let mut moment = Moment::default();
-                while entry.state.load(Ordering::Relaxed) & LOCKED != 0
+                while entry.state.load(Ordering::Relaxed) & (LOCKED | DEAD) == LOCKED
                     && entry.owner.load(Ordering::Relaxed) == 0
                     && moment.pass(true, Patience::Back)
                 {}
@@ -128,6 +129,22 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
     use std::thread;
+
+    /// As in the child of a fork: the thread that was about to make the lock thin is not there. The drop waited for it.
+    #[test]
+    fn a_lock_is_dropped_whose_entry_is_dead_already() {
+        let core = Core::new();
+        core.acquire::<false>();
+        let entry = core.inflate_held();
+        // What the release does before it deflates.
+        entry.owner.store(0, Ordering::Release);
+        entry.update(Ordering::Release, |state| state | DEAD);
+        // SAFETY: its name is gone from the lock.
+        strand::with_local(|local| unsafe { local.unhold() });
+        assert!(word::is_fat(core.word.load(Ordering::Relaxed)));
+        drop(core);
+        assert_ne!(entry.state.load(Ordering::Relaxed) & DEAD, 0);
+    }
 
     /// It let go of the entry when that might have been another lock's.
     #[test]
