@@ -169,7 +169,7 @@ impl Entry {
         }
     }
 
-    /// In the child of a fork, where nobody waits (F2).
+    /// In the child of a fork, where nobody waits (F2). Not dead, though it may be in a free list.
     #[cfg(all(unix, not(any(miri, raddle_model))))]
     pub(crate) fn forget_waiters(&self, inner: &mut Inner) {
         *inner = Inner { lock: List::new(), notice: List::new() };
@@ -178,10 +178,7 @@ impl Entry {
         let held = self.owner.load(Ordering::Relaxed) != 0; // F3
         let free = if held { 0 } else { LOCKED };
         let waiting = QUEUED | WOKEN | PINNED | HANDED | WANT | LAZY;
-        self.update(Ordering::Relaxed, |state| match state & DEAD {
-            0 => state & !(waiting | free),
-            _ => state,
-        });
+        self.update(Ordering::Relaxed, |state| state & !(waiting | free | DEAD));
     }
 
     /// Makes it again what the entry of a thin lock is that has not come by.

@@ -10,6 +10,7 @@
 //! nodes untouched, whose stacks the child may use again; and what words, states and flags say of them is taken back.
 //! **F3** A fat lock without an `owner` is held by nobody who has begun to use it, or has not ended: an owner is
 //! written down before, and taken away after (E5). It is free in the child, unless it is a thin lock's, in a bucket.
+//! So is one whose entry is dead, but in no free list yet: it was about to be thin.
 //! **F4** A value that another thread was making is not made, as after a panic.
 //! **F5** In the child nothing is allocated and nothing is freed here.
 
@@ -70,6 +71,7 @@ extern "C" fn in_child() {
     for (index, inner) in (0..).zip(&mut locked.inner) {
         table::entry(index).forget_waiters(inner);
     }
+    table::bury_free(&locked.table); // F3
     for left in locked.pending.iter().flat_map(|list| list.iter()) {
         left.entry.lock_again(); // P2
         if left.armed != pending::NOBODY {
@@ -110,3 +112,38 @@ extern "C" fn register() {
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 // SAFETY: an array of functions without arguments; this one calls the allocator and the system.
 static REGISTER: extern "C" fn() = register;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use crate::core::Core;
+    use crate::entry::DEAD;
+    use raddle_sync::atomic::Ordering;
+    use raddle_sync::strand;
+
+    /// F3: it was waited for in the child, for ever, until the thread that is not there would have changed the word.
+    #[test]
+    fn a_lock_that_was_about_to_be_thin_is_free_in_a_child() {
+        let core = Core::new();
+        core.acquire::<false>();
+        let entry = core.inflate_held();
+        // What its release does before it deflates.
+        entry.owner.store(0, Ordering::Release);
+        entry.update(Ordering::Release, |state| state | DEAD);
+        // SAFETY: its name is gone from the lock.
+        strand::with_local(|local| unsafe { local.unhold() });
+        // SAFETY: the locks are whole in the child, and nothing else is relied upon there.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no memory is touched.
+            unsafe { libc::alarm(60) };
+            core.acquire::<false>();
+            core.release::<false>();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(core.is_locked().into()) };
+        }
+        let mut status = 0;
+        // SAFETY: our child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+}

@@ -213,6 +213,19 @@ pub(crate) fn lock_all() -> Locked {
     (TABLE.next.lock(), TABLE.free.iter().map(|list| list.0.lock()).collect())
 }
 
+/// Says of the entries in the free lists that they belong to no lock.
+#[cfg(all(unix, not(any(miri, raddle_model))))]
+pub(crate) fn bury_free(locked: &Locked) {
+    for list in &locked.1 {
+        let mut index = **list;
+        while index != NONE {
+            let free = entry(index);
+            free.update(Ordering::Relaxed, |state| state & word::GENERATIONS | LOCKED | DEAD);
+            index = free.next_free.load(Ordering::Relaxed);
+        }
+    }
+}
+
 /// Locks the queues of all entries.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
 pub(crate) fn lock_entries(locked: &Locked) -> Vec<MutexGuard<'static, Inner>> {
