@@ -237,7 +237,8 @@ impl Core {
             let View::Aside { owner, .. } = view(seen) else { unreachable!("aside (A1)") };
             let stays = owner != 0 && hash != FREE;
             if stays {
-                // Before the word: its owner, which has not written it down as held fast, reads the word first.
+                // Before the word: its owner, which has not written it down as held fast, reads the word first, with
+                // Acquire.
                 slot::arm_quietly(owner);
             }
             let next = if owner == 0 { hash } else { owner };

@@ -246,7 +246,9 @@ impl Core {
             );
             return false;
         }
-        let thin = matches!(view(self.word.load(Ordering::Relaxed)), View::Thin { .. });
+        // ORD: Acquire pairs with the Release in `end_aside`, by which a lock that was aside becomes a thin one whose owner
+        // is flagged. A level that is written down is let go of by `release_now`, which has to find the flag.
+        let thin = matches!(view(self.word.load(Ordering::Acquire)), View::Thin { .. });
         let address = self.address();
         if thin
             && strand::with_local(|local| local.again(address) || local.again_from_others(address))

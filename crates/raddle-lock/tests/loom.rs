@@ -399,3 +399,27 @@ fn a_holder_without_an_id_lets_time_outs_and_locks_by() {
         assert_eq!(shared.1.with(|n| unsafe { *n }), 2);
     });
 }
+
+/// A lock that is aside, gets a hash, and is its owner's as a thin one is when the one that waits gives up: the owner, which
+/// takes it once more meanwhile, finds the entry when it lets go of it.
+#[test]
+fn a_hash_outlives_the_one_that_gave_up() {
+    model(1, || {
+        let clock = let_expire(2);
+        let header = Arc::new(ObjectHeader::new());
+        let outer = header.lock();
+        let (timed, hashed) = (Arc::clone(&header), Arc::clone(&header));
+        let waiter = thread::spawn(move || drop(timed.try_lock_for(LONG)));
+        thread::yield_now(); // It may queue now ..
+        drop(outer);
+        let outer = header.lock(); // .. so that this is aside.
+        let hash = thread::spawn(move || hashed.identity_hash()).join().unwrap();
+        let inner = header.lock();
+        drop(outer);
+        drop(inner);
+        waiter.join().unwrap();
+        assert_eq!(header.identity_hash(), hash);
+        assert!(!header.is_locked() && !header.is_fat());
+        clock.join().unwrap();
+    });
+}
