@@ -11,8 +11,8 @@
 //! go on when it does. A wait that ends by itself, at a deadline, is not registered, nor is a strand while it runs the hook.
 //! **D2** A panic of the hook's is caught, and passed on when the strand has left the lock's queue (Q2). Where there is a guard
 //! already nobody may unwind, so a strand that takes a lock back leaves a circle to one of its others that may.
-//! **D3** A circle is complete when the last of its edges comes to count, or is another one. The look that makes it so is
-//! noted, and whoever has followed the holders since then finds nothing that it has not found.
+//! **D3** A circle is complete when the last of its edges comes to count, or is another one. The strand that looks then is one
+//! of the circle, and finds it; so nobody else has to follow the holders, but those to whom it is left (D2).
 
 use crate::core::Patience;
 use crate::queue::Node;
@@ -87,8 +87,8 @@ mod detector {
         /// When the strand registered, and when it last saw the holders: in steps of the registry.
         since: u64,
         seen: u64,
-        /// When the strand last followed them.
-        followed: u64,
+        /// The strand has to follow them, as there may be a circle that is not reported (D3).
+        is_due: bool,
         /// Has been part of a deadlock that was reported.
         reported: bool,
         /// Whether a panic of the hook's may come out of the wait (D2).
@@ -102,14 +102,11 @@ mod detector {
     #[derive(Default)]
     struct Registry {
         step: u64,
-        /// When an edge last came to count, or was another one (D3).
-        changed: u64,
         edges: Option<Edges>,
         sleeps: Option<Sleeps>,
     }
 
-    static REGISTRY: Mutex<Registry> =
-        Mutex::new(Registry { step: 0, changed: 0, edges: None, sleeps: None });
+    static REGISTRY: Mutex<Registry> = Mutex::new(Registry { step: 0, edges: None, sleeps: None });
 
     pub(super) static HOOK: Mutex<Option<DeadlockHook>> = Mutex::new(None);
 
@@ -223,27 +220,31 @@ mod detector {
         let mut registry = locked(&REGISTRY);
         registry.step += 1;
         let now = registry.step;
-        let Registry { changed, edges, sleeps, .. } = &mut *registry;
+        let Registry { edges, sleeps, .. } = &mut *registry;
         let (edges, sleeps) = (edges.get_or_insert_default(), sleeps.get_or_insert_default());
         if let Some((wait, names)) = new {
-            let (since, reported) = (now, registered.told);
-            let (seen, followed, holders) = (now, now, Vec::new());
-            let edge = Edge { wait, names, holders, since, seen, followed, reported, unwinds };
+            let (since, seen, holders) = (now, now, Vec::new());
+            let (is_due, reported) = (false, registered.told);
+            let edge = Edge { wait, names, holders, since, seen, is_due, reported, unwinds };
             registered.enter(edges, sleeps, edge);
         }
         let holders = (what.holders)();
-        if is_news(edges, sleeps, &edges[&me], &holders) {
-            *changed = now; // D3
-        }
+        let is_news = is_news(edges, sleeps, &edges[&me], &holders);
         let edge = edges.get_mut(&me)?;
         (edge.holders, edge.seen) = (holders, now);
-        if edge.followed >= *changed {
+        edge.is_due |= is_news;
+        if !edge.is_due {
             return None;
         }
-        edge.followed = now;
-        let circle = circle(edges, sleeps, me)?;
+        let circle = circle(edges, sleeps, me);
+        edges.get_mut(&me)?.is_due = circle.is_some();
+        let circle = circle?;
         if !unwinds && circle.iter().any(|strand| edges[strand].unwinds) {
-            return None; // D2: it looks, too.
+            // D2: it looks, too; and this one again, as there may be another circle.
+            for strand in &circle {
+                edges.get_mut(strand).expect("just seen").is_due = true;
+            }
+            return None;
         }
         let mut waits = Vec::new();
         for strand in &circle {
@@ -299,8 +300,8 @@ mod detector {
         fn edge(strand: u32, holder: u32) -> Edge {
             let wait = Wait { thread: None, strand, lock: 0 };
             let (names, holders) = (vec![strand], vec![holder]);
-            let (since, seen, followed) = (1, 1, 0);
-            Edge { wait, names, holders, since, seen, followed, reported: false, unwinds: true }
+            let (since, seen, is_due, reported) = (1, 1, false, false);
+            Edge { wait, names, holders, since, seen, is_due, reported, unwinds: true }
         }
 
         /// It took the stack of a thread that looked.
