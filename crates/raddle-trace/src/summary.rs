@@ -259,10 +259,14 @@ fn number(count: u64) -> String {
     }
 }
 
-/// A name in at most so many characters, of which none breaks the line.
+/// A name of which no character breaks the line, or tells a terminal what to do: a file's names are anything.
+pub(crate) fn clean(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// A clean name in at most so many characters.
 pub(crate) fn short(name: &str, most: usize) -> String {
-    let clean = name.chars().map(|c| if c.is_control() { '?' } else { c });
-    let name: String = clean.collect();
+    let name = clean(name);
     if name.chars().count() <= most {
         return name;
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::summary::clean;
 use crate::trace::Trace;
 
 /// Where in the program a piece of work lies, as far as the places of its forks tell.
@@ -45,14 +46,15 @@ impl Label {
             Label::After(number) => format!("after {}", place(number)),
             Label::Named(number) => {
                 let name = usize::from(number).checked_sub(1).and_then(|n| trace.names.get(n));
-                name.map_or_else(|| "a region".into(), |name| format!("region {name}"))
+                name.map_or_else(|| "a region".into(), |name| format!("region {}", clean(name)))
             }
         }
     }
 }
 
-/// The last two parts of a path: enough to find it by.
+/// The last two parts of a path: enough to find it by. As a terminal may be shown them.
 pub(crate) fn short(place: &str) -> String {
+    let place = clean(place);
     let mut parts: Vec<&str> = place.rsplit(['/', '\\']).take(2).collect();
     // `src` says nothing.
     if parts.get(1) == Some(&"src") {

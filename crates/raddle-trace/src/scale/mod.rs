@@ -51,6 +51,7 @@ pub use self::simulate::Costs;
 use self::simulate::Plan;
 pub use self::verdict::Bound;
 use self::verdict::Found;
+use crate::summary::clean;
 use crate::trace::{Trace, TraceLevel};
 
 /// Below this part of the time with a processor a recording tells more of the machine than of the program.
@@ -189,7 +190,8 @@ impl fmt::Display for Refusal {
                 part * 100.0
             ),
             Refusal::Unknown(name, known) => {
-                write!(f, "nothing is called '{name}'; there are: {}", known.join(", "))
+                let known: Vec<String> = known.iter().map(|known| clean(known)).collect();
+                write!(f, "nothing is called '{}'; there are: {}", clean(name), known.join(", "))
             }
         }
     }
