@@ -71,7 +71,7 @@ pub struct Trace {
     /// Places in the source, as `file:line:column`: an event with place n is of `places[n - 1]`.
     pub places: Vec<String>,
     /// What else is known of the recording, by name: `level` (`phase` or `tasks`), `event_ns` (what recording an event
-    /// costs), `processors`, `damage` (what is wrong with the file that this is a part of).
+    /// costs), `processors`; and `damage` (what is wrong with the file that this is a part of), which is in no file.
     pub facts: Vec<(String, String)>,
 }
 

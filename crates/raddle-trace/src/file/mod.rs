@@ -38,6 +38,9 @@ pub const MOST_PAYLOAD: u32 = 1 << 22;
 /// The most lanes and the most names: both are numbered by 16 bits in events.
 pub const MOST_LANES: u32 = 1 << 16;
 
+/// The fact that is no file's: what is wrong with the one that was read.
+pub(crate) const DAMAGE: &str = "damage";
+
 /// The kinds of chunks.
 pub(crate) mod chunk {
     pub(crate) const CLOCK: u32 = 1;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::{Damage, LoadError, MAGIC, MOST_LANES, MOST_PAYLOAD, VERSION, chunk};
+use super::{DAMAGE, Damage, LoadError, MAGIC, MOST_LANES, MOST_PAYLOAD, VERSION, chunk};
 use crate::event::{Event, EventKind};
 use crate::trace::{ClockPair, Lane, Trace};
 
@@ -203,7 +203,10 @@ impl<R: Read> Reader<R> {
                 let Some((name, value)) = text.split_once('=') else {
                     return Err(self.damage("a fact without a value"));
                 };
-                self.trace.facts.push((name.into(), value.into()));
+                // What is wrong with a file is what its reader finds.
+                if name != DAMAGE {
+                    self.trace.facts.push((name.into(), value.into()));
+                }
             }
             chunk::LANE => self.read_lane(&payload)?,
             chunk::EVENTS => self.read_events(&payload)?,

@@ -198,6 +198,41 @@ fn a_number_of_threads_that_lies_costs_no_memory() {
     assert_eq!(trace.threads, MOST_LANES);
 }
 
+#[test]
+fn more_events_lost_than_can_be_counted_are_as_many_as_can_be() {
+    let mut file = bytes(&trace())[..12].to_vec();
+    let mut clock = [0; 40];
+    clock[36] = 2;
+    file.extend(chunk(chunk::CLOCK, &clock));
+    for lane in 0..2_u32 {
+        file.extend(chunk(chunk::LANE, &lane.to_le_bytes()));
+    }
+    for (lane, ring) in [(0_u32, 0_u32), (0, 1), (1, 0), (1, 1)] {
+        let numbers = [1_u64 << 63, 0].map(u64::to_le_bytes).concat();
+        let payload = [&lane.to_le_bytes()[..], &ring.to_le_bytes(), &numbers].concat();
+        file.extend(chunk(chunk::EVENTS, &payload));
+    }
+    file.extend(chunk(chunk::END, &[0; 8]));
+    let read = Trace::read(&file[..]).unwrap();
+    assert_eq!((read.lanes[0].dropped, read.drops()), (u64::MAX, u64::MAX));
+    assert!(read.summary().contains(&format!("{} dropped", u64::MAX)), "{}", read.summary());
+    bytes(&read);
+}
+
+#[test]
+fn a_file_does_not_say_itself_what_is_wrong_with_it() {
+    let mut trace = trace();
+    let known = trace.facts.clone();
+    trace.facts.insert(0, ("damage".into(), "none at all".into()));
+    assert_eq!(Trace::read(&bytes(&trace)[..]).unwrap().facts, known);
+    let mut file = bytes(&trace)[..12].to_vec();
+    file.extend(chunk(chunk::CLOCK, &[0; 40]));
+    file.extend(chunk(chunk::FACT, b"damage=none at all"));
+    file.extend(chunk(chunk::FACT, b"level=tasks"));
+    file.extend(chunk(chunk::END, &[0; 8]));
+    assert_eq!(Trace::read(&file[..]).unwrap().facts, known);
+}
+
 /// A chunk with a good checksum, whatever it holds.
 fn chunk(kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = kind.to_le_bytes().to_vec();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::{MAGIC, MOST_LANES, VERSION, chunk};
+use super::{DAMAGE, MAGIC, MOST_LANES, VERSION, chunk};
 use crate::event::Event;
 use crate::trace::{Lane, Trace};
 
@@ -88,7 +88,7 @@ impl<W: Write> Writer<W> {
             self.chunk(chunk::PLACE, clipped(place).as_bytes())?;
         }
         self.places = self.places.max(trace.places.len());
-        for (name, value) in trace.facts.iter().skip(self.facts) {
+        for (name, value) in trace.facts.iter().skip(self.facts).filter(|fact| fact.0 != DAMAGE) {
             let text = format!("{}={}", clipped(name), clipped(value));
             self.chunk(chunk::FACT, text.as_bytes())?;
         }
