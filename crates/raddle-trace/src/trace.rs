@@ -193,7 +193,7 @@ impl Trace {
     /// How many events were lost on all lanes. Conclusions from a trace that lost some are conclusions
     /// about the rest.
     pub fn drops(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.dropped).sum()
+        self.lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane.dropped))
     }
 
     /// The nanoseconds that go with a time stamp, on the line through the two clock pairs. Stamps

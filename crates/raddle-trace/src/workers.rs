@@ -96,7 +96,8 @@ impl Trace {
             match event.kind {
                 EventKind::LockWait => asleep = event.tsc,
                 EventKind::LockHad if asleep > 0 => {
-                    locked += self.between(std::mem::take(&mut asleep), event.tsc);
+                    let time = self.between(std::mem::take(&mut asleep), event.tsc);
+                    locked = u64::saturating_add(locked, time);
                 }
                 _ => {}
             }

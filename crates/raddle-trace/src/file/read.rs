@@ -300,7 +300,7 @@ impl<R: Read> Reader<R> {
                 }
             }
         }
-        target.overwritten += lost;
+        target.overwritten = target.overwritten.saturating_add(lost);
         target.refused = refused;
         target.next = end;
         self.events += count;
@@ -311,8 +311,10 @@ impl<R: Read> Reader<R> {
     fn finish(mut self) -> Trace {
         for (lane, buffers) in self.trace.lanes.iter_mut().zip(self.next) {
             let [structure, forks] = buffers;
-            lane.first = structure.first + forks.first;
-            lane.dropped = [&structure, &forks].map(|b| b.overwritten + b.refused).iter().sum();
+            // A file may say anything.
+            lane.first = structure.first.saturating_add(forks.first);
+            let lost = [&structure, &forks].map(|b| b.overwritten.saturating_add(b.refused));
+            lane.dropped = lost[0].saturating_add(lost[1]);
             lane.events = merge(forks.events, structure.events);
         }
         // A file that is cut short has the clock of its last piece.

@@ -127,7 +127,7 @@ impl<W: Write> Writer<W> {
             payload.extend(refused.to_le_bytes());
             payload.extend(events.by_ref().take(batch).flatten());
             self.chunk(chunk::EVENTS, &payload)?;
-            first += batch as u64;
+            first = first.saturating_add(batch as u64);
             self.written += batch as u64;
             left -= batch;
             if left == 0 {
@@ -161,7 +161,7 @@ impl<W: Write> Writer<W> {
     fn lane(&mut self, number: usize, lane: &Lane) -> io::Result<()> {
         let known = usize::try_from(self.lanes[number].saturating_sub(lane.first));
         let known = known.unwrap_or(usize::MAX).min(lane.events.len());
-        let first = lane.first + known as u64;
+        let first = lane.first.saturating_add(known as u64);
         let new = &lane.events[known..];
         // A lane without new events may have lost some all the same.
         if !new.is_empty() || lane.dropped > 0 {
@@ -169,7 +169,7 @@ impl<W: Write> Writer<W> {
             let bytes = new.iter().map(|event| event.to_bytes());
             self.events(number, Ring::Structure, first, refused, bytes)?;
         }
-        self.lanes[number] = first + new.len() as u64;
+        self.lanes[number] = first.saturating_add(new.len() as u64);
         Ok(())
     }
 
