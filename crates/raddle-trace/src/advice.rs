@@ -62,10 +62,21 @@ impl Trace {
         }
         let total: Duration = regions.iter().map(|region| region.total).sum();
         if total.is_zero() {
-            say(
-                "no region was recorded".into(),
-                "record while work is handed to the pool, or mark it with trace::region",
-            );
+            let ran = regions.is_empty() && workers.iter().any(|worker| worker.tasks > 0);
+            let (why, remedy) = match ran {
+                // There is no thread of the pool's whose time it would be.
+                true => (
+                    ", as tasks were spawned from outside",
+                    "hand work over by Pool::run or a scope, or mark it with trace::region within a task",
+                ),
+                false => (
+                    "",
+                    "record while work is handed to the pool, or mark it there with trace::region",
+                ),
+            };
+            say(format!("no region was recorded{why}"), remedy);
+            advise_on_the_machine(workers, &mut advice);
+            advise_on_steals(workers, &mut advice);
             return advice;
         }
         let part = |of: fn(&Phases) -> Duration| {

@@ -74,6 +74,16 @@
     search(DATA.names.find(name => name) || "");
     await frame();
     search("");
+    const named = document.querySelector("tr[data-name]");
+    if (named) {
+      named.focus();
+      check("a row of a table can be gone to by keys", document.activeElement === named);
+      for (const key of ["Enter", " "]) {
+        named.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true }));
+        check("and searched for by '" + key + "'", $("search").value === named.dataset.name);
+        search("");
+      }
+    }
     const count = shown.length;
     hidden.add(0); showLanes();
     check("a lane is hidden", shown.length === count - 1);

@@ -541,7 +541,7 @@ function drawSpeedup() {
     <path d="M${px(1)} ${py(1)}L${px(2 ** Math.min(top, right))} ${py(2 ** Math.min(top, right))}" stroke="${ink.soft}" stroke-dasharray="3 4" fill="none"/>
     <path d="${line(scale.points, p => p.most)}${line(back, p => p.least).replace("M", "L")}Z" fill="${ink.band}"/>
     <path d="${line(scale.points, p => p.s)}" stroke="${ink.accent}" stroke-width="2" fill="none"/>${dots.join("")}${measured.join("")}${labels.join("")}
-    <text x="${(L + W - R) / 2}" y="${H - 2}" text-anchor="middle">processors · ◆ measured</text></svg>`;
+    <text x="${(L + W - R) / 2}" y="${H - 2}" text-anchor="middle">processors${measured.length ? " · ◆ measured" : ""}</text></svg>`;
   const holder = make("div", undefined, $("speedup"));
   holder.innerHTML = svg;
 }
@@ -552,7 +552,13 @@ function table(parent, heads, rows) {
   for (const { name, cells, part } of rows) {
     const row = make("tr", undefined, whole);
     row.dataset.name = name;
+    row.tabIndex = 0;
     row.addEventListener("click", () => search(name));
+    row.addEventListener("keydown", event => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      search(name);
+    });
     make("td", name, row).title = name;
     cells.forEach(text => make("td", text, row));
     if (part !== undefined) {

@@ -41,10 +41,14 @@ pub(crate) struct Region {
 pub(crate) struct Built {
     pub(crate) graph: Graph,
     pub(crate) regions: Vec<Region>,
-    /// Pieces that were told apart, also those that have vanished since.
-    pub(crate) pieces: u64,
-    /// Tasks that ran, of which nobody knows where they were forked.
+    /// From when to when lanes ran tasks beneath which there was nothing, in ticks: what was spawned from outside is in no region.
+    pub(crate) ran: Vec<(u64, u64)>,
+    /// Tasks, forks and regions that ran.
+    pub(crate) tasks: u64,
+    /// Of these, those of which nobody knows where they were forked.
     pub(crate) orphans: u64,
+    /// Lanes that still ran something at the end.
+    pub(crate) unfinished: usize,
     /// Forks, and tasks that were spawned.
     pub(crate) forks: u64,
     /// Nanoseconds between events in which tasks ran, before anything was subtracted.
@@ -83,6 +87,8 @@ struct Frame {
     key: Key,
     /// The place of its current node on its lane.
     node: usize,
+    /// When it began.
+    from: u64,
     region: u32,
     /// The innermost fork around.
     fork: u32,
@@ -114,7 +120,8 @@ struct Lane {
     last: u64,
     /// The last node of what was done here outside of tasks.
     outside: Option<usize>,
-    locked: u64,
+    /// Since when a task sleeps for a lock here.
+    locked: Option<u64>,
 }
 
 impl Lane {
@@ -196,11 +203,12 @@ impl Builder<'_> {
         let trace = self.trace;
         trace.in_order(|number, event| self.event(number, event));
         for number in 0..self.lanes.len() {
+            self.goes_on(number, trace.end.tsc);
             while !self.lanes[number].frames.is_empty() {
                 self.drop_frame(number, trace.end.tsc);
             }
         }
-        let Builder { mut built, lanes, mut supposing, mixed, next, .. } = self;
+        let Builder { mut built, lanes, mut supposing, mixed, .. } = self;
         let mut regions = std::mem::take(&mut built.regions);
         let settle = |raw: &mut Raw| {
             raw.work = supposing.work(raw.label, raw.region, &regions, raw.work);
@@ -214,7 +222,7 @@ impl Builder<'_> {
             // A region's first and last nodes stay, whatever vanishes.
             (region.first, region.last) = (places.of(region.first), places.of(region.last));
         }
-        Built { graph, regions, pieces: next.into(), unknown: supposing.check(), ..built }
+        Built { graph, regions, unknown: supposing.check(), ..built }
     }
 
     /// The time since the lane's last event is work of its innermost frame. Between an event and some others the
@@ -241,6 +249,24 @@ impl Builder<'_> {
         node.work += nanos;
         if let Some(watch) = &mut self.watch {
             watch(node.number, number, from, tsc);
+        }
+    }
+
+    /// What a lane still runs at the end of the recording has run until then.
+    fn goes_on(&mut self, number: usize, end: u64) {
+        let lane = &mut self.lanes[number];
+        let Some(frame) = lane.frames.last() else { return };
+        self.built.unfinished += 1;
+        if frame.waits > 0 {
+            return;
+        }
+        let nanos = end.saturating_sub(lane.last) as f64 * self.tick;
+        self.built.wall += nanos;
+        self.built.work += nanos;
+        let node = &mut lane.done.nodes[frame.node];
+        node.work += nanos;
+        if let Some(watch) = &mut self.watch {
+            watch(node.number, number, lane.last, end);
         }
     }
 
@@ -281,14 +307,16 @@ impl Builder<'_> {
             (Wait | Park, _) => self.wait(number, 1),
             (Waited | Unparked, _) if self.done_elsewhere(number, event) => {}
             (Waited | Unparked, subject) if subject != Subject::Region => self.wait(number, -1),
-            (LockWait, _) => {
-                self.lanes[number].locked = event.tsc;
+            (LockWait, _) if !self.lanes[number].frames.is_empty() => {
+                self.lanes[number].locked = Some(event.tsc);
                 self.wait(number, 1);
             }
             (LockHad, _) => {
-                let since = event.tsc.saturating_sub(self.lanes[number].locked);
-                self.built.locks += since as f64 * self.tick;
-                self.wait(number, -1);
+                // One that began before the recording, or outside of tasks, is none of theirs.
+                if let Some(since) = self.lanes[number].locked.take() {
+                    self.built.locks += event.tsc.saturating_sub(since) as f64 * self.tick;
+                    self.wait(number, -1);
+                }
             }
             (Member, _) => {
                 if let Some(frame) = self.lanes[number].frames.last_mut() {

@@ -40,7 +40,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use self::build::{Built, How, Region, build};
+use self::build::{Built, How, build};
 use self::graph::{Graph, Longest, NONE};
 use self::label::Label;
 pub use self::label::WhatIf;
@@ -82,7 +82,7 @@ pub struct Scale {
     pub points: Vec<Point>,
     /// And on as many as the recording had, or on two if it had one.
     pub here: Point,
-    /// What was measured: this recording itself.
+    /// What was measured: this recording itself. Nothing where something is supposed, of which there is no recording.
     pub measured: Vec<Measured>,
     /// The places that the span hangs on, the weightiest first.
     pub places: Vec<Place>,
@@ -276,7 +276,7 @@ impl Trace {
     fn graph(&self, grain: f64, supposed: &[WhatIf]) -> Result<Built, Refusal> {
         self.carries_a_graph()?;
         let mut built = build(self, How { cost: costs::of_an_event(self), grain, supposed }, None);
-        let tasks = built.pieces;
+        let tasks = built.tasks;
         if built.work <= 0.0 {
             return Err(Refusal::Empty);
         }
@@ -294,10 +294,13 @@ impl Trace {
     }
 
     fn scale_of(&self, built: Built, costs: Costs, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
-        let elapsed = self.covered(&built.regions);
+        let elapsed = self.covered(&built);
         let speedup = ratio(built.work, elapsed as f64);
         let width = self.width();
-        let measured = vec![Measured { processors: width, speedup }];
+        // What is supposed was not run.
+        let is_measured = supposed.is_empty() && elapsed > 0;
+        let measured: Vec<Measured> =
+            is_measured.then_some(Measured { processors: width, speedup }).into_iter().collect();
         let graph = &built.graph;
         let work = graph.work();
         let ways = graph.longest(0.0);
@@ -319,8 +322,11 @@ impl Trace {
         let lost = ratio(built.lost, built.wall.max(1.0));
         let rough = lost > 1.0 - ENOUGH_PROCESSOR;
         // What the clock says of threads that had no processor is the machine's doing.
-        let measured_here = if width > 1 && !rough { speedup } else { here.speedup };
-        let found = Found::of(&built, &coarse, &ways, burdened, &here, measured_here);
+        let is_judged = is_measured && width > 1 && !rough;
+        let measured_here = if is_judged { speedup } else { here.speedup };
+        // With something supposed, threads would wait for locks for longer or less long.
+        let locks = if supposed.is_empty() { built.locks } else { 0.0 };
+        let found = Found::of(&built, &coarse, &ways, burdened, &here, (measured_here, locks));
         let mut notes = Vec::new();
         if rough {
             notes.push(format!(
@@ -331,6 +337,12 @@ impl Trace {
         }
         if let Some(damage) = self.fact("damage") {
             notes.push(format!("The file is damaged, and this is of what comes before: {damage}"));
+        }
+        if built.unfinished > 0 {
+            let (count, plural) = (built.unfinished, if built.unfinished == 1 { "" } else { "s" });
+            notes.push(format!(
+                "{count} thread{plural} still ran tasks when the recording ended: what they had done counts, and what was to come does not"
+            ));
         }
         if built.locks > 0.01 * work {
             notes.push(format!(
@@ -355,10 +367,12 @@ impl Trace {
         })
     }
 
-    /// How long at least one region handed over from outside was under way: some may be so at once.
-    fn covered(&self, regions: &[Region]) -> u64 {
-        let outer = regions.iter().filter(|region| region.parent == NONE);
-        let mut spans: Vec<(u64, u64)> = outer.map(|region| (region.from, region.to)).collect();
+    /// How long at least one region handed over from outside was under way, or a task ran that is within none: some may be so at
+    /// once.
+    fn covered(&self, built: &Built) -> u64 {
+        let outer = built.regions.iter().filter(|region| region.parent == NONE);
+        let outer = outer.map(|region| (region.from, region.to));
+        let mut spans: Vec<(u64, u64)> = outer.chain(built.ran.iter().copied()).collect();
         spans.sort_unstable();
         let (mut until, mut sum) = (0, 0);
         for (from, to) in spans {

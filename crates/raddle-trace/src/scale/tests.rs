@@ -1,5 +1,6 @@
 //! Runs whose work and span are known.
 
+mod ends;
 mod merged;
 mod processor;
 mod span;

@@ -39,6 +39,7 @@ impl Builder<'_> {
 
     pub(super) fn exec(&mut self, number: usize, event: &Event) {
         let key = event.key();
+        self.built.tasks += 1;
         if let Some(submitted) = self.submitted.remove(&key) {
             return self.begin_region(number, event, submitted);
         }
@@ -61,6 +62,7 @@ impl Builder<'_> {
         lane.frames.push(Frame {
             key,
             node,
+            from: event.tsc,
             region,
             fork,
             outer,
@@ -98,6 +100,7 @@ impl Builder<'_> {
         lane.frames.push(Frame {
             key: event.key(),
             node,
+            from: event.tsc,
             region,
             fork,
             outer,
@@ -123,6 +126,8 @@ impl Builder<'_> {
         if frame.marks != NONE {
             let region = &mut self.built.regions[frame.marks as usize];
             (region.last, region.to) = (lane.number(frame.node), tsc);
+        } else if lane.frames.is_empty() {
+            self.built.ran.push((frame.from, tsc));
         }
         Some(frame)
     }
