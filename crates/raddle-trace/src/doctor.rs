@@ -1,6 +1,6 @@
 //! Who waits for whom when a recording ends: for programs that hang, or were killed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::time::Duration;
 
@@ -64,14 +64,16 @@ impl On {
 /// What was going on when the recording ended.
 #[derive(Default)]
 struct Scene {
-    /// The lane of each strand.
-    strands: HashMap<u16, usize>,
+    /// The lane of each strand, and since when: the last one that it was on.
+    strands: HashMap<u16, (u64, usize)>,
     /// The lane on which a task or a fork runs.
     runs: HashMap<(Subject, u32), usize>,
     /// Where it was forked.
     forked: HashMap<(Subject, u32), u16>,
     /// Who was woken for a lock last, and did not lie down for it again: as which strand, and when. It may have got it.
     had: HashMap<u32, (u64, u16)>,
+    /// The lanes that run spawned tasks: up to three, as it is asked for the only one but for whoever asks.
+    busy: Vec<usize>,
     /// The lanes that run tasks of a scope.
     members: HashMap<u32, Vec<usize>>,
     /// What has begun on each lane and has not ended.
@@ -152,6 +154,8 @@ impl Trace {
                         What::Lock(lock, Some(strand)) => {
                             format!("the lock {lock:#x}, held by strand {strand}")
                         }
+                        // Which do is not recorded everywhere.
+                        What::Scope(0) => "a scope".into(),
                         What::Scope(tasks) => format!("a scope, {tasks} of whose tasks run"),
                         What::Else => "something that is not recorded".into(),
                     };
@@ -205,11 +209,12 @@ impl Scene {
             let again = again(&lane.events);
             for (event, again) in lane.events.iter().zip(again) {
                 use EventKind::*;
+                if let Strand | LockHad = event.kind {
+                    let last = scene.strands.entry(event.aux).or_insert((0, number));
+                    *last = (*last).max((event.tsc, number));
+                }
                 match event.kind {
-                    Strand => _ = scene.strands.insert(event.aux, number),
-                    LockHad if again => _ = scene.strands.insert(event.aux, number),
-                    LockHad => {
-                        scene.strands.insert(event.aux, number);
+                    LockHad if !again => {
                         let last = scene.had.entry(event.task).or_insert((0, 0));
                         *last = (*last).max((event.tsc, event.aux));
                     }
@@ -239,6 +244,9 @@ impl Scene {
             }
             scene.open.push(stack);
         }
+        let tasks = scene.runs.iter().filter(|(key, _)| key.0 == Subject::Task);
+        let lanes: BTreeSet<usize> = tasks.map(|(_, &lane)| lane).collect();
+        scene.busy = lanes.into_iter().take(3).collect();
         scene
     }
 
@@ -251,8 +259,10 @@ impl Scene {
                 EventKind::Exec => return unknown,
                 EventKind::LockWait => {
                     let lock = event.task;
-                    let lane =
-                        |strand: u16| self.strands.get(&strand).copied().filter(|_| strand != 0);
+                    let lane = |strand: u16| {
+                        let last = self.strands.get(&strand).filter(|_| strand != 0);
+                        last.map(|&(_, lane)| lane)
+                    };
                     // It was recorded who had the lock then. Others may have had it since.
                     return match self.had.get(&lock).filter(|had| had.0 > event.tsc) {
                         Some(&(_, later)) => {
@@ -289,10 +299,9 @@ impl Scene {
 
     /// The lane that runs a task, if there is one besides this one, and no more.
     fn only_other(&self, number: usize) -> Option<usize> {
-        let tasks = self.runs.iter().filter(|(key, _)| key.0 == Subject::Task);
-        let mut lanes = tasks.map(|(_, &lane)| lane).filter(|&lane| lane != number);
-        let one = lanes.next()?;
-        lanes.all(|lane| lane == one).then_some(one)
+        let mut others = self.busy.iter().copied().filter(|&lane| lane != number);
+        let one = others.next()?;
+        others.next().is_none().then_some(one)
     }
 }
 
@@ -398,6 +407,29 @@ mod tests {
             let line = found.lines().iter().find(|line| line.starts_with(lane));
             assert!(line.unwrap().ends_with("held by strand 1, which h has"), "{found}");
         }
+    }
+
+    #[test]
+    fn a_strand_is_where_it_was_last_whatever_the_order_of_lanes() {
+        let waits = |strand, tsc, lock, holder| {
+            let strand = with_aux(tsc - 1, Strand, 0, strand);
+            vec![task(tsc - 2, Exec, lock), strand, with_aux(tsc, LockWait, lock, holder)]
+        };
+        // The thread of the first guest was the second one before.
+        let before = vec![task(1, Exec, 1), with_aux(1, Strand, 0, 1), task(5, Executed, 1)];
+        let (worker, guest) = (waits(2, 15, 0x71, 1), waits(1, 20, 0x70, 2));
+        let found = of(vec![("w", worker.clone()), ("g0", guest.clone()), ("g1", before.clone())]);
+        assert_eq!(found.circle(), [0, 1], "{found}");
+        let found = of(vec![("w", worker), ("g1", before), ("g0", guest)]);
+        assert_eq!(found.circle(), [0, 2], "{found}");
+    }
+
+    #[test]
+    fn of_a_scope_nothing_is_said_that_was_not_recorded() {
+        let begun = vec![task(1, Exec, 1), Event::new(2, ScopeBegin, 50)];
+        let waits = [begun, vec![Event::new(3, EventKind::Wait, 0)]].concat();
+        let found = of(vec![("a", waits), ("b", vec![task(4, Exec, 2)])]);
+        assert!(found.lines()[0].ends_with("for a scope"), "{found}");
     }
 
     #[test]
