@@ -5,6 +5,10 @@ use crate::trace::Lane;
 
 /// Steps in one block: a question costs a look at two blocks, however long it reaches.
 const BLOCK: usize = 1024;
+/// So many numbers of lanes are always told apart ..
+const LEVELS: usize = 1024;
+/// .. and more of them while there are no more than so many, those of all blocks together, or of all questions.
+const MOST: (usize, usize) = (1 << 24, 1 << 28);
 
 /// How many lanes were active, over time.
 #[derive(Debug)]
@@ -33,12 +37,21 @@ impl Activity {
     /// At one instant the stops come before the starts, so that a hand-over from lane to lane does not
     /// count as both.
     pub(crate) fn of(lanes: &[Lane]) -> Activity {
+        Activity::of_regions(lanes, 1)
+    }
+
+    /// The same, to be asked about so many regions. With thousands of lanes that are active at once, numbers above some count
+    /// as that.
+    pub(crate) fn of_regions(lanes: &[Lane], regions: usize) -> Activity {
         let mut changes = Vec::new();
         for lane in lanes {
             let mut follower = Follower::new();
             let mut was_active = false;
             let first = changes.len();
+            let mut now = 0;
             for event in &lane.events {
+                // A stamp before the last one's counts as that: else what ends would have ended before it began.
+                now = event.tsc.max(now);
                 follower.step(event);
                 let is_active = follower.state() == State::Executing;
                 if is_active == was_active {
@@ -46,21 +59,23 @@ impl Activity {
                 }
                 was_active = is_active;
                 // What comes and goes at one instant would be counted the wrong way round.
-                if changes[first..].last() == Some(&(event.tsc, !is_active)) {
+                if changes[first..].last() == Some(&(now, !is_active)) {
                     changes.pop();
                 } else {
-                    changes.push((event.tsc, is_active));
+                    changes.push((now, is_active));
                 }
             }
         }
         changes.sort_unstable();
+        let most = (MOST.0 / (changes.len() / BLOCK + 1)).min(MOST.1 / regions.max(1)).max(LEVELS);
         let mut active = 0_u32;
         let mut steps: Vec<(u64, u32)> = Vec::with_capacity(changes.len());
         for (tsc, starts) in changes {
             active = if starts { active + 1 } else { active.saturating_sub(1) };
+            let counts = active.min(most as u32);
             match steps.last_mut() {
-                Some(last) if last.0 == tsc => last.1 = active,
-                _ => steps.push((tsc, active)),
+                Some(last) if last.0 == tsc => last.1 = counts,
+                _ => steps.push((tsc, counts)),
             }
         }
         let levels = steps.iter().map(|step| step.1 as usize + 1).max().unwrap_or(1);
@@ -194,6 +209,15 @@ mod tests {
         let events = vec![event(5, Exec), event(5, Executed), event(5, Exec), event(9, Executed)];
         let activity = Activity::of(&[Lane::new("", events)]);
         assert_eq!(activity.steps, [(5, 1), (9, 0)]);
+    }
+
+    #[test]
+    fn an_end_that_is_stamped_before_its_beginning_ends_it() {
+        let event = |tsc, kind| Event::new(tsc, kind, 1);
+        let late = vec![event(1_000, Exec), event(990, Executed)];
+        let other = vec![event(2_000, Exec), event(10_000, Executed)];
+        let lanes = [Lane::new("", late), Lane::new("", other)];
+        assert_eq!(Activity::of(&lanes).steps, [(2_000, 1), (10_000, 0)]);
     }
 
     #[test]

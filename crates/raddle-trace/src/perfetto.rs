@@ -4,6 +4,9 @@
 //! on a track, or set a counter. The few fields that are needed are written by hand: each is a tag (its number and type),
 //! and a varint or so many bytes.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::event::EventKind;
 use crate::names::Names;
 use crate::queues::queues;
@@ -142,6 +145,29 @@ impl Writer<'_> {
     }
 }
 
+/// Rows that each show one thing at a time.
+#[derive(Default)]
+struct Rows {
+    count: u64,
+    /// Until when, and which.
+    taken: BinaryHeap<Reverse<(u64, u64)>>,
+    free: BinaryHeap<Reverse<u64>>,
+}
+
+impl Rows {
+    /// The lowest row that is free at `start`, which is not before the last one's; from then on it is taken.
+    fn take(&mut self, start: u64, end: u64) -> u64 {
+        while self.taken.peek().is_some_and(|taken| taken.0.0 <= start) {
+            let over = self.taken.pop().map(|taken| Reverse(taken.0.1));
+            self.free.extend(over);
+        }
+        let row = self.free.pop().map_or(self.count, |row| row.0);
+        self.count = self.count.max(row + 1);
+        self.taken.push(Reverse((end, row)));
+        row
+    }
+}
+
 impl Trace {
     /// The trace in Perfetto's own format, which <https://ui.perfetto.dev> opens: the slices of each worker, named by
     /// places in the source; regions with their phases; the lengths of queues.
@@ -183,19 +209,16 @@ impl Trace {
         }
         // Regions that overlap get tracks of their own.
         let first = 2 * self.lanes.len() as u64 + 10;
-        let mut until: Vec<u64> = Vec::new();
+        let mut rows = Rows::default();
         for region in self.phases() {
             let start = region.start.as_nanos() as u64;
             let end = start + region.total.as_nanos() as u64;
-            let row = until.iter().position(|&until| until <= start).unwrap_or_else(|| {
-                let track = first + until.len() as u64;
+            let known = rows.count;
+            let track = first + rows.take(start, end.max(start.saturating_add(1)));
+            if rows.count > known {
                 let named = Message::default().int(1, track).int(5, regions).bytes(2, b"region");
                 writer.describe(named);
-                until.push(0);
-                until.len() - 1
-            });
-            until[row] = end.max(start + 1);
-            let track = first + row as u64;
+            }
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
             writer.begin(track, start, &name, "region");
             let mut at = start;

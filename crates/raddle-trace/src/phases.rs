@@ -55,8 +55,13 @@ pub struct Phases {
     pub peak: usize,
     /// How many could have been: [`Trace::width`].
     pub width: usize,
-    /// For how long each number of lanes was active, from none up to the most. All together are the total.
+    /// For how long each number of lanes was active, from none up to the most. All together are the total. Where a trace has so
+    /// many regions and lanes that these would fill the memory, the last one counts for larger numbers, too.
     pub levels: Vec<Duration>,
+    /// For how long all lanes together were active.
+    pub(crate) busy: Duration,
+    /// For how long as many as the peak were, or more.
+    pub(crate) at_peak: Duration,
     /// How many boundaries came out before the one they follow, clocks of processors being what they
     /// are, and were moved up to it.
     pub clamped: usize,
@@ -87,17 +92,20 @@ impl Phases {
     /// assert_eq!(region.at_peak().as_nanos(), 50);
     /// ```
     pub fn average(&self) -> f64 {
-        let weighted =
-            self.levels.iter().enumerate().map(|(n, time)| n as f64 * time.as_secs_f64());
         let all: f64 = self.levels.iter().map(Duration::as_secs_f64).sum();
-        if all > 0.0 { weighted.sum::<f64>() / all } else { 0.0 }
+        if all > 0.0 { self.busy.as_secs_f64() / all } else { 0.0 }
     }
 
     /// For how long as many lanes were active as the peak, or more: all such times together, not from the first to the last.
     pub fn at_peak(&self) -> Duration {
-        self.levels.iter().skip(self.peak).sum()
+        self.at_peak
     }
 }
+
+/// All regions together have room for so many numbers of lanes, and for some with each event; then each has a few.
+const ROOM: usize = 1 << 21;
+const EACH: usize = 4;
+const FEW: usize = 16;
 
 /// What the trace says about one region.
 #[derive(Clone, Copy, Debug)]
@@ -116,11 +124,17 @@ impl Trace {
     ///
     /// See the [crate] for an example.
     pub fn phases(&self) -> Vec<Phases> {
-        let activity = Activity::of(&self.lanes);
         let mut regions = self.find_regions();
         regions.sort_by_key(|found| found.submit.tsc);
+        let activity = Activity::of_regions(&self.lanes, regions.len());
         let width = self.width_by(|| activity.width());
-        regions.into_iter().map(|found| self.region(found, &activity, width)).collect()
+        let mut room = ROOM + EACH * self.len();
+        let region = |found| {
+            let region = self.region(found, &activity, width, room);
+            room = room.saturating_sub(region.levels.len());
+            region
+        };
+        regions.into_iter().map(region).collect()
     }
 
     fn find_regions(&self) -> Vec<Found> {
@@ -177,7 +191,7 @@ impl Trace {
         regions
     }
 
-    fn region(&self, found: Found, activity: &Activity, width: usize) -> Phases {
+    fn region(&self, found: Found, activity: &Activity, width: usize, room: usize) -> Phases {
         let submit = found.submit.tsc;
         let mut clamped = 0;
         let mut not_before = |tsc: u64, bound: u64| {
@@ -195,9 +209,15 @@ impl Trace {
         let active = activity.within(window, full);
         let (peak, peak_begin, peak_end) = (active.peak, active.first, active.last);
         let ticks = activity.within((submit, end), full).ticks;
-        let spent = |ticks: &u64| Duration::from_nanos(self.span_of(*ticks));
+        let spent = |ticks: u64| Duration::from_nanos(self.span_of(ticks));
         let most = ticks.iter().rposition(|&time| time > 0).unwrap_or(0).max(peak);
-        let levels = ticks[..=most].iter().map(spent).collect();
+        let kept = if most < room { most } else { most.min(FEW) };
+        let above = |from: usize| spent(ticks[from..=most].iter().sum());
+        let below = ticks[..kept].iter().map(|&ticks| spent(ticks));
+        let levels = below.chain([above(kept)]).collect();
+        let at_peak = above(peak);
+        let busy: u128 = ticks.iter().zip(0..).map(|(&time, lanes)| lanes * u128::from(time)).sum();
+        let busy = spent(u64::try_from(busy).unwrap_or(u64::MAX));
 
         let between = |from: Option<u64>, to: Option<u64>| match (from, to) {
             (Some(from), Some(to)) => Duration::from_nanos(self.between(from, to)),
@@ -226,6 +246,8 @@ impl Trace {
             peak,
             width,
             levels,
+            busy,
+            at_peak,
             clamped,
         }
     }

@@ -50,22 +50,22 @@ fn subject() -> impl Strategy<Value = Subject> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     /// Of few tasks on few lanes, so that they meet: one is begun here and there, or ended where it has not begun.
     #[test]
     fn of_any_order(
         events in prop::collection::vec((0_usize..3, kind(), subject(), 0_u32..4, 0_u16..4, 0_u64..900), 0..60),
     ) {
-        let mut trace = trace(30_000);
+        let mut trace = trace(90_000);
         trace.lanes = ["a", "b", "c"].map(|name| Lane::new(name, Vec::new())).into();
         let mut now = 0;
         for (lane, kind, subject, task, aux, step) in events {
             now += step;
             trace.lanes[lane].events.push(Event { aux, ..event(now, kind, subject, task) });
         }
-        // So many pieces of good work that what comes from nowhere is let pass.
-        for task in 100..400 {
+        // So much good work that some that comes from nowhere is let pass.
+        for task in 100..1_000 {
             now += 10;
             trace.lanes[0].events.push(event(now, Fork, Subject::Fork, task));
             trace.lanes[0].events.push(event(now + 3, Exec, Subject::Fork, task));
@@ -127,6 +127,37 @@ fn many_are_told_in_time_that_grows_with_them() {
         row.lanes.push(Lane::new("", vec![strand, Event::new(1, Exec, 1), waits]));
     }
     assert!(row.doctor().circle().is_empty());
+    // Regions that do not end.
+    let mut open = trace(1 << 20);
+    let begun = (0..2 * MANY).map(|n| region(n, Submit, n)).collect();
+    open.lanes.push(Lane::new("a", begun));
+    assert!(open.perfetto().len() > 2 * MANY as usize);
+    // Lanes that wait for futures, beside very many tasks.
+    let mut tasks = trace(1 << 20);
+    let begun = (0..2 * MANY).map(|task| event(1, Exec, Subject::Task, task)).collect();
+    tasks.lanes.push(Lane::new("a", begun));
+    let waits = || Lane::new("", vec![event(1, TouchBegin, Subject::Any, 1)]);
+    tasks.lanes.extend((0..MANY / 2).map(|_| waits()));
+    let told = tasks.doctor();
+    assert!(told.lines().iter().skip(1).all(|line| line.contains("which perhaps a has")));
+}
+
+/// How many lanes were active is told of each region: of thousands of both that was gigabytes.
+#[test]
+fn many_regions_beside_many_lanes_take_room_that_grows_with_them() {
+    const MANY: u32 = 3_000;
+    let mut trace = Trace { threads: 0, ..trace(1 << 20) };
+    let runs = |task| Lane::new("", vec![event(1, Exec, Subject::Task, task)]);
+    trace.lanes.extend((0..MANY).map(runs));
+    let begun = (0..MANY).map(|n| event(u64::from(2 + n), Submit, Subject::Region, n));
+    trace.lanes[0].events.extend(begun);
+    let regions = trace.phases();
+    let numbers: usize = regions.iter().map(|region| region.levels.len()).sum();
+    assert!(numbers < 3 << 20, "{numbers}");
+    for region in [&regions[0], &regions[MANY as usize - 1]] {
+        assert_eq!(region.levels.iter().sum::<std::time::Duration>(), region.total);
+        assert_eq!((region.average().round(), region.peak), (3000.0, 0));
+    }
 }
 
 #[test]
