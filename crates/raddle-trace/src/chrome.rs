@@ -12,7 +12,7 @@
 //!
 //! The format: "Trace Event Format", Google, 2016.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use crate::event::{EventKind, Subject};
@@ -196,7 +196,7 @@ impl Json<'_> {
 
     /// Spawned tasks, from being queued until their result is there.
     fn tasks(&mut self) {
-        let mut queued: HashMap<u32, u64> = HashMap::new();
+        let mut queued: BTreeMap<u32, u64> = BTreeMap::new();
         let mut over: HashMap<u32, u64> = HashMap::new();
         for event in self.trace.lanes.iter().flat_map(|lane| &lane.events) {
             if event.subject() != Subject::Task {

@@ -104,6 +104,17 @@ fn slices_nest_flows_bind_and_spans_pair() {
 }
 
 #[test]
+fn one_trace_is_told_in_one_way() {
+    let mut trace = trace();
+    for task in 100..164 {
+        let spawned = event(u64::from(task), Fork, Subject::Task, 1, task);
+        trace.lanes[0].events.push(spawned);
+        trace.lanes[1].events.push(event(500, Executed, Subject::Task, 0, task));
+    }
+    assert!(trace.chrome_json() == trace.chrome_json());
+}
+
+#[test]
 fn strings_are_safe_in_json_and_in_pages() {
     let text = "\"\\\n\u{7f}</script>\u{2028}ü";
     let quoted = quoted(text);
