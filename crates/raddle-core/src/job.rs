@@ -137,6 +137,8 @@ pub(crate) struct TaskVTable {
     pub(crate) is_awaited: unsafe fn(NonNull<TaskHeader>) -> bool,
     /// Completes the future of a task that `kill` killed.
     pub(crate) complete_killed: unsafe fn(NonNull<TaskHeader>),
+    /// Whether `run` itself records that the task is over, before those go on who wait for that.
+    pub(crate) notes_end: bool,
 }
 
 impl TaskVTable {
@@ -148,7 +150,13 @@ impl TaskVTable {
             is_void: |_| false,
             is_awaited: |_| false,
             complete_killed: |_| (),
+            notes_end: false,
         }
+    }
+
+    /// The same where `run` lets go whoever waits for the task: it records the end itself.
+    pub(crate) const fn awaited(run: unsafe fn(NonNull<TaskHeader>, RunOn)) -> TaskVTable {
+        TaskVTable { notes_end: true, ..TaskVTable::plain(run) }
     }
 }
 

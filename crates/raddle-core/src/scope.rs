@@ -314,7 +314,7 @@ where
     C: Inherited + Send,
 {
     // The scope has promised that its tasks run: nobody kills them.
-    const VTABLE: &'static TaskVTable = &TaskVTable::plain(Self::run);
+    const VTABLE: &'static TaskVTable = &TaskVTable::awaited(Self::run);
 
     fn allocate(scope: &Scope<'scope>, closure: F, context: C) -> NonNull<TaskHeader> {
         let header = TaskHeader::new(Self::VTABLE);
@@ -332,7 +332,7 @@ where
         let memory = unsafe { &*worker.cast::<Worker>() }.memory();
         // SAFETY: C2.
         let alive = unsafe { &*scope };
-        if memory.lane.has_tasks() {
+        if memory.lane.is_on() {
             memory.lane.note(EventKind::Member, 0, recorder::key_of(scope));
         }
         context.run(alive, memory, || {
@@ -341,6 +341,7 @@ where
             }
         });
         drop(context);
+        memory.note_end(place.cast());
         // SAFETY: C1.
         let count = unsafe { &raw const (*scope).count };
         // SAFETY: C1: the task's; nothing of the scope is used after this.

@@ -83,7 +83,7 @@ where
     R: Send,
 {
     /// Plain: its caller waits for it, so it is not to be killed.
-    const VTABLE: &'static TaskVTable = &TaskVTable::plain(Self::run);
+    const VTABLE: &'static TaskVTable = &TaskVTable::awaited(Self::run);
 
     unsafe fn run(task: Task, worker: RunOn) {
         let call = task.cast::<Self>().as_ptr();
@@ -91,10 +91,11 @@ where
         let closure = unsafe { &mut (*call).closure }.take();
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
+        let memory = worker.memory();
         // ORD: as where it was counted.
         worker.registry().calls.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: as above.
-        worker.memory().owned.context.set(unsafe { (*call).context });
+        memory.owned.context.set(unsafe { (*call).context });
         // SAFETY: as above.
         let captured = unsafe { &(*call).captured };
         let entered = Entered::by(|| captured.as_ref());
@@ -102,6 +103,7 @@ where
         drop(entered);
         // SAFETY: as above.
         unsafe { (*call).result = result };
+        memory.note_end(task);
         // SAFETY: as above; after this the caller goes on.
         let latch = unsafe { &raw const (*call).latch };
         // SAFETY: as above.

@@ -190,11 +190,19 @@ impl WorkerMemory {
         }
         // SAFETY: as above; it frees itself.
         unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
-        if recorded {
+        if recorded && !vtable.notes_end {
             self.lane.note(EventKind::Executed, 0, key);
         }
         self.owned.context.set(before);
         self.entries.settle();
+    }
+
+    /// Records that a task is over, before whoever waits for it goes on: by a task that does so itself (`TaskVTable::notes_end`).
+    #[inline]
+    pub(crate) fn note_end(&self, task: Task) {
+        if self.lane.is_on() {
+            self.lane.note(EventKind::Executed, 0, task_key(task));
+        }
     }
 }
 

@@ -162,6 +162,8 @@ where
         complete_killed: Self::complete_killed,
         is_void: Self::is_void,
         is_awaited: Self::is_awaited,
+        // Whoever waits for it hears that its future has a result.
+        notes_end: false,
     };
 
     /// The part of a task that queues hold: with the right to the whole of it.
