@@ -46,3 +46,18 @@ fn a_wait_for_a_lock_is_told_with_who_holds_it() {
     let locked: Duration = trace.workers().iter().map(|worker| worker.locked).sum();
     assert!(!locked.is_zero());
 }
+
+/// Meanwhile its thread may have been elsewhere, and another here.
+#[test]
+fn each_stay_says_as_which_strand_it_holds_locks() {
+    let pool = Pool::builder().threads(2).trace(TraceLevel::Phase).build().unwrap();
+    let lock = Mutex::new(());
+    drop(lock.lock());
+    (0..3).for_each(|_| pool.run(|_| ()));
+    let trace = pool.trace();
+    let noted = trace
+        .lanes
+        .iter()
+        .map(|lane| lane.events.iter().filter(|event| event.kind == EventKind::Strand).count());
+    assert_eq!(noted.sum::<usize>(), 3);
+}

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::strand;
 use raddle_trace::{self as trace, Event, EventKind, Subject, TraceLevel};
 
@@ -38,8 +38,6 @@ pub(super) struct LaneRings {
     /// From when on processor time is to be looked at again; the thread's own.
     due: AtomicU64,
     look: u64,
-    /// The strand that was noted last; the thread's own.
-    strand: AtomicU32,
     /// Saves full rings.
     saver: Option<Saver>,
 }
@@ -106,8 +104,7 @@ impl Lane {
     pub(crate) fn note_strand(&self) {
         let Some(rings) = self.rings() else { return };
         let token = strand::with_local(strand::Local::token_or_zero);
-        // ORD: the thread's own.
-        if token != 0 && rings.strand.swap(token, Ordering::Relaxed) != token {
+        if token != 0 {
             self.note(EventKind::Strand, token as usize, NOTHING);
         }
     }
@@ -128,7 +125,6 @@ impl LaneRings {
             forks: Record::new(settings.capacity, newest),
             due: AtomicU64::new(0),
             look: if settings.level == TraceLevel::Tasks { LOOKS.0 } else { LOOKS.1 },
-            strand: AtomicU32::new(0),
             saver,
         }
     }
