@@ -16,6 +16,8 @@
 //! - **RE3** Where nothing is overwritten `limit` is at most `len` beyond the first event that nobody has taken by `drain`,
 //!   and only `drain` raises it, after it has read.
 
+use std::collections::TryReserveError;
+
 use raddle_sync::atomic::{AtomicU64, Ordering, fence};
 
 /// See the module.
@@ -40,16 +42,19 @@ pub(crate) struct Copy {
 }
 
 impl Record {
-    /// Room for `len` events, a power of two. All memory is touched here, so that writing never has to
+    /// Room for `len` events, a power of two, if there is memory. All of it is touched here, so that writing never has to
     /// wait for some.
-    pub(crate) fn new(len: usize, overwrite: bool) -> Record {
+    pub(crate) fn new(len: usize, overwrite: bool) -> Result<Record, TryReserveError> {
         assert!(len.is_power_of_two());
-        Record {
-            cells: (0..len).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
+        let mut cells = Vec::new();
+        cells.try_reserve_exact(len)?;
+        cells.extend((0..len).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]));
+        Ok(Record {
+            cells: cells.into_boxed_slice(),
             head: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             limit: AtomicU64::new(if overwrite { u64::MAX } else { len as u64 }),
-        }
+        })
     }
 
     /// Writes an event (RE1), or counts it if there is no room.
@@ -141,8 +146,8 @@ mod tests {
 
     #[test]
     fn the_newest_or_the_oldest_stay() {
-        let newest = Record::new(4, true);
-        let oldest = Record::new(4, false);
+        let newest = Record::new(4, true).unwrap();
+        let oldest = Record::new(4, false).unwrap();
         for number in 0..6 {
             newest.push([number, 10 * number]);
             oldest.push([number, 10 * number]);
@@ -156,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_drained_makes_room() {
-        let record = Record::new(4, false);
+        let record = Record::new(4, false).unwrap();
         (0..4).for_each(|n| assert!(record.try_push([n, n])));
         assert!(!record.try_push([4, 4]));
         assert_eq!(record.drain(|first, events| (first, events.len())), (0, 4));
@@ -168,7 +173,7 @@ mod tests {
     #[test]
     fn copies_taken_meanwhile_are_whole_and_without_gaps() {
         const MANY: u64 = if cfg!(miri) { 300 } else { 200_000 };
-        let record = Record::new(64, true);
+        let record = Record::new(64, true).unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| (0..MANY).for_each(|n| record.push([n, !n])));
             while !writer.is_finished() {

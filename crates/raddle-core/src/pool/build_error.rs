@@ -33,6 +33,13 @@ pub enum PoolBuildError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no memory for what the threads are to record.
+    TraceMemory {
+        /// For how many events of each thread there was to be room.
+        events: usize,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The file for the trace cannot be written.
     Trace {
         /// The file.
@@ -57,6 +64,9 @@ impl fmt::Display for PoolBuildError {
             PoolBuildError::Memory { asked, source } => {
                 write!(f, "no memory for the fork stacks of {asked} threads: {source}")
             }
+            PoolBuildError::TraceMemory { events, source } => {
+                write!(f, "no memory to record {events} events of each thread: {source}")
+            }
             PoolBuildError::Trace { path, source } => {
                 write!(f, "{}: cannot be written: {source}", path.display())
             }
@@ -70,6 +80,7 @@ impl std::error::Error for PoolBuildError {
             PoolBuildError::NoThreads | PoolBuildError::TooManyThreads { .. } => None,
             PoolBuildError::Threads { source, .. }
             | PoolBuildError::Memory { source, .. }
+            | PoolBuildError::TraceMemory { source, .. }
             | PoolBuildError::Trace { source, .. } => Some(source),
         }
     }

@@ -1,6 +1,7 @@
 //! [`PoolBuilder`].
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -366,9 +367,14 @@ impl PoolBuilder {
             trace: self.trace,
             policy: self.policy,
         };
-        let recorder = Registry::recorder_for(&config).map_err(|source| {
-            let path = config.trace.file.clone().unwrap_or_default();
-            PoolBuildError::Trace { path, source }
+        let recorder = Registry::recorder_for(&config).map_err(|source| match source.kind() {
+            io::ErrorKind::OutOfMemory => {
+                PoolBuildError::TraceMemory { events: config.trace.capacity, source }
+            }
+            _ => {
+                let path = config.trace.file.clone().unwrap_or_default();
+                PoolBuildError::Trace { path, source }
+            }
         })?;
         let registry = Registry::new(config, recorder)
             .map_err(|source| PoolBuildError::Memory { asked, source })?;

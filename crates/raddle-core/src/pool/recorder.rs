@@ -37,7 +37,7 @@ use raddle_sync::sync::Mutex;
 use raddle_trace::{self as trace, ClockPair, EventKind, Subject, Trace, TraceLevel};
 
 pub(crate) use self::lane::Lane;
-use self::lane::{LaneRings, Outside};
+use self::lane::{LaneRings, Outside, frame_of};
 pub(crate) use self::places::Place;
 use self::region::NAMES;
 pub(crate) use self::region::begin_region;
@@ -162,12 +162,18 @@ pub(crate) fn number_of(place: Place) -> usize {
 impl Recorder {
     /// # Errors
     ///
-    /// If the file to record to cannot be written.
+    /// If the file to record to cannot be written, or there is no memory ([`OutOfMemory`](std::io::ErrorKind::OutOfMemory)) for
+    /// what the threads and a guest are to record from the start.
     pub(crate) fn new(
         settings: Settings,
         workers: usize,
         threads: usize,
     ) -> std::io::Result<Recorder> {
+        if settings.level != TraceLevel::Off {
+            let each = settings.capacity + frame_of(settings.capacity);
+            // Who is to work is given some one by one, when there is nobody left to hear that there is none.
+            Vec::<[u64; 2]>::new().try_reserve_exact(each.saturating_mul(threads + 1))?;
+        }
         Ok(Recorder {
             stream: settings.file.as_deref().map(Stream::create).transpose()?,
             settings,
@@ -184,15 +190,24 @@ impl Recorder {
     /// Gives a worker its rings, or takes them away; under the lock of the level.
     fn equip(&self, memory: &WorkerMemory, level: TraceLevel, name: impl FnOnce() -> String) {
         let on = level != TraceLevel::Off;
-        let rings = self.rings.get().filter(|_| on);
-        let lane = rings.map(|rings| {
-            rings.workers[memory.index].get_or_init(|| {
+        let lane = self.rings.get().filter(|_| on).and_then(|rings| {
+            let place = &rings.workers[memory.index];
+            if place.get().is_none() {
                 let saver = self.stream.as_ref().map(|stream| stream.saver(rings));
-                LaneRings::new(memory.index, name(), &self.settings, saver)
-            })
+                match LaneRings::new(memory.index, name(), &self.settings, saver) {
+                    Ok(lane) => _ = place.set(lane),
+                    // It works unrecorded.
+                    Err(error) => raddle_sync::say(format_args!(
+                        "no memory for what worker {} records: {error}",
+                        memory.index
+                    )),
+                }
+            }
+            place.get()
         });
-        memory.lane.set(lane, level == TraceLevel::Tasks);
-        memory.fork.set_recorded(level == TraceLevel::Tasks);
+        let tasks = lane.is_some() && level == TraceLevel::Tasks;
+        memory.lane.set(lane, tasks);
+        memory.fork.set_recorded(tasks);
     }
 
     /// A number for a region.
@@ -386,7 +401,7 @@ impl Rings {
 /// What it costs to record an event, in nanoseconds: the best of some tries.
 fn cost_of_an_event() -> f64 {
     const EVENTS: u64 = 256;
-    let scratch = Record::new(EVENTS as usize, true);
+    let Ok(scratch) = Record::new(EVENTS as usize, true) else { return 0.0 };
     let tries = (0..8).map(|_| {
         let start = Instant::now();
         (0..EVENTS).for_each(|n| scratch.push([clock::now(), n]));

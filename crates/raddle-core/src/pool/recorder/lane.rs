@@ -1,7 +1,7 @@
 //! Where one worker records, and where threads from outside do.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::sync::{Arc, Weak};
 
 use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -19,6 +19,11 @@ use crate::record::Record;
 const LOOKS: (u64, u64) = (40_000, 1_000_000);
 /// There is so much less room for the frame of a trace.
 const FRAME: usize = 8;
+
+/// Room for the frame, where there is so much for forks and tasks.
+pub(super) fn frame_of(capacity: usize) -> usize {
+    (capacity / FRAME).max(64)
+}
 
 /// Where one worker records.
 #[derive(Debug)]
@@ -100,9 +105,11 @@ impl Lane {
         }
     }
 
-    /// Records as which strand the thread holds locks, if that is new.
+    /// Records as which strand the thread holds locks: also if it was that when it was here last, as it may have been elsewhere since.
     pub(crate) fn note_strand(&self) {
-        let Some(rings) = self.rings() else { return };
+        if !self.is_on() {
+            return;
+        }
         let token = strand::with_local(strand::Local::token_or_zero);
         if token != 0 {
             self.note(EventKind::Strand, token as usize, NOTHING);
@@ -116,17 +123,17 @@ impl LaneRings {
         name: String,
         settings: &Settings,
         saver: Option<Saver>,
-    ) -> LaneRings {
+    ) -> Result<LaneRings, TryReserveError> {
         let newest = settings.newest && saver.is_none();
-        LaneRings {
+        Ok(LaneRings {
             name,
             number,
-            structure: Record::new((settings.capacity / FRAME).max(64), newest),
-            forks: Record::new(settings.capacity, newest),
+            structure: Record::new(frame_of(settings.capacity), newest)?,
+            forks: Record::new(settings.capacity, newest)?,
             due: AtomicU64::new(0),
             look: if settings.level == TraceLevel::Tasks { LOOKS.0 } else { LOOKS.1 },
             saver,
-        }
+        })
     }
 
     #[inline]

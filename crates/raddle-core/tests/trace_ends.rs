@@ -1,0 +1,118 @@
+//! What a recording says of when tasks were over, of whose they were, and where nothing can be recorded.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use raddle_core::trace::TraceLevel;
+use raddle_core::{Pool, PoolBuildError};
+use raddle_trace::{Event, EventKind, Subject, Trace};
+
+fn pool(level: TraceLevel) -> Pool {
+    Pool::builder().threads(2).trace(level).trace_capacity(1 << 17).build().unwrap()
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin_loop();
+    }
+}
+
+/// The events of a kind, in the order of time.
+fn all(trace: &Trace, kind: EventKind) -> Vec<Event> {
+    let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+    let mut events: Vec<Event> = events.filter(|e| e.kind == kind).copied().collect();
+    events.sort_by_key(|event| event.tsc);
+    events
+}
+
+#[test]
+fn a_scope_ends_after_the_last_of_its_tasks() {
+    const ROUNDS: usize = 3_000;
+    let pool = pool(TraceLevel::Tasks);
+    for _ in 0..ROUNDS {
+        let began = AtomicBool::new(false);
+        pool.scope(|s| {
+            s.spawn(|_| {
+                began.store(true, Ordering::Release);
+                spin(Duration::from_micros(2));
+            });
+            // Until another thread has it, or may not be coming.
+            let start = Instant::now();
+            while !began.load(Ordering::Acquire) && start.elapsed() < Duration::from_millis(1) {
+                spin_loop();
+            }
+        });
+    }
+    let trace = pool.trace();
+    let mut over = all(&trace, EventKind::Executed);
+    over.retain(|event| event.subject() == Subject::Task);
+    let ends = all(&trace, EventKind::ScopeEnd);
+    assert_eq!((over.len(), ends.len()), (ROUNDS, ROUNDS));
+    let late = over.iter().zip(&ends).filter(|(over, end)| over.tsc > end.tsc).count();
+    assert_eq!(late, 0, "tasks that were over after their scope");
+}
+
+#[test]
+fn a_call_ends_before_its_caller_goes_on() {
+    let pool = pool(TraceLevel::Phase);
+    // More callers than places, so that some block until a worker has called.
+    for _ in 0..200 {
+        thread::scope(|s| {
+            let call = || pool.run(|_| spin(Duration::from_micros(20)));
+            (0..6).for_each(|_| _ = s.spawn(call));
+        });
+    }
+    let trace = pool.trace();
+    let over = all(&trace, EventKind::Executed);
+    let mut calls = 0;
+    for lane in &trace.lanes {
+        let mut submitted = None;
+        for event in lane.events.iter().filter(|e| e.subject() == Subject::Task) {
+            match event.kind {
+                EventKind::Submit => submitted = Some(*event),
+                EventKind::Waited => {
+                    let Some(from) = submitted.take().filter(|s| s.key() == event.key()) else {
+                        continue;
+                    };
+                    let meanwhile = from.tsc..=event.tsc;
+                    let is_its = |e: &&Event| e.key() == event.key() && meanwhile.contains(&e.tsc);
+                    assert!(over.iter().any(|e| is_its(&e)), "{event:?} since {from:?}");
+                    calls += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    println!("{calls} calls");
+}
+
+#[test]
+fn whose_a_task_of_a_scope_is_is_recorded_at_every_level() {
+    for level in [TraceLevel::Phase, TraceLevel::Tasks] {
+        let pool = pool(level);
+        pool.scope(|s| (0..8).for_each(|_| s.spawn(|_| ())));
+        let trace = pool.trace();
+        let (begun, of) = (all(&trace, EventKind::ScopeBegin), all(&trace, EventKind::Member));
+        assert_eq!((begun.len(), of.len()), (1, 8));
+        assert!(of.iter().all(|event| event.task == begun[0].task));
+        let over = all(&trace, EventKind::Executed);
+        assert_eq!(over.iter().filter(|e| e.subject() == Subject::Task).count(), 8, "once each");
+    }
+}
+
+/// More than there are addresses for.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn a_recording_that_fits_in_no_memory_is_no_pool() {
+    let build =
+        |level| Pool::builder().threads(4096).trace(level).trace_capacity(usize::MAX).build();
+    let error = build(TraceLevel::Phase).unwrap_err();
+    assert!(
+        matches!(error, PoolBuildError::TraceMemory { events: 1_073_741_824, .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().starts_with("no memory to record 1073741824 events of each thread"));
+}
