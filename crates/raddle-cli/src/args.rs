@@ -203,6 +203,10 @@ pub(crate) struct DiffArgs {
     /// The recording of which to say what got slower
     #[arg(value_name = "AFTER")]
     pub(crate) after: PathBuf,
+    /// Compare what comes before the damage if a file is damaged
+    /// (one that is only cut short is compared anyway)
+    #[arg(long, verbatim_doc_comment)]
+    pub(crate) damaged: bool,
 }
 
 #[derive(Debug, Args)]
@@ -352,7 +356,8 @@ picture are mostly alike, so the colours start from a seeded k-means++.
 The output is an RGB picture of at most K colours. A transparent picture is
 put on white first, one turned by its EXIF data is turned upright, 16 bits a
 channel become 8. With K above the number of different colours the picture
-stays as it is. A picture cut short is refused.";
+stays as it is, unless with --init first the first K pixels lack some of
+them. A picture cut short is refused.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SortArgs {

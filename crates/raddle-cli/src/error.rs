@@ -88,7 +88,8 @@ impl Error {
         match self.blame {
             Blame::Closed => return ExitCode::SUCCESS,
             // Standard error may be closed too: then there is no one to tell.
-            _ => _ = writeln!(io::stderr(), "raddle: {self}"),
+            // In one line, whatever the names in it hold.
+            _ => _ = writeln!(io::stderr(), "raddle: {}", without_breaks(&self.to_string())),
         }
         ExitCode::from(if self.blame == Blame::Input { 2 } else { 1 })
     }
@@ -126,7 +127,7 @@ pub(crate) fn one_line(path: &Path) -> String {
     without_breaks(&path.display().to_string())
 }
 
-/// File names may hold line breaks; messages may not.
+/// Names may hold line breaks and what tells a terminal what to do; messages may not.
 pub(crate) fn without_breaks(text: &str) -> String {
     let mut line = String::new();
     for c in text.chars() {

@@ -34,7 +34,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let refused = |error: io::Error| Error::input(path, reason(&error));
     if is_standard(path) {
-        if is_closed() {
+        if is_closed(0) {
             return Err(Error::input(path, "is closed, or /dev/null in its place"));
         }
         let mut bytes = Vec::new();
@@ -44,18 +44,20 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(refused)
 }
 
-/// Whether standard input is not there. The standard library opens `/dev/null` where a descriptor is closed, and opens it
-/// for reading and writing: `< /dev/null` in a shell, which is empty on purpose, is for reading alone.
+/// Whether standard input (0) or output (1) is not there. The standard library opens `/dev/null` where a descriptor is closed, and
+/// opens it for reading and writing: `< /dev/null` in a shell, which is empty on purpose, is for reading alone, and `> /dev/null`
+/// for writing.
 #[cfg(target_os = "linux")]
-fn is_closed() -> bool {
-    let null = fs::read_link("/proc/self/fd/0").is_ok_and(|file| file == Path::new("/dev/null"));
-    let facts = fs::read_to_string("/proc/self/fdinfo/0").unwrap_or_default();
+pub(crate) fn is_closed(descriptor: u32) -> bool {
+    let file = fs::read_link(format!("/proc/self/fd/{descriptor}"));
+    let null = file.is_ok_and(|file| file == Path::new("/dev/null"));
+    let facts = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).unwrap_or_default();
     let mut flags = facts.lines().filter_map(|line| line.strip_prefix("flags:"));
     // An octal number, whose last digit says what it is open for.
     null && flags.any(|flags| flags.trim().ends_with('2'))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_closed() -> bool {
+pub(crate) fn is_closed(_: u32) -> bool {
     false
 }

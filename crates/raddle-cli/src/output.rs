@@ -9,7 +9,7 @@ use same_file::Handle;
 
 use crate::error::{Error, reason};
 use crate::files::{Files, followed};
-use crate::input::is_standard;
+use crate::input::{is_closed, is_standard};
 
 /// Where a result goes: known to be writable from the start, written at the end.
 #[derive(Debug)]
@@ -40,6 +40,9 @@ impl Output {
         let refused =
             |error: io::Error| Error::input(path, format!("cannot be written: {}", reason(&error)));
         let target = match fs::metadata(path) {
+            _ if is_standard(path) && is_closed(1) => {
+                return Err(Error::usage("standard output: is closed, or /dev/null in its place"));
+            }
             _ if is_standard(path) => Target::Stdout,
             Ok(found) if found.is_dir() => {
                 return Err(Error::input(path, "cannot be written: is a directory"));
@@ -53,7 +56,7 @@ impl Output {
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
             // What is not there and is to be a directory is no file.
-            Err(_) if ends_as_directory(path) => {
+            Err(_) if ends_as_directory(&followed(path)) => {
                 return Err(Error::input(path, "cannot be written: no such directory"));
             }
             Err(_) => Target::File(followed(path)),
@@ -124,9 +127,11 @@ fn is_descriptor_1(_: &fs::Metadata) -> bool {
     false
 }
 
+/// Whether nothing but a directory can be called so: `new/`, `new/.`, `new/..`.
 fn ends_as_directory(path: &Path) -> bool {
-    let last = path.as_os_str().as_encoded_bytes().last();
-    last.is_some_and(|&last| std::path::is_separator(last.into()))
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let last = bytes.rsplit(|&byte| std::path::is_separator(byte.into())).next();
+    matches!(last, Some(b"" | b"." | b".."))
 }
 
 fn buffered(

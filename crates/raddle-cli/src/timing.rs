@@ -209,6 +209,9 @@ fn recording_pool(
     };
     builder.build().map_err(|error| match error {
         raddle::PoolBuildError::Trace { .. } => Error::usage(error.to_string()),
+        raddle::PoolBuildError::TraceMemory { .. } => {
+            Error::usage(format!("--trace-room: {error}"))
+        }
         error => Error::usage(format!("--threads {threads}: {error}")),
     })
 }

@@ -94,8 +94,9 @@ fn load(shown: &ShownArgs) -> Result<Loaded, Error> {
     }
 }
 
-fn load_whole(file: &Path) -> Result<Trace, Error> {
-    load(&ShownArgs { file: file.to_owned(), damaged: false }).map(|loaded| loaded.trace)
+/// One of several, for which one flag says whether damaged ones are used.
+fn load_one(file: &Path, damaged: bool) -> Result<Trace, Error> {
+    load(&ShownArgs { file: file.to_owned(), damaged }).map(|loaded| loaded.trace)
 }
 
 /// Of several files one may be standard input.
@@ -113,7 +114,7 @@ fn scale(args: &ScaleArgs, json: bool) -> Result<(), Error> {
     let Loaded { trace, .. } = load(&args.shown)?;
     let mut scale = trace.scale(&args.what_if).map_err(|why| refused(file, why))?;
     for more in &args.measured {
-        let other = load_whole(more)?;
+        let other = load_one(more, args.shown.damaged)?;
         if let Some(damage) = other.fact("damage") {
             scale.notes.push(format!("{} is damaged: {damage}", one_line(more)));
         }
@@ -213,7 +214,7 @@ fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
 fn diff(args: &DiffArgs, json: bool) -> Result<(), Error> {
     refuse_standard_twice([&args.before, &args.after].into_iter())?;
     let profile = |file: &Path| {
-        let trace = load_whole(file)?;
+        let trace = load_one(file, args.damaged)?;
         Ok::<_, Error>((trace.profile(), trace.fact("damage").map(str::to_owned)))
     };
     let (before, damage_before) = profile(&args.before)?;
@@ -282,6 +283,9 @@ impl Recording {
         let output = Output::prepare("the trace", path, files)?;
         if output.is_stdout() {
             return Err(standard());
+        }
+        if common.trace_room == Some(0) {
+            return Err(Error::usage("--trace-room must be at least 1"));
         }
         let room = common.trace_room.unwrap_or(1 << 16);
         Ok(Some(Recording { path: path.clone(), output, level, room }))

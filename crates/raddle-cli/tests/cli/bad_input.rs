@@ -150,6 +150,23 @@ fn pictures() {
 }
 
 #[test]
+fn an_error_is_one_line_whatever_it_names() {
+    let room = Room::new("bad-names");
+    let named = "a\n\x1b[31mb";
+    let what_if = format!("{named}=1");
+    for words in [
+        &["man", named][..],
+        &["trace", "scale", "t", "--what-if", named],
+        &["run", "kmeans", "--k", named],
+        &["trace", "summary", named],
+        &["trace", "scale", "t", "--what-if", &what_if],
+    ] {
+        let told = Ended::refused(room.start("").args(words).output().unwrap().into());
+        assert!(!told.contains(char::is_control), "{told:?}");
+    }
+}
+
+#[test]
 fn wishes_that_cannot_be_granted() {
     let room = Room::new("bad-wishes");
     room.file("t.csv", "1,2\n3,4\n");

@@ -168,6 +168,42 @@ fn standard_input_that_is_closed_empties_no_file() {
     assert_eq!(fs::read_to_string(room.path("out")).unwrap(), "");
 }
 
+/// Nor are lines written where nobody can have them.
+#[cfg(target_os = "linux")]
+#[test]
+fn standard_output_that_is_closed_is_no_place_for_data() {
+    let room = Room::new("harm-no-output");
+    room.file("in", "b\na\n");
+    let sort = |to: &str| -> Ended {
+        let program = env!("CARGO_BIN_EXE_raddle");
+        let line = format!("exec {program} run sort in --runs 1 --output - {to}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line]).current_dir(room.path("")).output().unwrap().into()
+    };
+    let told = sort(">&-").refused();
+    assert_eq!(told, "standard output: is closed, or /dev/null in its place");
+    assert_eq!(sort("> /dev/null").code, Some(0));
+}
+
+/// What can be no file is refused before anything is done.
+#[test]
+fn outputs_that_are_called_as_directories_are() {
+    let room = Room::new("harm-directories");
+    room.file("in", "b\na\n");
+    let mut names = vec!["new/", "new/.", "new/.."];
+    if cfg!(unix) {
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("new/", room.path("link")).unwrap();
+        names.push("link");
+    }
+    for name in names {
+        for option in ["output", "trace"] {
+            let told = room.raddle(&format!("run sort in --{option} {name}")).refused();
+            assert_eq!(told, format!("{name}: cannot be written: no such directory"));
+        }
+    }
+}
+
 /// A recording that is there is replaced by one, not by nothing.
 #[cfg(target_os = "linux")]
 #[test]
@@ -184,6 +220,15 @@ fn a_trace_stays_if_there_can_be_no_other() {
     let ended: Ended =
         command.args(["-c", &line]).current_dir(room.path("")).output().unwrap().into();
     assert!(ended.refused().contains("--threads 4096"));
+    // Nor do so many events.
+    let mut command = std::process::Command::new("sh");
+    let line = format!(
+        "ulimit -v 8000000; exec {} run fib --n 5 --threads 1 --runs 1 --trace old --trace-room 1000000000",
+        env!("CARGO_BIN_EXE_raddle")
+    );
+    let ended: Ended =
+        command.args(["-c", &line]).current_dir(room.path("")).output().unwrap().into();
+    assert!(ended.refused().starts_with("--trace-room: no memory to record 1073741824 events"));
     assert_eq!(fs::read_to_string(room.path("old")).unwrap(), "what was recorded before");
 }
 

@@ -84,6 +84,7 @@ fn wishes_that_cannot_be_granted() {
         ("run fib --n 5 --trace dir", "dir: cannot be written: is a directory"),
         ("run fib --n 5 --trace -", "--trace needs a file; standard output is for the report"),
         ("run fib --n 5 --trace-level tasks", "--trace-level needs --trace FILE"),
+        ("run fib --n 5 --trace t --trace-room 0", "--trace-room must be at least 1"),
         ("--trace t", "--trace is for `raddle run`: measuring is not recorded"),
         ("trace diff - -", "standard input can be read once"),
         ("trace scale - dir -", "standard input can be read once"),
@@ -92,6 +93,29 @@ fn wishes_that_cannot_be_granted() {
         assert_eq!(room.raddle(line).refused(), message, "{line}");
     }
     assert_eq!(room.names(), ["dir"]);
+}
+
+#[test]
+fn of_several_files_damaged_ones_are_used_if_that_is_wished() {
+    let room = Room::new("several-damaged");
+    let record =
+        || room.raddle("run fib --n 14 --threads 1 --trace good --trace-level tasks").well();
+    record();
+    let mut flipped = std::fs::read(room.path("good")).unwrap();
+    let at = flipped.len() * 2 / 3;
+    flipped[at] ^= 1;
+    room.file("bad", &flipped);
+    let hint = "(--damaged shows what comes before)";
+    for line in ["trace diff good bad", "trace diff bad good"] {
+        let told = room.raddle(line).refused();
+        assert!(told.starts_with("bad: byte ") && told.ends_with(hint), "{told}");
+        let told = room.raddle(&format!("{line} --damaged"));
+        assert_eq!(told.code, Some(0), "{told:?}");
+        assert!(told.stderr.contains("what comes before is used"), "{told:?}");
+    }
+    // Others may use the machine, and then it is refused, too.
+    let told = room.raddle("trace scale good bad --damaged");
+    assert!(!told.stderr.contains("--damaged"), "{told:?}");
 }
 
 #[test]
