@@ -157,13 +157,11 @@ where
     };
 
     const TASK: &'static TaskVTable = &TaskVTable {
-        run: Self::run,
         kill: Some(Self::kill_queued),
         complete_killed: Self::complete_killed,
         is_void: Self::is_void,
         is_awaited: Self::is_awaited,
-        // Whoever waits for it hears that its future has a result.
-        notes_end: false,
+        ..TaskVTable::plain(Self::run)
     };
 
     /// The part of a task that queues hold: with the right to the whole of it.
