@@ -9,7 +9,7 @@ use crate::record::{Copy, Record};
 
 /// Writes events 0 to `count`, while another thread takes a copy.
 fn copy_meanwhile(overwrite: bool, count: u64) -> (Copy, Arc<Record>) {
-    let record = Arc::new(Record::new(2, overwrite));
+    let record = Arc::new(Record::new(2, overwrite).unwrap());
     let reader = thread::spawn({
         let record = Arc::clone(&record);
         move || record.copy()
