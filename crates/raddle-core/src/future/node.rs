@@ -305,16 +305,47 @@ unsafe fn completed<T>(node: NodeRef, outcome: Ended, found: Completed<Head>) {
             // SAFETY: F2.
             unsafe { walk::wake(waiter) };
         }
-        Completed::Killed => {
-            // SAFETY: F1: the producer's still.
-            discard(unsafe { node.take::<T>(outcome) });
-            // SAFETY: the producer has not left yet.
-            let state = unsafe { node.state() };
-            if state.leave_killed(node.free_carried()) {
-                // SAFETY: the consumer has gone.
-                unsafe { node.free::<T>() };
-            }
-        }
+        // SAFETY: the slot is the producer's still (F1), who has not left yet.
+        Completed::Killed => unsafe { discard_killed::<T>(node, outcome) },
+    }
+}
+
+/// Drops what is in the slot of a node that has been killed, and leaves it: now, or soon if this is deep, because what is dropped may
+/// complete the next one.
+///
+/// # Safety
+///
+/// By the producer, after `Completed::Killed`; the slot is full unless the outcome is `Killed`. It is the node of a future of `T`.
+unsafe fn discard_killed<T>(node: NodeRef, outcome: Ended) {
+    let leave: unsafe fn(NodeRef) = match outcome {
+        Ended::Ok => leave_killed_value::<T>,
+        Ended::Err => leave_killed_failure::<T>,
+        Ended::Killed => leave_killed::<T>,
+    };
+    // SAFETY: contract: once, and whenever, as the node is there until the producer leaves.
+    unsafe { walk::drop_node(node, leave) };
+}
+
+unsafe fn leave_killed_value<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_killed`.
+    discard(unsafe { node.take::<T>(Ended::Ok) }.ok());
+    // SAFETY: as above; the slot is empty.
+    unsafe { leave_killed::<T>(node) };
+}
+
+unsafe fn leave_killed_failure<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_killed`.
+    discard(unsafe { node.take::<T>(Ended::Err) }.err());
+    // SAFETY: as above; the slot is empty.
+    unsafe { leave_killed::<T>(node) };
+}
+
+unsafe fn leave_killed<T>(node: NodeRef) {
+    // SAFETY: contract of `discard_killed`: the producer has not left yet.
+    let state = unsafe { node.state() };
+    if state.leave_killed(node.free_carried()) {
+        // SAFETY: the consumer has gone, and the slot is empty.
+        unsafe { node.free::<T>() };
     }
 }
 

@@ -271,6 +271,50 @@ fn a_million_promises_each_set_by_the_drop_of_the_value_before() {
 }
 
 /// Values that own futures whose values own futures.
+/// The same of futures that have been killed, and are kept; by values and by failures.
+#[test]
+fn a_million_killed_ones_each_set_by_the_drop_of_the_value_before() {
+    struct Relay(Option<(Promise<Relay>, Box<Relay>)>, bool);
+
+    impl std::fmt::Debug for Relay {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Relay")
+        }
+    }
+
+    impl std::fmt::Display for Relay {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("relay")
+        }
+    }
+
+    impl std::error::Error for Relay {}
+
+    impl Drop for Relay {
+        fn drop(&mut self) {
+            match self.0.take() {
+                Some((promise, value)) if self.1 => promise.fail(value),
+                Some((promise, value)) => promise.set(*value),
+                None => {}
+            }
+        }
+    }
+
+    on_small_stack(|| {
+        for fails in [false, true] {
+            let mut held = Vec::new();
+            let value = (0..MILLION).fold(Relay(None, fails), |value, _| {
+                let (promise, future) = Promise::new();
+                future.kill();
+                held.push(future);
+                Relay(Some((promise, Box::new(value))), fails)
+            });
+            drop(value);
+            assert_eq!(kind(held.pop().unwrap().wait()), FailureKind::Killed);
+        }
+    });
+}
+
 #[test]
 fn a_million_futures_each_in_the_value_of_the_next_dropped() {
     struct Nest(#[expect(dead_code, reason = "dropped")] Option<Box<Future<Nest>>>);
