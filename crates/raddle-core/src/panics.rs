@@ -34,6 +34,15 @@ impl<T> Drop for Discarding<T> {
     }
 }
 
+/// What is left of these is dropped one by one, also when a panic passes.
+pub(crate) struct Rest<I: Iterator>(pub(crate) I);
+
+impl<I: Iterator> Drop for Rest<I> {
+    fn drop(&mut self) {
+        discard_all(&mut self.0);
+    }
+}
+
 /// Calls `f`; a panic has been reported by the panic hook and goes no further.
 pub(crate) fn contain(f: impl FnOnce()) {
     discard(panic::catch_unwind(AssertUnwindSafe(f)).err());

@@ -10,7 +10,7 @@ use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::watch::{Watch, Watched};
-use crate::panics::{Discarding, discard, discard_all};
+use crate::panics::{Discarding, Rest, discard, discard_all};
 
 /// The values of all futures, in their order; or the first failure, at once.
 ///
@@ -87,7 +87,10 @@ where
 {
     let (keys, futures): (Vec<K>, Vec<Future<T>>) = futures.into_iter().unzip();
     collect(futures).adapt(move |values| match values {
-        Ok(values) => Ok(keys.into_iter().zip(values).collect()),
+        Ok(values) => {
+            let (mut keys, mut values) = (Rest(keys.into_iter()), Rest(values.into_iter()));
+            Ok(keys.0.by_ref().zip(values.0.by_ref()).collect())
+        }
         Err(failure) => {
             discard_all(keys);
             Err(failure)
@@ -135,7 +138,7 @@ pub fn fold<A: Send + 'static, T: Send + 'static>(
     start: A,
     f: impl FnMut(A, T) -> A + Send + 'static,
 ) -> Future<A> {
-    collect(futures).map(move |values| values.into_iter().fold(start, f))
+    collect(futures).map(move |values| Rest(values.into_iter()).0.by_ref().fold(start, f))
 }
 
 /// What is known of one input.

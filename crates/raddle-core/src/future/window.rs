@@ -129,7 +129,10 @@ impl<T: Send + 'static> Window<T> {
                 if let (Some(Now::Pending(pending)), Some(signal)) = (&now, &heard) {
                     pending.interrupt(signal);
                 }
-                discard((next, now, heard));
+                // One by one: two panics at once would end the process.
+                discard(next);
+                discard(now);
+                discard(heard);
                 return;
             }
             state.next = Some(next);

@@ -1,10 +1,13 @@
 //! Panics in closures, and in their drops: what they make of the result, and that they strand nobody.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use raddle_core::{Failure, FailureKind, Future, Killed, Promise, first, join_all, traverse};
+use raddle_core::{
+    Failure, FailureKind, Future, Killed, Promise, collect_map, first, fold, join_all, traverse,
+    window,
+};
 
 use crate::support::{Bomb, ON_PURPOSE, blow, kind, message};
 
@@ -371,5 +374,49 @@ fn what_loses_or_is_not_wanted_may_panic_as_it_is_dropped() {
     assert_eq!(dropped.swap(0, Ordering::SeqCst), 3);
     let all = traverse([false, false, true], |last| if last { blow() } else { ready() });
     assert_eq!(kind(all.wait().map(drop)), FailureKind::Panicked);
+    assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
+}
+
+/// What is left of the values when a closure has panicked, and what a window that is dropped meanwhile has been given.
+#[test]
+fn what_is_left_when_a_closure_panics_may_panic_as_it_is_dropped() {
+    /// Panics as it is collected.
+    struct Blows;
+    impl FromIterator<(u32, Bomb)> for Blows {
+        fn from_iter<I: IntoIterator<Item = (u32, Bomb)>>(items: I) -> Blows {
+            items.into_iter().take(1).for_each(std::mem::forget);
+            blow()
+        }
+    }
+
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let ready = || Future::ready(Bomb::new(&dropped));
+    let sum = fold([ready(), ready(), ready()], 0, |_, bomb| {
+        std::mem::forget(bomb);
+        blow()
+    });
+    assert_eq!(kind(sum.wait()), FailureKind::Panicked);
+    assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
+
+    let map = collect_map::<_, _, Blows>((0..3).map(|n| (n, ready())));
+    assert_eq!(kind(map.wait()), FailureKind::Panicked);
+    assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
+
+    let place = Arc::new(Mutex::new(None));
+    let (promise, future) = Promise::new();
+    let mut firsts = vec![future];
+    let (drops, bomb, last) = (Arc::clone(&place), Bomb::new(&dropped), Bomb::new(&dropped));
+    let mut last = Some(last);
+    let all = window(0..2, 1, move |_| {
+        let _bomb = &bomb;
+        if let Some(first) = firsts.pop() {
+            return first;
+        }
+        let all: Option<Future<Vec<Option<Bomb>>>> = drops.lock().unwrap().take();
+        drop(all);
+        Future::ready(last.take())
+    });
+    *place.lock().unwrap() = Some(all);
+    promise.set(None);
     assert_eq!(dropped.swap(0, Ordering::SeqCst), 2);
 }
