@@ -12,7 +12,9 @@
 //! - **E2** A handler is called by one thread at a time, holding nothing, with the latest signal that
 //!   it has not seen.
 //! - **E3** The last who holds an interrupt node frees it. The state that leads to it counts as one, until F4 has it freed; the
-//!   others are [`Interrupts`], who use nothing but what is behind the lock.
+//!   others are [`Interrupts`], who use nothing but what is behind the lock, and the word that says E4.
+//! - **E4** Its own word says when the promise has been completed and a continuation has the value. Who knows of that, whichever way,
+//!   finds it so: then no handler is called.
 
 use std::any::Any;
 use std::fmt;
@@ -31,7 +33,7 @@ use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::promise::Helper;
 use crate::future::state::State;
 use crate::future::upstream::{Combination, Inputs};
-use crate::future::walk;
+use crate::future::walk::{self, Walk};
 use crate::local::{self, Capture, Context};
 use crate::memory;
 use crate::panics::discard;
@@ -50,8 +52,7 @@ static VTABLE: VTable = VTable {
     free: |_| unreachable!("interrupt nodes are freed by `InterruptNode::free`"),
     class: None,
     linked: None,
-    // SAFETY: by `step`'s contract.
-    step: |interrupt_node, _| unsafe { InterruptNode::next(interrupt_node) },
+    step: InterruptNode::step,
     forsaken: None,
     wake: node::never,
     visit: None,
@@ -93,6 +94,24 @@ impl InterruptNode {
     pub(crate) unsafe fn free(interrupt_node: NonNull<Head>) {
         // What it holds is the user's, and may panic as it goes.
         walk::let_go(Interrupts(interrupt_node.cast()));
+    }
+
+    /// The promise has been completed, and who is behind has its value: no handler is called any more (E4).
+    unsafe fn step(interrupt_node: NonNull<Head>, _: &mut Walk) -> Option<NonNull<Head>> {
+        // SAFETY: by `step`'s contract.
+        unsafe { interrupt_node.as_ref() }.state.set_over();
+        // SAFETY: as above.
+        unsafe { Self::next(interrupt_node) }
+    }
+
+    /// Whether the promise has been completed, as far as is known here.
+    ///
+    /// # Safety
+    ///
+    /// A living interrupt node.
+    pub(crate) unsafe fn is_over(interrupt_node: NonNull<Head>) -> bool {
+        // SAFETY: contract.
+        unsafe { interrupt_node.as_ref() }.state.is_over()
     }
 
     /// Who is behind it.
@@ -309,11 +328,17 @@ impl Interrupts {
         })
     }
 
-    /// Calls the handler if it has not seen the latest signal (E2). True: that was a kill, and found it running.
+    fn is_over(&self) -> bool {
+        // SAFETY: E3: this holds it.
+        unsafe { InterruptNode::is_over(self.0.cast()) }
+    }
+
+    /// Calls the handler if it has not seen the latest signal (E2), unless the promise is over (E4). True: that was a kill, and found
+    /// it running.
     pub(crate) fn run(&self) -> bool {
         let mut running = false;
         while let Some((mut handler, signal)) = self.look(|heard| {
-            if heard.running || !heard.fresh {
+            if heard.running || !heard.fresh || self.is_over() {
                 return None;
             }
             let handler = heard.handler.take()?;

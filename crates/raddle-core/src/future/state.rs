@@ -317,6 +317,18 @@ impl<C> State<C> {
         }
     }
 
+    /// Of an interrupt node, which is completed by nobody: the promise has been.
+    pub(crate) fn set_over(&self) {
+        // ORD: nothing comes with it.
+        self.word().store(NEVER, Ordering::Relaxed);
+    }
+
+    /// The same, asked.
+    pub(crate) fn is_over(&self) -> bool {
+        // ORD: as above.
+        self.word().load(Ordering::Relaxed) == NEVER
+    }
+
     /// Keeps what the node's word was in the word of a waiter; `NEVER`: it will not be told.
     ///
     /// # Safety

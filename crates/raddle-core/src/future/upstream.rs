@@ -332,7 +332,8 @@ impl Visitor {
         // SAFETY: alive with the root, which V1, or the lock of the one before (V2), keeps until this returns.
         let (replaced, forward, is_heard) = unsafe { InterruptNode::look(interrupt_node, hear) };
         self.replaced.extend(replaced);
-        if hears && is_heard {
+        // SAFETY: as above.
+        if hears && is_heard && !unsafe { InterruptNode::is_over(interrupt_node) } {
             // SAFETY: as above.
             self.found.hearings.push(unsafe { InterruptNode::interrupts(interrupt_node) });
         }

@@ -1,9 +1,10 @@
-//! What handlers of interrupts may wait for.
+//! What handlers of interrupts may wait for, and when they are called no more.
 
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
-use raddle_core::{FailureKind, Future, Killed, Pool, Promise};
+use raddle_core::{FailureKind, Future, Interrupt, Killed, Pool, Producer, Promise};
 
 use crate::support::{in_time, kind};
 
@@ -93,4 +94,50 @@ fn what_a_kill_comes_to_while_a_handler_waits_is_not_known() {
         drop(promise);
         busy.wait().unwrap();
     });
+}
+
+/// Calls `late` with what follows a promise, while a closure has its value.
+fn while_a_closure_has_the_value(
+    (promise, future): (Promise<u32>, Future<u32>),
+    late: impl FnOnce(&Future<u32>),
+) {
+    let (begin, begun) = mpsc::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let next = future.map(move |n| {
+        begin.send(()).unwrap();
+        let _ = ends.recv();
+        n
+    });
+    let sets = thread::spawn(move || promise.set(1));
+    begun.recv().unwrap();
+    late(&next);
+    drop(end);
+    sets.join().unwrap();
+}
+
+/// The promise has been completed, so it is not for its handler any more.
+#[test]
+fn an_interrupt_of_what_follows_a_promise_that_is_done() {
+    let (hear, heard) = mpsc::channel();
+    let made = Promise::with_interrupt(move |why| hear.send(why).unwrap());
+    while_a_closure_has_the_value(made, |next| next.interrupt("late"));
+    assert_eq!(heard.iter().count(), 0);
+}
+
+#[test]
+fn a_kill_of_what_follows_a_promise_that_is_done() {
+    struct Request(mpsc::Sender<()>);
+    impl Producer for Request {
+        fn interrupt(&mut self, _: Interrupt) {
+            self.0.send(()).unwrap();
+        }
+        fn kill(&mut self) -> Killed {
+            self.0.send(()).unwrap();
+            Killed::WhileRunning
+        }
+    }
+    let (hear, heard) = mpsc::channel();
+    let made = Promise::with_producer(Request(hear));
+    while_a_closure_has_the_value(made, |next| assert_eq!(next.kill(), Killed::BeforeStart));
+    assert_eq!(heard.iter().count(), 0);
 }

@@ -1,6 +1,9 @@
 //! Interrupts against what changes where they are to go: linking, compression, completing. An interrupt that
 //! found the source pending has reached it when both threads are done, once, wherever they met.
 
+use std::sync::Arc;
+
+use raddle_sync::atomic::{AtomicBool, Ordering};
 use raddle_sync::thread;
 
 use crate::future::{FailureKind, Future, Promise};
@@ -438,9 +441,9 @@ fn two_interrupts_at_once() {
     check(3, || {
         play(|stage| {
             let (promise, future) = stage.promise(true);
-            let future = std::sync::Arc::new(future.map(stage.step()));
+            let future = Arc::new(future.map(stage.step()));
             let other = {
-                let (future, stage) = (std::sync::Arc::clone(&future), stage.clone());
+                let (future, stage) = (Arc::clone(&future), stage.clone());
                 thread::spawn(move || {
                     stage.interrupt(&future, 2);
                     drop(future);
@@ -453,7 +456,30 @@ fn two_interrupts_at_once() {
             assert!(matches!(heard[..], [_] | [1, 2] | [2, 1]), "{heard:?}");
             assert_eq!(heard.last().copied(), last, "the latest is heard last");
             promise.set(stage.value(7));
-            let future = std::sync::Arc::into_inner(future).unwrap();
+            let future = Arc::into_inner(future).unwrap();
+            assert_eq!(done(future), End::Value(8));
+        });
+    });
+}
+
+/// Who knows that a closure has the value does not come to the handler of the promise.
+#[test]
+fn an_interrupt_after_the_promise_is_completed() {
+    check(3, || {
+        play(|stage| {
+            let (promise, future) = stage.promise(true);
+            let begun = Arc::new(AtomicBool::new(false));
+            let begins = Arc::clone(&begun);
+            let future = future.map(move |value: Token| {
+                begins.store(true, Ordering::Release);
+                value.next()
+            });
+            let value = stage.value(7);
+            let other = thread::spawn(move || promise.set(value));
+            let late = begun.load(Ordering::Acquire);
+            stage.interrupt(&future, 1);
+            other.join().unwrap();
+            assert!(!late || stage.heard().is_empty(), "it has the value already");
             assert_eq!(done(future), End::Value(8));
         });
     });
