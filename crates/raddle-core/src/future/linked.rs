@@ -20,6 +20,7 @@ use crate::future::state::{Attach, Refused, Vacant};
 use crate::future::then::attach;
 use crate::future::upstream::{Locked, Purpose, Upstream, Visitor};
 use crate::future::walk::Walk;
+use crate::future::watch::leads_nowhere;
 use crate::memory::{self, Class};
 
 /// How many steps a look for a ring takes that is made wherever there might be one. A loop with so many operations behind it takes them
@@ -353,7 +354,10 @@ pub(crate) unsafe fn is_upstream<T>(wanted: NodeRef, pending: &Pending<T>) -> bo
         // SAFETY: by its producer.
         match unsafe { follow(wanted, pending.node(), steps) } {
             Followed::End { met } => return met,
-            Followed::Unknown => steps = usize::MAX,
+            // So links behind shared futures that have no consumers yet are not followed to the first of them.
+            // SAFETY: by its producer, or that of what it leads to (F2).
+            Followed::Unknown(at) if unsafe { leads_nowhere(at) } => return false,
+            Followed::Unknown(_) => steps = usize::MAX,
             Followed::Further => {}
         }
         let mut visitor = Visitor::new(Purpose::Find(wanted, steps));
@@ -382,8 +386,8 @@ pub(crate) unsafe fn is_just_upstream<T>(wanted: NodeRef, pending: &Pending<T>) 
 enum Followed {
     /// A future that somebody has; whether it is the one in question, or that was on the way.
     End { met: bool },
-    /// Somebody is attached who may go any time.
-    Unknown,
+    /// To this one somebody is attached who may go any time.
+    Unknown(NodeRef),
     /// More than so many steps.
     Further,
 }
@@ -403,14 +407,14 @@ unsafe fn follow(from: NodeRef, to: NodeRef, steps: usize) -> Followed {
         let state = unsafe { at.state() };
         let Some(mut next) = state.continuation() else {
             return match state.is_attached() {
-                true => Followed::Unknown,
+                true => Followed::Unknown(at),
                 false => Followed::End { met: false },
             };
         };
         if interrupt_node::is_interrupt_node(next) {
             // SAFETY: E1: attached, so there is one.
             let Some(behind) = (unsafe { InterruptNode::next(next) }) else {
-                return Followed::Unknown;
+                return Followed::Unknown(at);
             };
             next = behind;
         }

@@ -264,6 +264,13 @@ impl<T: Clone + Send + 'static> Watch for Source<T> {
         discard(before);
         discard_all(consumers.into_promises());
     }
+
+    fn leads_on(&self) -> bool {
+        match &*self.0.lock() {
+            State::Waiting { consumers, .. } => !consumers.is_empty(),
+            State::Done(..) | State::Never => true,
+        }
+    }
 }
 
 impl<T: Clone + Send + 'static> Source<T> {

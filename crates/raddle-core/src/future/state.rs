@@ -317,6 +317,33 @@ impl<C> State<C> {
         }
     }
 
+    /// Looks at who is to be told, if somebody is, and stays meanwhile: whoever detaches it waits. So `look` takes no lock.
+    pub(crate) fn look_at_waiter<R>(
+        &self,
+        next_of: impl Fn(NonNull<C>) -> Option<NonNull<C>>,
+        look: impl FnOnce(NonNull<C>) -> R,
+    ) -> Option<R> {
+        let mut backoff = Backoff::new();
+        loop {
+            // ORD: nothing is looked at before the word is taken.
+            let word = self.word().load(Ordering::Relaxed);
+            match word & TAG {
+                _ if word == BUSY => backoff.spin(),
+                WAIT | WAIT_INTERRUPTS if self.hold(word) => {
+                    let between = word & TAG == WAIT_INTERRUPTS;
+                    let waiter =
+                        if between { payload(word).and_then(next_of) } else { payload(word) };
+                    let seen = waiter.map(look);
+                    // ORD: as in `leave`.
+                    self.word().store(word, Ordering::Release);
+                    return seen;
+                }
+                WAIT | WAIT_INTERRUPTS => {}
+                _ => return None,
+            }
+        }
+    }
+
     /// Of an interrupt node, which is completed by nobody: the promise has been.
     pub(crate) fn set_over(&self) {
         // ORD: nothing comes with it.

@@ -1,11 +1,12 @@
 //! Attaching to a future that one keeps.
 
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Pending};
+use crate::future::interrupt_node::InterruptNode;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State, Vacant};
 use crate::future::then::attach;
@@ -21,6 +22,11 @@ pub(crate) trait Watch: Send + Sync + 'static {
 
     /// Called instead where that future has become one that is never done. What watches nothing else goes with that.
     fn left(self: Arc<Self>) {}
+
+    /// Whether somebody has, or may have, a future that is made of those; who has none at the moment has none that was made before.
+    fn leads_on(&self) -> bool {
+        true
+    }
 }
 
 /// Calls `told`, which may drop the last of what is a user's.
@@ -39,29 +45,62 @@ struct Part {
     index: usize,
 }
 
+/// One for all, by whose address parts are known.
+static VTABLE: VTable = VTable {
+    has_slot: false,
+    free: |_| unreachable!("is freed by whoever tells or detaches it"),
+    class: None,
+    linked: None,
+    step: node::never_in_walk,
+    forsaken: Some(|node, _| {
+        // SAFETY: F2: told once, by whoever found it.
+        unsafe { walk::tell(NodeRef::headed(node), Part::leave) };
+        None
+    }),
+    wake: |node| {
+        // A combination may be what the next one watches.
+        // SAFETY: F2: told once, by whoever found it.
+        unsafe { walk::tell(NodeRef::headed(node), Part::tell) };
+    },
+    visit: None,
+    adapts: false,
+    links: false,
+    assist: None,
+    kill: None,
+};
+
+/// Whether a future is watched, and nobody has a future that is made of it.
+///
+/// # Safety
+///
+/// By the producer of its node.
+pub(crate) unsafe fn leads_nowhere(node: NodeRef) -> bool {
+    // SAFETY: contract: alive.
+    let state = unsafe { node.state() };
+    // SAFETY: E1: attached, so there is one.
+    let next_of = |interrupt_node| unsafe { InterruptNode::next(interrupt_node) };
+    // SAFETY: it stays while it is looked at.
+    let owner = state.look_at_waiter(next_of, |waiter| unsafe { Part::owner_of(waiter) }).flatten();
+    let nowhere = owner.as_ref().is_some_and(|owner| !owner.leads_on());
+    // It may be over since, and what it holds is the user's.
+    discard(owner);
+    nowhere
+}
+
 impl Part {
-    const VTABLE: &'static VTable = &VTable {
-        has_slot: false,
-        free: |_| unreachable!("is freed by whoever tells or detaches it"),
-        class: None,
-        linked: None,
-        step: node::never_in_walk,
-        forsaken: Some(|node, _| {
-            // SAFETY: F2: told once, by whoever found it.
-            unsafe { walk::tell(NodeRef::headed(node), Part::leave) };
-            None
-        }),
-        wake: |node| {
-            // A combination may be what the next one watches.
-            // SAFETY: F2: told once, by whoever found it.
-            unsafe { walk::tell(NodeRef::headed(node), Part::tell) };
-        },
-        visit: None,
-        adapts: false,
-        links: false,
-        assist: None,
-        kill: None,
-    };
+    /// Who is to be told, if this is a part.
+    ///
+    /// # Safety
+    ///
+    /// Of what is attached, and stays until this returns.
+    unsafe fn owner_of(waiter: NonNull<Head>) -> Option<Arc<dyn Watch>> {
+        // SAFETY: contract.
+        if !ptr::eq(unsafe { waiter.as_ref() }.table(), &VTABLE) {
+            return None;
+        }
+        // SAFETY: it is a part.
+        Some(Arc::clone(&unsafe { waiter.cast::<Part>().as_ref() }.owner))
+    }
 
     /// # Safety
     ///
@@ -109,7 +148,7 @@ impl<T> Watched<T> {
         owner: Arc<dyn Watch>,
         index: usize,
     ) -> Result<Watched<T>, Result<T, Failure>> {
-        let head = Head { state: State::new(), vtable: Part::VTABLE };
+        let head = Head { state: State::new(), vtable: &VTABLE };
         let part = memory::allocate(ManuallyDrop::new(Part { head, owner, index })).cast();
         // SAFETY: this is the consumer.
         match unsafe { attach(future.node(), Vacant::UNSEEN, part, Attach::Part) } {
@@ -140,10 +179,14 @@ impl<T> Watched<T> {
 
     /// The future; nobody is told any more, unless that is happening right now.
     pub(crate) fn release(self) -> Future<T> {
+        Future::from_pending(self.detached())
+    }
+
+    /// The same, without a look at whether it is done.
+    pub(crate) fn detached(self) -> Pending<T> {
         self.detach();
         // SAFETY: read once, `self` is not dropped.
-        let pending = unsafe { std::ptr::read(&ManuallyDrop::new(self).0) };
-        Future::from_pending(pending)
+        unsafe { ptr::read(&ManuallyDrop::new(self).0) }
     }
 
     fn detach(&self) {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use raddle_core::{CancelOnDrop, Failure, FailureKind, Future, Killed, Promise};
 
@@ -270,7 +271,6 @@ fn a_million_promises_each_set_by_the_drop_of_the_value_before() {
     });
 }
 
-/// Values that own futures whose values own futures.
 /// The same of futures that have been killed, and are kept; by values and by failures.
 #[test]
 fn a_million_killed_ones_each_set_by_the_drop_of_the_value_before() {
@@ -315,6 +315,7 @@ fn a_million_killed_ones_each_set_by_the_drop_of_the_value_before() {
     });
 }
 
+/// Values that own futures whose values own futures.
 #[test]
 fn a_million_futures_each_in_the_value_of_the_next_dropped() {
     struct Nest(#[expect(dead_code, reason = "dropped")] Option<Box<Future<Nest>>>);
@@ -523,6 +524,32 @@ fn links_do_not_look_through_the_whole_row() {
             assert_eq!(futures[0].take().unwrap().wait().unwrap(), 1);
         }
     });
+}
+
+/// The time for so many promises, each linked to what was made of the one before, with a shared future of each.
+fn links_behind_shared_ones(length: usize) -> Duration {
+    let (first, future) = Promise::<usize>::new();
+    let mut last = future.shared();
+    let start = Instant::now();
+    for _ in 0..length {
+        let (promise, future) = Promise::new();
+        let next = future.shared();
+        promise.link(last.map(|n| n + 1));
+        last = next;
+    }
+    let time = start.elapsed();
+    first.set(0);
+    assert_eq!(last.wait().unwrap(), length);
+    time
+}
+
+#[test]
+fn links_behind_shared_ones_do_not_look_through_the_whole_row() {
+    let (few, many) = (2_000, 64_000);
+    let shortest = |length, times| (0..times).map(|_| links_behind_shared_ones(length)).min();
+    let (short, long) = (shortest(few, 5).unwrap(), shortest(many, 2).unwrap());
+    // 32 times as many: 32 times as long, or a thousand times.
+    assert!(long < 300 * short.max(Duration::from_micros(100)), "{short:?}, then {long:?}");
 }
 
 /// Waits inside continuations of waits: what was put off is run by who waits.

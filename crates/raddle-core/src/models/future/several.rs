@@ -153,3 +153,41 @@ fn an_input_that_becomes_never_against_an_interrupt_and_a_kill() {
         Some(future)
     });
 }
+
+// --- what watches a promise that is linked ---
+
+/// Makes something of a future that watches it, for a while.
+type Watches = fn(&Stage, Future<Token>) -> Box<dyn Send>;
+
+const WATCHES: &[Watches] = &[
+    |_, future| Box::new(future.shared()),
+    |_, future| Box::new(future.shared().future()),
+    |_, future| Box::new(collect([future])),
+    |stage, future| {
+        stage.interrupt(&future, 1);
+        Box::new(future.shared())
+    },
+];
+
+/// Whoever links looks at what watches the promise's future, which goes meanwhile.
+#[test]
+fn a_link_against_the_end_of_what_watches_the_promise() {
+    for &watches in WATCHES {
+        let model = move || {
+            play(|stage| {
+                let (outer, future) = Promise::new();
+                let (source, pending) = stage.promise(false);
+                let pending = pending.map(stage.step());
+                let watcher = watches(stage, future);
+                let goes = thread::spawn(move || drop(watcher));
+                outer.link(pending);
+                goes.join().unwrap();
+                source.set(stage.value(7));
+            });
+        };
+        #[cfg(raddle_loom)]
+        crate::models::check(2, model);
+        #[cfg(raddle_shuttle)]
+        shuttle::check_random(model, 2_000);
+    }
+}
