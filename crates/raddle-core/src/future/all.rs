@@ -9,6 +9,7 @@ use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::panics::{Discarding, Rest, discard, discard_all};
 
@@ -239,17 +240,19 @@ struct Over<T, U> {
     failure: Option<Failure>,
 }
 
-impl<T, U: Send + 'static> Over<T, U> {
+impl<T: Send + 'static, U: Send + 'static> Over<T, U> {
     fn end(mut self) {
         let Some(failure) = self.failure else { return self.promise.set(values(self.inputs)) };
         // Detached before anybody is told. The values that are there may take long to drop.
-        for input in &mut self.inputs {
-            if let Input::Waiting(watched) = input {
-                discard(watched.take());
+        let let_go = || {
+            for input in &mut self.inputs {
+                if let Input::Waiting(watched) = input {
+                    discard(watched.take());
+                }
             }
-        }
-        self.promise.fail(failure);
-        discard_all(self.inputs);
+            walk::drop_later(Discarding(self.inputs));
+        };
+        walk::let_go_after(let_go, || self.promise.fail(failure));
     }
 }
 

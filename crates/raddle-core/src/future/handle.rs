@@ -5,12 +5,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use crate::depth;
 #[cfg(not(raddle_loom))]
 use crate::future::awaiting::Awaited;
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::Ends;
-use crate::future::{Assist, Killed, Waiter, wait};
+use crate::future::{Assist, Killed, Waiter, wait, walk};
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -129,6 +130,19 @@ impl<T> Future<T> {
             #[cfg(not(raddle_loom))]
             Repr::Taken => Now::Done(Err(Failure::message("its result was taken by a poll"))),
             Repr::Ready(_) | Repr::Failed(_) | Repr::Pending(_) => unreachable!("seen to by `now`"),
+        }
+    }
+
+    /// Drops it: what it holds goes when all is over that runs here, or is another thread's if that waits. From within an operation.
+    pub(crate) fn drop_later(self)
+    where
+        T: Send + 'static,
+    {
+        match self.now() {
+            Now::Done(Ok(value)) => walk::drop_later(value),
+            Now::Done(Err(failure)) if failure.is_counted() => walk::drop_later(failure),
+            Now::Pending(pending) => depth::at_limit(|| drop(pending)),
+            Now::Done(Err(_)) | Now::Never => {}
         }
     }
 
@@ -287,8 +301,8 @@ impl<T> Future<T> {
 
     /// Kills what produces the value: the future fails with `Killed` at once, unless it is done.
     ///
-    /// A task that has not started never does, and what its closure holds is dropped here, or soon if calls are nested deep. One that
-    /// runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
+    /// A task that has not started never does, and what its closure holds is dropped when its future has failed: here, on another
+    /// thread if what follows that waits, or soon if calls are nested deep. One that runs goes on until it asks [`killed`](crate::killed) and returns; its result is dropped. That goes for all
     /// tasks behind the future; promises behind it are interrupted, and their [producers](crate::Producer) killed. The
     /// closure of the operation that made this future is not run any more, unless it is running; where a promise is behind it, what
     /// it holds is kept until that is done or gone.

@@ -78,7 +78,11 @@ impl<T: Send + 'static> ThenFuture<T> for Or<T> {
     #[inline]
     fn call(self, result: Result<T, Failure>) -> Future<T> {
         match result {
-            Ok(value) => Future::ready(pass(self.0, value)),
+            Ok(value) => {
+                // It may take long to drop, if it holds what has come already.
+                self.0.drop_later();
+                Future::ready(value)
+            }
             Err(failure) => {
                 discard(failure);
                 self.0

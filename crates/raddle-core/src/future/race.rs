@@ -11,6 +11,7 @@ use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::panics::{discard, discard_all};
 
@@ -35,12 +36,14 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 #[doc(alias = "race")]
 #[doc(alias = "select_all")]
 pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) -> Future<T> {
-    select(futures).adapt(|selected| {
-        selected.and_then(|(winner, _, others)| {
-            discard_all(others);
-            winner
-        })
-    })
+    match start(futures, |winner, _, losers| (winner, losers)) {
+        Ok(race) => race,
+        Err(None) => Future::failed(Failure::plain(FailureKind::Empty)),
+        Err(Some((winner, _, losers))) => {
+            discard_all(losers);
+            Future::from(winner)
+        }
+    }
 }
 
 /// The result of the future that is done first, its index, and the other futures.
@@ -64,18 +67,32 @@ pub fn first<T: Send + 'static>(futures: impl IntoIterator<Item = Future<T>>) ->
 pub fn select<T: Send + 'static>(
     futures: impl IntoIterator<Item = Future<T>>,
 ) -> Future<Selected<T>> {
-    let mut futures: Vec<Future<T>> = futures.into_iter().collect();
-    if futures.is_empty() {
-        return Future::failed(Failure::plain(FailureKind::Empty));
+    match start(futures, |winner, index, others| (Ok((winner, index, others)), Vec::new())) {
+        Ok(race) => race,
+        Err(None) => Future::failed(Failure::plain(FailureKind::Empty)),
+        Err(Some(selected)) => Future::ready(selected),
     }
-    if let Some(index) = futures.iter().position(Future::is_done) {
-        return match futures.remove(index).now() {
-            Now::Done(winner) => Future::ready((winner, index, futures)),
-            Now::Pending(_) | Now::Never => unreachable!("it is done"),
-        };
-    }
-    Race::start(futures)
 }
+
+/// A race whose future ends with what `end` makes of the winner. If one is done there is none, and if there is none at all.
+fn start<T: Send + 'static, R: Send + 'static>(
+    futures: impl IntoIterator<Item = Future<T>>,
+    end: End<T, R>,
+) -> Result<Future<R>, Option<Selected<T>>> {
+    let mut futures: Vec<Future<T>> = futures.into_iter().collect();
+    match futures.iter().position(Future::is_done) {
+        None if futures.is_empty() => Err(None),
+        None => Ok(Race::start(futures, end)),
+        Some(index) => match futures.remove(index).now() {
+            Now::Done(winner) => Err(Some((winner, index, futures))),
+            Now::Pending(_) | Now::Never => unreachable!("it is done"),
+        },
+    }
+}
+
+/// What a race ends with, made of the winner, its place and the others, and those of them that are let go.
+type End<T, R> =
+    fn(Result<T, Failure>, usize, Vec<Future<T>>) -> (Result<R, Failure>, Vec<Future<T>>);
 
 /// What is known of one input.
 enum Input<T> {
@@ -94,45 +111,55 @@ impl<T> Input<T> {
 }
 
 /// Futures of which the first is wanted.
-struct Race<T>(Mutex<State<T>>);
-
-struct State<T> {
-    inputs: Vec<Input<T>>,
-    /// Gone when it is over.
-    promise: Option<Pledge<Selected<T>>>,
+struct Race<T, R> {
+    state: Mutex<State<T, R>>,
+    end: End<T, R>,
 }
 
-impl<T> Drop for State<T> {
+struct State<T, R> {
+    inputs: Vec<Input<T>>,
+    /// Gone when it is over.
+    promise: Option<Pledge<R>>,
+}
+
+impl<T, R> Drop for State<T, R> {
     fn drop(&mut self) {
         discard_all(std::mem::take(&mut self.inputs));
     }
 }
 
 /// The end, to be brought about when nothing is locked.
-struct Over<T> {
-    promise: Promise<Selected<T>>,
+struct Over<T, R> {
+    promise: Promise<R>,
     winner: Result<T, Failure>,
     index: usize,
     inputs: Vec<Input<T>>,
+    end: End<T, R>,
 }
 
-impl<T: Send + 'static> Over<T> {
+impl<T: Send + 'static, R: Send + 'static> Over<T, R> {
     fn end(self) {
         let rest = self.inputs.into_iter().map(Input::release).collect();
-        self.promise.set((self.winner, self.index, rest));
+        let (result, losers) = (self.end)(self.winner, self.index, rest);
+        if losers.is_empty() {
+            return self.promise.complete(result);
+        }
+        // They may take long to drop, if they hold what has come already.
+        walk::let_go_after(|| discard_all(losers), || self.promise.complete(result));
     }
 }
 
-impl<T: Send + 'static> Race<T> {
-    fn start(futures: Vec<Future<T>>) -> Future<Selected<T>> {
-        let race = Arc::new(Race(Mutex::new(State { inputs: Vec::new(), promise: None })));
+impl<T: Send + 'static, R: Send + 'static> Race<T, R> {
+    fn start(futures: Vec<Future<T>>, end: End<T, R>) -> Future<R> {
+        let state = Mutex::new(State { inputs: Vec::new(), promise: None });
+        let race = Arc::new(Race { state, end });
         let weak = Arc::downgrade(&race);
         let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(weak));
         let mut winner = None;
         // What a poll has left there is users', so not under the lock.
         let futures: Vec<Now<T>> = futures.into_iter().map(Future::now).collect();
         // Locked, so that whoever is told finds all of them.
-        let mut state = race.0.lock();
+        let mut state = race.state.lock();
         for (index, future) in futures.into_iter().enumerate() {
             let input = match future {
                 Now::Never => Ok(Input::Still(Future::never())),
@@ -155,35 +182,35 @@ impl<T: Send + 'static> Race<T> {
             Some((index, winner)) => {
                 let inputs = std::mem::take(&mut state.inputs);
                 drop(state);
-                Over { promise, winner, index, inputs }.end();
+                Over { promise, winner, index, inputs, end }.end();
             }
         }
         future
     }
 }
 
-impl<T: Send + 'static> Watch for Race<T> {
+impl<T: Send + 'static, R: Send + 'static> Watch for Race<T, R> {
     fn told(self: Arc<Self>, index: usize) {
         let (promise, mut inputs) = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             // Gone: it is over.
             let Some(promise) = state.promise.take() else { return };
             (promise.promise(), std::mem::take(&mut state.inputs))
         };
         match inputs.remove(index).release().now() {
-            Now::Done(winner) => Over { promise, winner, index, inputs }.end(),
+            Now::Done(winner) => Over { promise, winner, index, inputs, end: self.end }.end(),
             Now::Pending(_) | Now::Never => unreachable!("told that it is done"),
         }
     }
 }
 
-impl<T: Send + 'static> Inputs for Race<T> {
+impl<T: Send + 'static, R: Send + 'static> Inputs for Race<T, R> {
     fn visit(&self, _: usize, visitor: &mut Visitor) {
         // The others may win.
         if visitor.is_for_wait() {
             return;
         }
-        for input in &self.0.lock().inputs {
+        for input in &self.state.lock().inputs {
             if let Input::Watched(watched) = input {
                 watched.pending().visit(visitor);
             }
@@ -192,7 +219,7 @@ impl<T: Send + 'static> Inputs for Race<T> {
 
     fn abandoned(&self, _: usize) {
         let (promise, inputs) = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))
         };
         discard_all(inputs);

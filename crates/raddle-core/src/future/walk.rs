@@ -26,6 +26,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use self::deferred::Deferred;
+pub(crate) use self::deferred::drop_later;
 use crate::depth::{self, fresh, leave, nested};
 use crate::future::failure::Failure;
 use crate::future::garbage::{Garbage, Rubbish};
@@ -276,9 +277,34 @@ pub(crate) fn tell_each(watch: &Arc<dyn Watch>, indices: &[usize]) {
     let _ = run_each(indices.iter().map(|&index| Deferred::Told(Arc::clone(watch), index)));
 }
 
+/// Calls `let_go`, then `complete`, of which neither unwinds. What the first leads to comes when the second is over, or is another
+/// thread's if that waits: what is dropped may take long to go, or wait for what follows, and that for what goes. Soon if this is deep.
+pub(crate) fn let_go_after(let_go: impl FnOnce(), complete: impl FnOnce()) {
+    let Some(level) = depth::enter() else {
+        depth::at_limit(let_go);
+        return complete();
+    };
+    let before = LATER.try_with(|later| later.borrow().new.len()).unwrap_or_default();
+    depth::at_limit(let_go);
+    let put_off = LATER.try_with(|later| {
+        let new = &mut later.borrow_mut().new;
+        new.split_off(before.min(new.len()))
+    });
+    match put_off {
+        Ok(put_off) if !put_off.is_empty() => _ = run_each_after(complete, put_off.into_iter()),
+        _ => complete(),
+    }
+    leave(level);
+}
+
 /// Runs each of these now, one after the other; those that are left when one of them waits are handed over with what is put off.
 /// Whether one says that something runs, or may, as nobody knows what others come to.
 fn run_each(all: impl DoubleEndedIterator<Item = Deferred>) -> bool {
+    run_each_after(|| (), all)
+}
+
+/// The same, when `first` is over.
+fn run_each_after(first: impl FnOnce(), all: impl DoubleEndedIterator<Item = Deferred>) -> bool {
     let mut all = Some(all);
     let before = LATER.try_with(|later| {
         let later = &mut *later.borrow_mut();
@@ -288,11 +314,13 @@ fn run_each(all: impl DoubleEndedIterator<Item = Deferred>) -> bool {
     });
     let Ok((before, handed_over)) = before else {
         // The thread is about to end.
+        first();
         return all.into_iter().flatten().fold(false, |running, one| running | one.run());
     };
     // They are put off, by what is a level deeper (T2).
     let level = depth::enter_further();
     has_more();
+    first();
     let next = || {
         LATER.with(|later| {
             let todo = &mut later.borrow_mut().todo;

@@ -12,9 +12,10 @@ use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local::{self, Snapshot};
-use crate::panics::{discard, discard_all};
+use crate::panics::{Discarding, discard, discard_all};
 
 /// Calls `f` with each item, so that at most `n` of the futures that it returns are on their way at once, and collects the
 /// values, in the order of the items; or fails with the first failure, and calls `f` no more.
@@ -187,11 +188,19 @@ struct Over<T> {
 
 impl<T: Send + 'static> Over<T> {
     fn end(self) {
-        // Detached before anybody is told.
-        discard(self.next);
-        discard_all(self.inputs);
-        discard_all(self.values);
-        self.promise.complete(self.result);
+        let Over { promise, result, next, inputs, values } = self;
+        if result.is_ok() {
+            // All has been called, and nothing else is left.
+            discard(next);
+            return promise.complete(result);
+        }
+        // Detached before anybody is told. What `f` holds, and the values that are there, may take long to drop.
+        let let_go = || {
+            discard_all(inputs);
+            walk::drop_later(next);
+            walk::drop_later(Discarding(values));
+        };
+        walk::let_go_after(let_go, || promise.complete(result));
     }
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use raddle_sync::sync::Mutex;
 
-use crate::depth;
 use crate::future::delay;
 use crate::future::failure::Failure;
-use crate::future::handle::{Future, Now};
+use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::timer::Timeout;
 
@@ -64,19 +64,31 @@ impl<T: Send + 'static> Within<T> {
     /// The source ends otherwise: it is let go, and what produces its value may be told so.
     fn leave(&self, failure: Failure, interrupt: bool) {
         let ways = self.0.lock().take();
-        let Some(ways) = ways else { return };
-        let told = ways.source.as_ref().filter(|_| interrupt).map(|source| {
-            let signal = Interrupt::from(failure.clone());
-            (source.pending().visitor_of(&signal).finish(), signal)
-        });
-        drop(ways.source);
-        let Some((found, signal)) = told else { return ways.promise.fail(failure) };
-        // It is over before the handlers are. What follows may wait for what one of them does, and one for what follows.
-        depth::at_limit(|| {
-            ways.promise.fail(failure);
-            found.interrupt(&signal);
-        });
+        let Some(Ways { source, promise, .. }) = ways else { return };
+        end_early(source.map(Watched::detached), promise, failure, interrupt);
     }
+}
+
+/// The promise fails, and the source is let go: what that holds goes when it is known, as it may take long. What produces the value may
+/// be told so.
+fn end_early<T: Send + 'static>(
+    source: Option<Pending<T>>,
+    promise: Promise<T>,
+    failure: Failure,
+    interrupt: bool,
+) {
+    let told = source.as_ref().filter(|_| interrupt).map(|source| {
+        let signal = Interrupt::from(failure.clone());
+        (source.visitor_of(&signal).finish(), signal)
+    });
+    // It is over before the handlers are. What follows may wait for what one of them does, and one for what follows.
+    let let_go = || {
+        if let Some((found, signal)) = told {
+            found.interrupt(&signal);
+        }
+        drop(source);
+    };
+    walk::let_go_after(let_go, || promise.fail(failure));
 }
 
 impl<T: Send + 'static> Watch for Within<T> {

@@ -341,35 +341,31 @@ where
     }
 
     unsafe fn kill(node: NonNull<Head>) -> Killed {
-        let task = node.cast::<Self>();
         // SAFETY: the future's handle keeps it alive.
-        let this = unsafe { task.as_ref() };
-        let killed = match this.claim.kill() {
+        let this = unsafe { node.cast::<Self>().as_ref() };
+        let (target, home) = (NodeRef::headed(node), this.home);
+        match this.claim.kill() {
             KillOutcome::Unstarted => {
                 // By the future's producer, which has not left.
                 this.claim.pin();
                 // What the closure holds may kill the next one as it goes.
                 // SAFETY: K1: once, and pinned until then.
-                unsafe { walk::drop_node(NodeRef::headed(node), Self::discard_killed) };
+                let let_go = || unsafe { walk::drop_node(target, Self::discard_killed) };
+                // SAFETY: K2.
+                walk::let_go_after(let_go, || unsafe { Self::resolve_killed(node) });
+                leave_husk(home);
                 Killed::BeforeStart
             }
-            KillOutcome::Running => Killed::WhileRunning,
-            KillOutcome::TooLate => return Killed::TooLate,
-        };
-        let home = this.home;
-        // SAFETY: K2.
-        unsafe { Self::resolve_killed(node) };
-        if killed == Killed::BeforeStart {
-            leave_husk(home);
+            KillOutcome::Running => {
+                // SAFETY: K2.
+                unsafe { Self::resolve_killed(node) };
+                Killed::WhileRunning
+            }
+            KillOutcome::TooLate => Killed::TooLate,
         }
-        killed
     }
 
-    /// Drops what a killed task would have run; the task may be gone afterwards.
-    ///
-    /// # Safety
-    ///
-    /// K1, and pinned.
+    /// Drops what a task that was killed would have run (K1), and unpins it.
     unsafe fn discard_killed(node: NodeRef) {
         let Some(node) = node.head() else { unreachable!("tasks have a head") };
         // SAFETY: pinned.
@@ -406,15 +402,18 @@ where
         if !this.claim.start_waiting() {
             return;
         }
-        // SAFETY: K1.
-        unsafe { this.discard_closure() };
-        if this.claim.finish() {
-            // SAFETY: K2; the closure is gone.
-            unsafe { Self::resolve(task, Err(interrupt.clone().into())) };
-        } else {
+        let let_go = || {
+            // SAFETY: K1.
+            walk::drop_later(unsafe { this.take_closure() });
+            // SAFETY: K1.
+            unsafe { this.take_context() }.some().into_iter().for_each(walk::drop_later);
+        };
+        walk::let_go_after(let_go, || match this.claim.finish() {
+            // SAFETY: K2; the closure has been taken out.
+            true => unsafe { Self::resolve(task, Err(interrupt.clone().into())) },
             // Pinned, so this is not the last to leave.
-            let _last = this.claim.runner_leaves();
-        }
+            false => _ = this.claim.runner_leaves(),
+        });
         leave_husk(this.home);
     }
 

@@ -44,7 +44,7 @@ fn all() -> impl Iterator<Item = (&'static str, Op, bool)> {
 }
 
 /// A pool of one that does something else, until told.
-fn busy() -> (Pool, mpsc::Sender<()>) {
+pub(crate) fn busy() -> (Pool, mpsc::Sender<()>) {
     let pool = Pool::new(1).unwrap();
     let (go, wait) = mpsc::channel::<()>();
     let (started, starts) = mpsc::channel();

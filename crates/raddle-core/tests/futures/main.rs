@@ -14,6 +14,7 @@ mod hooks;
 mod interrupts;
 mod kills;
 mod memory;
+mod outcomes;
 mod panics;
 mod races;
 mod semantics;

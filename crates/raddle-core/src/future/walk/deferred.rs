@@ -1,8 +1,9 @@
 //! What is put off.
 
+use std::mem::needs_drop;
 use std::sync::Arc;
 
-use super::{Next, abandon_now, walk};
+use super::{Next, abandon_now, defer, walk};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::node::NodeRef;
@@ -23,6 +24,15 @@ pub(super) enum Deferred {
     LetGo(Interrupts),
     LetGoOfSource(Arc<dyn Watch>),
     LetGoOfSignal(Interrupt),
+    /// Not before what follows: it may wait for that.
+    LetGoOfValue(Box<dyn Send>),
+}
+
+/// Drops a value when all is over that this thread runs, or has another do it if that waits. From where something runs (T2).
+pub(crate) fn drop_later<T: Send + 'static>(value: T) {
+    if const { needs_drop::<T>() } {
+        defer(Deferred::LetGoOfValue(Box::new(value)));
+    }
 }
 
 impl Deferred {
@@ -53,6 +63,7 @@ impl Deferred {
             Deferred::LetGo(interrupts) => discard(interrupts),
             Deferred::LetGoOfSource(source) => discard(source),
             Deferred::LetGoOfSignal(signal) => discard(signal),
+            Deferred::LetGoOfValue(value) => discard(value),
         }
         false
     }
