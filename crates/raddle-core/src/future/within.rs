@@ -27,11 +27,13 @@ struct Ways<T> {
 }
 
 impl<T: Send + 'static> Within<T> {
-    /// The within of a future that is not done; `prepare` is called before anybody can be told.
+    /// The within of a future that is not done; `prepare` is called before anybody can be told. If that fails, so does the future,
+    /// as when the time is over, and what produces the value may be told so.
     fn take(
         future: Future<T>,
         make: impl FnOnce(&Arc<Within<T>>) -> (Promise<T>, Future<T>),
         prepare: impl FnOnce(&Arc<Within<T>>) -> Result<Option<Timeout>, Failure>,
+        interrupt: bool,
     ) -> Future<T> {
         let source = match future.now() {
             Now::Done(result) => return Future::from(result),
@@ -46,7 +48,7 @@ impl<T: Send + 'static> Within<T> {
             Ok(timeout) => timeout,
             Err(failure) => {
                 drop(place);
-                promise.fail(failure);
+                end_early(source, promise, failure, interrupt);
                 return future;
             }
         };
@@ -173,6 +175,7 @@ impl<T: Send + 'static> Future<T> {
                 let within = Arc::clone(within);
                 delay::at(deadline, move || within.leave(Failure::timed_out(), interrupt)).map(Some)
             },
+            interrupt,
         )
     }
 
@@ -199,6 +202,7 @@ impl<T: Send + 'static> Future<T> {
                 Promise::with_hearing(Interrupts::new(Some(hear(handler)), Some(inputs)))
             },
             |_| Ok(None),
+            false,
         )
     }
 }

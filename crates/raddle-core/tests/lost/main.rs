@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use raddle_core::compat::{Settings, Team, with_here};
 use raddle_core::policy::Policy;
 use raddle_core::{
-    Future, Pool, PoolBuilder, Promise, Waits, Worker, blocking, broadcast, current_worker_index,
-    join, scope, spawn,
+    FailureKind, Future, Pool, PoolBuilder, Promise, Waits, Worker, blocking, broadcast,
+    current_worker_index, join, scope, spawn,
 };
 use raddle_sync::parker::{self, Parker};
 

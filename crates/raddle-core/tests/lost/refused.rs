@@ -330,3 +330,23 @@ fn a_pool_that_cannot_be_built_leaves_nothing_behind() {
         assert_eq!(receive.recv().unwrap().wait().unwrap(), 7);
     });
 }
+
+/// A limit that cannot be set is over at once, and who is to be interrupted then is.
+#[test]
+fn a_limit_for_which_there_is_no_timer_interrupts() {
+    let name = "a_limit_for_which_there_is_no_timer_interrupts";
+    if !in_process_of_its_own(name, Stdio::inherit()) {
+        return;
+    }
+    ends("a limit without a timer", || {
+        let (promise, future) = Promise::<u32>::new();
+        // The timer's thread has 2 MiB.
+        limit_memory(Some(1 << 20));
+        let limited = future.interrupt_after(LONG);
+        limit_memory(None);
+        let failure = limited.wait().unwrap_err();
+        assert_eq!(failure.kind(), FailureKind::Error);
+        let why = promise.interrupted().expect("it is interrupted");
+        assert_eq!(why.cause().map(ToString::to_string), Some(failure.to_string()));
+    });
+}
