@@ -77,7 +77,8 @@ pub enum FailureKind {
 /// assert_eq!(mended(3).unwrap_err().to_string(), "torn 3 times");
 /// ```
 ///
-/// Cloning shares what came with it.
+/// Cloning shares what came with it. Of failures within failures, those more than 32 deep are dropped when the outermost has been, by
+/// the same thread: what is dropped there must not wait for one that is further in.
 // Points to one of `PLAIN`, to a `StaticFailure`, or to the inside of an `Arc`: failures of a plain kind cost nothing, and one
 // word is all a failure may take.
 pub struct Failure(NonNull<Inner>);
