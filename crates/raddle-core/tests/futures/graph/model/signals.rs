@@ -169,7 +169,9 @@ impl Model {
         let is_new = self.remember(handle.node, signal);
         let node = &self.nodes[handle.node];
         let ends = matches!(node.kind, Kind::Interruptible { .. } | Kind::Async);
-        if is_new && (node.handler.is_some() || ends) {
+        // Its promise is no more there to hear it, though it is on the way.
+        let hears = node.handler.is_some() && !node.passing;
+        if is_new && (hears || ends) {
             hearers.push(handle.node);
         }
         match node.kind {
