@@ -3,18 +3,27 @@
 use std::cell::Cell;
 use std::ops::Range;
 
+/// From the lowest address that a stack may reach up to its top.
+type Bounds = (usize, usize);
+
+/// The system has not been asked yet.
+const NEW: Bounds = (0, 0);
+/// It does not tell: no address is on such a stack.
+const UNKNOWN: Bounds = (1, 1);
+
 thread_local! {
-    /// From the lowest address that this thread's stack may reach up to its top; ends at 0: not asked yet.
-    static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    /// This thread's.
+    static STACK: Cell<Bounds> = const { Cell::new(NEW) };
 }
 
-/// What a stack is taken to be where the system does not tell, counted from the first call on.
+/// What is said where nobody knows.
 const GUESS: usize = 512 << 10;
 
 /// About how many bytes of stack the calling thread has left. Costs a thread-local read after the first call on a
-/// thread, which asks the system (a guess of 512 KiB from there on where that does not tell).
+/// thread, which asks the system.
 ///
-/// On a stack that is not the thread's own, as of a coroutine, nobody knows: it always says 512 KiB there.
+/// Where that does not tell, and on a stack that is not the thread's own, as of a coroutine, nobody knows: it always says 512 KiB
+/// there, however deep the calls.
 ///
 /// ```
 /// assert!(raddle_sync::stack::remaining() > 64 << 10);
@@ -39,12 +48,19 @@ fn look() -> (usize, bool) {
         return (1 << 30, true);
     }
     let here = position();
-    let (mut end, mut top) = STACK.get();
-    if top == 0 {
-        (end, top) = find(here);
-        STACK.set((end, top));
+    let mut stack = STACK.get();
+    if stack == NEW {
+        stack = find();
+        STACK.set(stack);
     }
-    if (end..top).contains(&here) { (here - end, top != usize::MAX) } else { (GUESS, false) }
+    left(here, stack)
+}
+
+/// As `look`, from `here` on a stack with such bounds. Not counted down where they are not known: what is left would be little at
+/// some depth, and waits would stand still there, in whose stead nobody comes.
+#[inline]
+fn left(here: usize, (end, top): Bounds) -> (usize, bool) {
+    if (end..top).contains(&here) { (here - end, true) } else { (GUESS, false) }
 }
 
 /// About where the stack pointer is.
@@ -55,15 +71,11 @@ fn position() -> usize {
 }
 
 #[cold]
-fn find(here: usize) -> (usize, usize) {
-    match sys::stack() {
-        Some(stack) => (stack.start, stack.end),
-        // Its top is above, but nobody knows where.
-        None => (here.saturating_sub(GUESS), usize::MAX),
-    }
+fn find() -> Bounds {
+    sys::stack().map_or(UNKNOWN, |stack| (stack.start, stack.end))
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod sys {
     use super::Range;
 
@@ -105,7 +117,28 @@ mod sys {
     }
 }
 
-#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos"))))]
+#[cfg(all(windows, not(miri)))]
+mod sys {
+    use super::Range;
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetCurrentThreadStackLimits(low: *mut usize, high: *mut usize);
+    }
+
+    /// This thread's stack: what is reserved for it.
+    pub(super) fn stack() -> Option<Range<usize>> {
+        let (mut low, mut high) = (0, 0);
+        // SAFETY: writes two numbers, and cannot fail.
+        unsafe { GetCurrentThreadStackLimits(&mut low, &mut high) };
+        Some(low..high)
+    }
+}
+
+#[cfg(any(
+    miri,
+    not(any(target_os = "linux", target_os = "android", target_os = "macos", windows))
+))]
 mod sys {
     use super::Range;
 
@@ -146,6 +179,7 @@ mod tests {
     fn a_stack_that_is_not_the_thread_s_has_room() {
         let thread = std::thread::spawn(|| {
             let own = remaining();
+            assert!(known().is_some() || STACK.get() == UNKNOWN);
             let (end, top) = STACK.get();
             // As seen from a stack below, and from one above.
             STACK.set((end + (1 << 40), top + (1 << 40)));
@@ -156,5 +190,15 @@ mod tests {
         let (own, below, above) = thread.join().unwrap();
         assert!(own > 64 << 10);
         assert_eq!((below, above), (GUESS, GUESS));
+    }
+
+    /// It was counted down from the first call on, and began anew 512 KiB deeper.
+    #[test]
+    fn where_nobody_knows_there_is_room_at_any_depth() {
+        let first: usize = 1 << 40;
+        for depth in (0..4 * GUESS).step_by(4096) {
+            assert_eq!(left(first - depth, UNKNOWN), (GUESS, false), "{depth}");
+        }
+        assert_eq!(left(first, (first - 100, first + 1)), (100, true));
     }
 }
