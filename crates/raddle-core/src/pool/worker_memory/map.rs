@@ -40,6 +40,13 @@ fn fresh() -> io::Result<NonNull<u8>> {
         unsafe { libc::munmap(base.wrapping_byte_add(SIZE), SIZE - before) };
     }
     debug_assert_eq!(base as usize % layout().align(), 0);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        // Of a worker's memory a few pages are used. But an aligned mapping of this size is what huge pages are made for: where they
+        // are on for all, the first write would have 2 MiB zeroed and kept, for each thread. If it is refused nothing is lost but that.
+        // SAFETY: our mapping, which nobody uses yet; advice changes nothing that is read.
+        unsafe { libc::madvise(base, SIZE, libc::MADV_NOHUGEPAGE) };
+    }
     Ok(NonNull::new(base.cast()).expect("mmap does not map address zero"))
 }
 
@@ -62,8 +69,6 @@ pub(super) unsafe fn give_back(base: NonNull<u8>) {
 mod kept {
     use std::ptr::NonNull;
     use std::sync::{Mutex, MutexGuard};
-
-    use super::SIZE;
 
     /// 256 MiB of addresses.
     const MOST: usize = 32;
@@ -115,7 +120,7 @@ mod kept {
     #[cfg(target_os = "linux")]
     unsafe fn empty(base: NonNull<u8>) -> bool {
         // SAFETY: by contract. Where memory is locked it is refused.
-        unsafe { libc::madvise(base.as_ptr().cast(), SIZE, libc::MADV_DONTNEED) == 0 }
+        unsafe { libc::madvise(base.as_ptr().cast(), super::SIZE, libc::MADV_DONTNEED) == 0 }
     }
 
     /// Elsewhere the call promises nothing.
@@ -141,4 +146,43 @@ pub(super) fn zeroed() -> io::Result<NonNull<u8>> {
 pub(super) unsafe fn give_back(base: NonNull<u8>) {
     // SAFETY: allocated with this layout.
     unsafe { std::alloc::dealloc(base.as_ptr(), layout()) };
+}
+
+#[cfg(all(test, target_os = "linux", not(any(miri, raddle_model))))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Whether the system has marked the mapping at this address: a flag of two letters; none if it tells no flags.
+    fn is_marked(address: usize, flag: &str) -> Option<bool> {
+        let maps = fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut is_it = false;
+        for line in maps.lines() {
+            if let Some(flags) = line.strip_prefix("VmFlags:") {
+                if is_it {
+                    return Some(flags.split_whitespace().any(|one| one == flag));
+                }
+                continue;
+            }
+            let bounds = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let Some((start, end)) = bounds else { continue };
+            let number = |text| usize::from_str_radix(text, 16);
+            let (Ok(start), Ok(end)) = (number(start), number(end)) else { continue };
+            is_it = (start..end).contains(&address);
+        }
+        None
+    }
+
+    /// Where huge pages are on for all, each worker had one of 2 MiB.
+    #[test]
+    fn a_worker_s_memory_is_not_made_of_huge_pages() {
+        let base = fresh().unwrap();
+        let marked = is_marked(base.as_ptr().addr(), "nh");
+        // SAFETY: nobody uses it.
+        unsafe { give_back(base) };
+        if fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap() {
+            assert_ne!(marked, Some(false));
+        }
+    }
 }
