@@ -21,7 +21,12 @@ pub(super) fn zeroed() -> io::Result<NonNull<u8>> {
 
 #[cfg(all(unix, not(any(miri, raddle_shuttle))))]
 fn fresh() -> io::Result<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // Where the flag is missing, memory is never reserved.
+    #[cfg(any(target_os = "freebsd", target_os = "dragonfly"))]
+    const UNRESERVED: libc::c_int = 0;
+    #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly")))]
+    const UNRESERVED: libc::c_int = libc::MAP_NORESERVE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | UNRESERVED;
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // Twice the size holds an aligned piece; the rest is given back.
     // SAFETY: a fresh anonymous mapping touches nothing that exists.
