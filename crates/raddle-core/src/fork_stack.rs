@@ -53,7 +53,7 @@
 //!   up to which slot forks are: the owner raises it after loading one, and lowers it before the slot is used again. The split is
 //!   never beyond it; an escalation, which reads it after its heavy fence, is right about it as it is about slots (I4).
 //!
-//! Where there is no process-wide fence (`fence::process_wide()` is false), `limit` stays at `ATTENTION`, so that every push
+//! Where light fences do not suffice (`fence::process_wide()` is false), `limit` stays at `ATTENTION`, so that every push
 //! publishes its job and every pop asks `span`: a plain deque with a compare-exchange at both ends, and no step 3.
 //!
 //! The asymmetric split is Lace's (van Dijk and van de Pol, 2014), the request word is also Lace's `movesplit`; that thieves

@@ -42,8 +42,8 @@
 //! a lock is a compare-exchange. Its release is a plain store, because of a light fence: whoever is the first to want to
 //! sleep for the lock pays for both sides with a barrier on all processors, 0.2 to 20 us by machine.
 //! A process in which that happens often goes over to releasing by a read-modify-write too,
-//! and back when it is over. Without the barrier (macOS and the BSDs, a filter of system calls that forbids it, `RADDLE_FENCE=portable`) it
-//! always does. Of the locks that a strand holds at the same time this goes for the newest and for one other; the rest are let
+//! and back when it is over. Without the barrier (a filter of system calls that forbids it, `RADDLE_FENCE=portable`) it
+//! always does; on systems that have none (macOS, the BSDs) a release has a fence instead. Of the locks that a strand holds at the same time this goes for the newest and for one other; the rest are let
 //! go of by a detour of some nanoseconds.
 //!
 //! Whoever finds a lock taken spins, for some 270 pauses of the processor or 1 to 13 us, and sleeps then; mostly at once if others sleep.

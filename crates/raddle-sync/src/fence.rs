@@ -40,7 +40,11 @@
 //!
 //! # Where there is no process-wide barrier
 //!
-//! On other systems, under a seccomp filter that forbids the call, or with `RADDLE_FENCE=portable`
+//! On systems that never have one (macOS, the BSDs) both fences are `fence(SeqCst)`, so that B1 is the language's own guarantee,
+//! and [`process_wide`] is true: A pays for a fence, and no more than that. This is what models explore.
+//!
+//! Whether [`light`] is one is decided when the program is built. So where the system could have a barrier and this process has
+//! none, under a seccomp filter that forbids the call, or with `RADDLE_FENCE=portable`
 //! in the environment, [`heavy`] is `fence(SeqCst)`: it orders B only, and [`light`] orders nothing.
 //! [`process_wide`] is then false, and A must take a path of its own with a real fence:
 //!
@@ -59,7 +63,7 @@
 //! ```
 //!
 //! **B2** Once `process_wide()` has returned true to any thread, every `heavy()` is the process-wide
-//! barrier: the answer is decided once, by one compare-exchange from "undecided", never changes
+//! barrier, or every `light()` is a full fence: the answer is decided once, by one compare-exchange from "undecided", never changes
 //! afterwards, and `heavy()` decides it if it is still undecided. A `process_wide()` that misses the
 //! decision returns false, which only makes its caller take the dearer path; a real fence on A's
 //! side is right whichever barrier B uses.
@@ -95,10 +99,14 @@ mod real {
     const PROCESS_WIDE: u8 = 1;
     const PORTABLE: u8 = 2;
 
+    /// Whether the system may have a barrier; where it never has, [`light`] is a fence itself.
+    const MAY_HAVE_BARRIER: bool =
+        cfg!(any(target_os = "linux", target_os = "android", windows, miri));
+
     static MODE: AtomicU8 = AtomicU8::new(UNDECIDED);
     static SHARED: SharedBarrier = SharedBarrier::new();
 
-    /// Decides, once, whether this process has a process-wide barrier; true if it has.
+    /// Decides, once, whether this process has a process-wide barrier, or does without by real fences on both sides; true if so.
     ///
     /// Idempotent and safe to call from any thread. Call it when a pool or a lock table is built:
     /// until somebody does, [`process_wide`] is false and its callers pay for real fences. The
@@ -126,40 +134,45 @@ mod real {
         // Miri has no such barrier; with real fences it sees what they order.
         let portable =
             cfg!(miri) || std::env::var_os("RADDLE_FENCE").is_some_and(|v| v == "portable");
-        let mode = if !portable && barrier::register() { PROCESS_WIDE } else { PORTABLE };
+        let wide = !portable && (!MAY_HAVE_BARRIER || barrier::register());
+        let mode = if wide { PROCESS_WIDE } else { PORTABLE };
         match MODE.compare_exchange(UNDECIDED, mode, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => mode,
             Err(earlier) => earlier,
         }
     }
 
-    /// True if [`heavy`] reaches every thread of the process, so that [`light`] is enough on the
-    /// other side. False before [`init`]. Costs one load.
+    /// True if [`light`] is enough on the other side: because [`heavy`] reaches every thread of the process, or because both are
+    /// real fences. False before [`init`]. Costs one load.
     #[inline(always)]
     pub fn process_wide() -> bool {
         MODE.load(Ordering::Relaxed) == PROCESS_WIDE
     }
 
-    /// The side that runs often: orders nothing but the compiler, and costs nothing. Rely on it
-    /// only where [`process_wide`] is true.
+    /// The side that runs often: orders nothing but the compiler, and costs nothing, but on systems that have no barrier, where it
+    /// is a fence. Rely on it only where [`process_wide`] is true.
     #[inline(always)]
     pub fn light() {
         // ORD: A's half of the Dekker form; pairs with `heavy`.
-        compiler_fence(Ordering::SeqCst);
+        if MAY_HAVE_BARRIER {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// The side that runs seldom: a full barrier on every running thread of the process where
     /// [`process_wide`] is true (a few microseconds to tens of them; at most twice that if others ask at the same time),
-    /// `fence(SeqCst)` elsewhere.
+    /// `fence(SeqCst)` elsewhere, and on systems that have no barrier.
     pub fn heavy() {
-        if decided() == PROCESS_WIDE {
+        if decided() == PROCESS_WIDE && MAY_HAVE_BARRIER {
             // ORD: B's half of the Dekker form; pairs with `light` on every other thread (B1). The
             // compiler fences keep B's own store and load on their sides of the call.
             compiler_fence(Ordering::SeqCst);
             SHARED.wait_or_issue(fork::generation(), barrier::issue);
             compiler_fence(Ordering::SeqCst);
         } else {
-            // ORD: B's half where A uses a `fence(SeqCst)` of its own.
+            // ORD: B's half where `light` is a `fence(SeqCst)`, or A uses one of its own.
             fence(Ordering::SeqCst);
         }
     }
