@@ -84,13 +84,13 @@ impl End {
 
     // --- entries ---
 
-    /// As [`Entries::queue`], by anybody.
-    pub(crate) fn queue_outside(&self) {
+    /// As [`Entries::queue`], by anybody, of so many.
+    pub(crate) fn queue_outside(&self, entries: usize) {
         // ORD: the entry is found later; SeqCst as such a thread may have no other order with who adds up.
-        self.outside.fetch_add(1, Ordering::SeqCst);
+        self.outside.fetch_add(entries, Ordering::SeqCst);
     }
 
-    /// What was counted by `queue_outside` will never be there.
+    /// One that was counted by `queue_outside` will never be there.
     pub(crate) fn take_back(&self) {
         // ORD: as in `queue_outside`; the caller then looks for the end.
         self.outside.fetch_sub(1, Ordering::SeqCst);

@@ -12,7 +12,6 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use raddle_sync::atomic::{AtomicPtr, Ordering};
 use raddle_trace::{EventKind, Subject};
@@ -24,7 +23,7 @@ use crate::memory;
 use crate::panics::discard;
 use crate::pool::recorder::{self, Place};
 use crate::pool::wait::Goal;
-use crate::pool::{self, Pool, Registry, Worker, WorkerMemory};
+use crate::pool::{self, Errand, Pool, Registry, Worker, WorkerMemory};
 
 /// A place to spawn tasks that may borrow from outside of it: see [`scope`].
 pub struct Scope<'scope> {
@@ -203,16 +202,24 @@ impl<'scope> Scope<'scope> {
     where
         F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
     {
-        // Before they count: nobody would see to the tasks.
+        // Before it counts: nobody would see to the tasks.
         self.registry().assert_here();
-        let f = Arc::new(f);
-        let task = |index| {
-            let f = Arc::clone(&f);
-            self.count.add();
-            self.task(move |scope| f(scope, index))
-        };
-        let tasks: Vec<_> = (0..self.registry().threads()).map(task).collect();
-        self.registry().send_each(&tasks);
+        self.count.add();
+        match self.inherited() {
+            None => self.send_errand(f, ()),
+            Some(context) => self.send_errand(f, context),
+        }
+    }
+
+    /// With a share of the count.
+    fn send_errand<F, C>(&self, closure: F, context: C)
+    where
+        F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
+        C: Inherited + Send + Sync,
+    {
+        let errand = ScopeErrand { scope: self, closure, context };
+        // SAFETY: C2, until its end; a scope is `Sync`, as all else is.
+        unsafe { self.registry().send_errand(errand) };
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -225,12 +232,29 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        if local::current() == self.context && !local::is_followed() {
-            ScopeTask::allocate(self, f, ())
-        } else {
-            // SAFETY: X1: the scope's context is that of code that waits for the task.
-            ScopeTask::allocate(self, f, unsafe { Context::within(self.context) })
+        match self.inherited() {
+            None => ScopeTask::allocate(self, f, ()),
+            Some(context) => ScopeTask::allocate(self, f, context),
         }
+    }
+
+    /// What a task inherits that is spawned here; none: what the scope's opener has.
+    #[inline]
+    fn inherited(&self) -> Option<Context> {
+        if local::current() == self.context && !local::is_followed() {
+            return None;
+        }
+        // SAFETY: X1: the scope's context is that of code that waits for the task.
+        Some(unsafe { Context::within(self.context) })
+    }
+
+    /// Calls `f`, which is part of a task, and keeps its panic.
+    fn run_part(&self, memory: &WorkerMemory, context: &impl Inherited, f: impl FnOnce()) {
+        context.run(self, memory, || {
+            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
+                self.keep_panic(payload);
+            }
+        });
     }
 
     fn keep_panic(&self, payload: Box<dyn Any + Send>) {
@@ -332,20 +356,63 @@ where
         let memory = unsafe { &*worker.cast::<Worker>() }.memory();
         // SAFETY: C2.
         let alive = unsafe { &*scope };
-        if memory.lane.is_on() {
-            memory.lane.note(EventKind::Member, 0, recorder::key_of(scope));
-        }
-        context.run(alive, memory, || {
-            if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| closure(alive))) {
-                alive.keep_panic(payload);
-            }
-        });
+        note_member(scope, memory);
+        alive.run_part(memory, &context, || closure(alive));
         drop(context);
         memory.note_end(place.cast());
-        // SAFETY: C1.
-        let count = unsafe { &raw const (*scope).count };
-        // SAFETY: C1: the task's; nothing of the scope is used after this.
-        unsafe { memory.purse().earn(count) };
+        // SAFETY: C1: the task's share.
+        unsafe { leave(scope, memory) };
+    }
+}
+
+/// Records that what runs here is a task of the scope.
+#[inline]
+fn note_member(scope: *const Scope<'_>, memory: &WorkerMemory) {
+    if memory.lane.is_on() {
+        memory.lane.note(EventKind::Member, 0, recorder::key_of(scope));
+    }
+}
+
+/// Gives back a share of the count.
+///
+/// # Safety
+///
+/// The caller has it (C1), and uses nothing of the scope afterwards.
+#[inline]
+unsafe fn leave(scope: *const Scope<'_>, memory: &WorkerMemory) {
+    // SAFETY: C1.
+    let count = unsafe { &raw const (*scope).count };
+    // SAFETY: contract.
+    unsafe { memory.purse().earn(count) };
+}
+
+/// A closure that each thread of the pool calls as a task of the scope. All have one share of the count.
+struct ScopeErrand<'scope, F, C> {
+    scope: *const Scope<'scope>,
+    closure: F,
+    context: C,
+}
+
+impl<'scope, F, C> Errand for ScopeErrand<'scope, F, C>
+where
+    F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
+    C: Inherited,
+{
+    fn run(&self, index: usize, memory: &WorkerMemory) {
+        // SAFETY: C2.
+        let scope = unsafe { &*self.scope };
+        note_member(scope, memory);
+        scope.run_part(memory, &self.context, || (self.closure)(scope, index));
+    }
+
+    fn end(self, memory: &WorkerMemory) {
+        let Self { scope, closure, context } = self;
+        // SAFETY: C2.
+        let alive = unsafe { &*scope };
+        alive.run_part(memory, &context, || drop(closure));
+        drop(context);
+        // SAFETY: C1: the share of all.
+        unsafe { leave(scope, memory) };
     }
 }
 

@@ -19,6 +19,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod detached;
 #[cfg(unix)]
 mod ended;
 mod join;
@@ -32,6 +33,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::detached::Round;
 pub use self::join::join;
 use crate::pool::seat::{MOST_SEATS, SeatConfig, SeatHooks};
 use crate::pool::{self, BroadcastContext, Pool, Registry, Waits, Worker, WorkerMemory};
@@ -343,18 +345,28 @@ fn spawn_in(registry: &Registry, place: Place, f: impl FnOnce() + Send + 'static
 
 fn spawn_each_in(registry: &Registry, f: impl Fn(usize) + Send + Sync + 'static) {
     registry.assert_here();
+    if !registry.config.hooks.any() {
+        // SAFETY: it borrows nothing, and is `Send` and `Sync` as `f` is.
+        return unsafe { registry.send_errand(Round::new(f)) };
+    }
     let f = Arc::new(f);
     let task = |index| {
         let f = Arc::clone(&f);
-        task_in(registry, move || f(index))
+        heard_of(registry, Box::new(move || f(index)))
     };
     let tasks: Vec<_> = (0..registry.threads()).map(task).collect();
-    registry.send_each(&tasks);
+    registry.send_each(tasks.into_iter());
 }
 
-/// A task that is nobody's future.
+/// A task that nobody waits for.
 fn task_in(registry: &Registry, f: impl FnOnce() + Send + 'static) -> Task {
-    // Run on a worker of this pool, and by none but the queue, as nobody has its future.
+    if registry.config.hooks.any() { heard_of(registry, Box::new(f)) } else { detached::task(f) }
+}
+
+/// As a future that nobody has: of those the pool's hooks hear.
+#[cold]
+fn heard_of(registry: &Registry, f: Box<dyn FnOnce() + Send>) -> Task {
+    // Run on a worker of this pool, and by none but the queue.
     let guarded = move || match Worker::here() {
         Some(memory) => memory.registry().guard(f),
         None => f(),
@@ -382,3 +394,6 @@ pub fn scope_index(scope: &Scope<'_>) -> Option<usize> {
     let here = here()?;
     std::ptr::eq(here.memory.registry(), scope.registry()).then(|| here.index()).flatten()
 }
+
+#[cfg(all(test, not(any(miri, raddle_model))))]
+mod tests;

@@ -296,6 +296,12 @@ impl Snapshot {
         Snapshot(local::capture())
     }
 
+    /// Whether nothing is bound, and nothing follows: code that runs under this needs no bindings of its own.
+    #[cfg(not(raddle_model))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.0.is_none()
+    }
+
     /// Calls `f` under these bindings and no others: locals that are bound here and not in the snapshot
     /// are unbound for `f`. Afterwards, also after a panic, the bindings are what they were.
     #[doc(alias = "restore")]

@@ -62,7 +62,7 @@ impl Pool {
             ran: Tally::default(),
         };
         for (worker, job) in pool.workers.iter().zip(&pool.tasks).take(first) {
-            pool.end.queue_outside();
+            pool.end.queue_outside(1);
             worker.ring.push(job.entry, NOBODY);
         }
         pool
@@ -176,7 +176,7 @@ fn two_that_fall_asleep_against_the_end() {
 fn a_thread_that_is_refused_against_the_end() {
     fn pool() -> Pool {
         let pool = Pool::new(1, 1, &[&[]]);
-        pool.end.queue_outside();
+        pool.end.queue_outside(1);
         pool
     }
     fn refused(pool: &Pool) {

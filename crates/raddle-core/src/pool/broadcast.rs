@@ -1,5 +1,11 @@
 //! The same closure on each thread of a pool.
+//!
+//! # Invariants
+//!
+//! - **BR1** An [`Errand`] that nobody waits for is freed, with its letters, by the thread that takes the last share of it. Each letter
+//!   has one, and is run once, by the thread to which it was sent, which touches none of it afterwards.
 
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -10,6 +16,7 @@ use raddle_sync::atomic::{AtomicUsize, Ordering};
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Captured, Entered, Restore};
+use crate::memory;
 use crate::panics::{discard, discard_all};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
@@ -120,7 +127,7 @@ where
         .collect();
     // Of the whole letters.
     let tasks: Vec<Task> = letters.iter().map(|letter| NonNull::from(letter).cast()).collect();
-    registry.send_each(&tasks);
+    registry.send_each(tasks.into_iter());
     wait_for(&call.latch, Goal::Future(&call.latch, None));
     drop(letters);
     let results = call.results.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -147,7 +154,7 @@ where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
 {
-    const VTABLE: &'static TaskVTable = &TaskVTable::plain(Self::run);
+    const VTABLE: &'static TaskVTable = &TaskVTable::awaited(Self::run);
 
     unsafe fn run(task: Task, worker: RunOn) {
         // SAFETY: of `broadcast_in`, which waits.
@@ -166,6 +173,7 @@ where
         call.results.lock().unwrap_or_else(|e| e.into_inner())[letter.index] = Some(result);
         // Whoever has called may ask at once, too.
         worker.registry().leave_number(worker.memory());
+        worker.memory().note_end(task);
         let latch = &raw const call.latch;
         // ORD: AcqRel: the last has seen what the others did.
         if call.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -175,17 +183,89 @@ where
     }
 }
 
+/// What each thread of a pool is to do once. Nobody waits for that here.
+pub(crate) trait Errand {
+    /// By the thread of this number. Does not unwind.
+    fn run(&self, index: usize, memory: &WorkerMemory);
+
+    /// By one of the threads, after all have run it. Does not unwind.
+    fn end(self, memory: &WorkerMemory);
+}
+
+/// An errand, and its letters (BR1).
+struct Sent<E> {
+    errand: E,
+    /// How many have not run it yet.
+    left: AtomicUsize,
+    letters: Box<[Circular<E>]>,
+}
+
+/// One thread's letter.
+#[repr(C)]
+struct Circular<E> {
+    header: TaskHeader,
+    sent: NonNull<ManuallyDrop<Sent<E>>>,
+    index: usize,
+}
+
+impl<E: Errand> Circular<E> {
+    const VTABLE: &'static TaskVTable = &TaskVTable::awaited(Self::run);
+
+    unsafe fn run(task: Task, worker: RunOn) {
+        // SAFETY: BR1: its share has not been taken.
+        let Circular { sent, index, .. } = *unsafe { task.cast::<Self>().as_ref() };
+        // SAFETY: by `run`'s contract.
+        let memory = unsafe { &*worker.cast::<Worker>() }.memory();
+        // SAFETY: BR1, as above.
+        let Sent { errand, left, .. } = &**unsafe { sent.as_ref() };
+        errand.run(index, memory);
+        memory.note_end(task);
+        // ORD: AcqRel: the last has seen what the others did.
+        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: BR1: it was the last.
+            let last = ManuallyDrop::into_inner(unsafe { sent.read() });
+            // SAFETY: as above; what was in it has been taken out.
+            unsafe { memory::free(sent) };
+            last.errand.end(memory);
+        }
+    }
+}
+
 impl Registry {
+    /// Has each thread run the errand, with its number.
+    ///
+    /// # Safety
+    ///
+    /// Threads may share it and send it to each other, and what it borrows outlives its `end`.
+    pub(crate) unsafe fn send_errand<E: Errand>(&self, errand: E) {
+        let threads = self.threads();
+        let left = AtomicUsize::new(threads);
+        let sent = Sent { errand, left, letters: Box::default() };
+        let mut sent = memory::allocate(ManuallyDrop::new(sent));
+        let header = || TaskHeader::new(Circular::<E>::VTABLE);
+        let letters =
+            (0..threads).map(|index| Circular { header: header(), sent, index }).collect();
+        // SAFETY: nobody else has it yet.
+        let place = unsafe { sent.as_mut() };
+        place.letters = letters;
+        let first = NonNull::from(&mut *place.letters).cast::<Circular<E>>();
+        self.send_each((0..threads).map(|index| {
+            // SAFETY: one of the letters, which are there until all have been sent (BR1).
+            unsafe { first.add(index) }.cast()
+        }));
+    }
+
     /// Has each thread run its task, the first the first. Of two that are sent so at the same time all threads run the same one
     /// first: tasks may wait for each other, as calls of one closure do at a barrier.
-    pub(crate) fn send_each(&self, tasks: &[Task]) {
+    pub(crate) fn send_each(&self, tasks: impl ExactSizeIterator<Item = Task>) {
+        let threads = tasks.len();
+        self.end.queue_outside(threads);
         let order = self.letters.lock();
-        for (worker, &task) in tasks.iter().enumerate() {
-            self.end.queue_outside();
+        for (worker, task) in tasks.enumerate() {
             self.memories[worker].mail.put(task);
         }
         drop(order);
-        (0..tasks.len()).for_each(|worker| self.rouse_for_mail(worker));
+        (0..threads).for_each(|worker| self.rouse_for_mail(worker));
     }
 
     /// Sees to it that a thread opens its mail (ML1).

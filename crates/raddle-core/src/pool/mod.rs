@@ -61,8 +61,8 @@ use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::block::blocking;
 pub(crate) use self::block::init as init_blocking;
-pub(crate) use self::broadcast::broadcast_in;
 pub use self::broadcast::{BroadcastContext, broadcast};
+pub(crate) use self::broadcast::{Errand, broadcast_in};
 pub use self::build_error::PoolBuildError;
 pub use self::builder::{PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};

@@ -337,7 +337,7 @@ impl Registry {
     /// As [`assert_here`](Registry::assert_here).
     pub(crate) fn inject(&self, task: Task, tag: Tag) {
         self.assert_here();
-        self.end.queue_outside();
+        self.end.queue_outside(1);
         self.inject_again([(task, tag)]);
     }
 

@@ -17,7 +17,7 @@ impl Registry {
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
         let calls_hook = self.config.thread_hooks.has_start();
         if calls_hook {
-            self.end.queue_outside();
+            self.end.queue_outside(1);
         }
         self.start_thread(worker).inspect_err(|_| {
             if calls_hook {
@@ -65,7 +65,7 @@ impl Registry {
                 return;
             }
             if self.config.thread_hooks.has_start() {
-                self.end.queue_outside();
+                self.end.queue_outside(1);
             }
             late = self.ended();
         }

@@ -1,0 +1,124 @@
+//! Closures that nobody waits for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use super::*;
+
+/// A team and its threads.
+fn team(settings: Settings) -> (Team, Vec<JoinHandle<()>>) {
+    let team = Team::new(settings).unwrap();
+    let start = |index| {
+        let seat = team.seat(index);
+        thread::spawn(move || seat.run())
+    };
+    let threads = (0..team.num_threads()).map(start).collect();
+    (team, threads)
+}
+
+fn end(team: &Team, threads: Vec<JoinHandle<()>>) {
+    team.end();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// It was a future that nobody had: three times the size, and with a state that two parties shared.
+#[test]
+fn what_nobody_waits_for_is_no_future() {
+    let (team, threads) = team(Settings::default());
+    let (send, receive) = channel();
+    let task = task_in(&team.0, move || send.send(7).unwrap());
+    // SAFETY: it has not been queued yet.
+    let vtable = unsafe { task.as_ref() }.vtable;
+    assert!(vtable.kill.is_none());
+    pool::queue(&team.0, task, None);
+    assert_eq!(receive.recv(), Ok(7));
+    end(&team, threads);
+}
+
+/// Says how often it was called, when it goes.
+struct Calls(AtomicUsize, Sender<usize>);
+
+impl Calls {
+    fn new(send: &Sender<usize>) -> Calls {
+        Calls(AtomicUsize::new(0), send.clone())
+    }
+
+    fn call(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.1.send(*self.0.get_mut()).unwrap();
+    }
+}
+
+const THREADS: usize = 3;
+
+#[test]
+fn what_each_thread_calls_goes_once_after_the_last() {
+    let (team, threads) = team(Settings { threads: THREADS, ..Settings::default() });
+    let (send, receive) = channel();
+    for _ in 0..100 {
+        let calls = Calls::new(&send);
+        team.spawn_each(move |_| calls.call());
+    }
+    end(&team, threads);
+    drop(send);
+    assert_eq!(receive.iter().collect::<Vec<_>>(), [THREADS; 100]);
+}
+
+#[test]
+fn and_in_a_scope_before_that_is_over() {
+    let (team, threads) = team(Settings { threads: THREADS, ..Settings::default() });
+    let (send, receive) = channel();
+    for round in 0..100 {
+        let calls = Calls::new(&send);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            team.scope(Location::caller(), |scope| {
+                scope_spawn_each(scope, move |_, index| {
+                    calls.call();
+                    assert!(round % 2 == 0 || index > 0, "the first");
+                });
+            });
+        }));
+        assert_eq!(result.is_err(), round % 2 == 1);
+        assert_eq!(receive.try_recv(), Ok(THREADS));
+    }
+    end(&team, threads);
+}
+
+/// Panics when it goes.
+struct Last;
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        panic!("the last");
+    }
+}
+
+#[test]
+fn panics_of_what_goes_are_the_team_s_too() {
+    let (send, receive) = channel();
+    let on_panic: PanicHook = Box::new(move |payload| {
+        send.send(*payload.downcast_ref::<&str>().unwrap()).unwrap();
+    });
+    let on_panic = Some(on_panic);
+    let (team, threads) = team(Settings { threads: THREADS, on_panic, ..Settings::default() });
+    let last = Last;
+    team.spawn_each(move |_| _ = &last);
+    assert_eq!(receive.recv(), Ok("the last"));
+    let last = Last;
+    team.spawn(Location::caller(), move || drop(last));
+    assert_eq!(receive.recv(), Ok("the last"));
+    let last = Last;
+    let scope = || {
+        team.scope(Location::caller(), |scope| scope_spawn_each(scope, move |_, _| _ = &last));
+    };
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scope)).unwrap_err();
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"the last"));
+    end(&team, threads);
+    assert!(receive.try_recv().is_err());
+}
