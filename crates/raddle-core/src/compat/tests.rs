@@ -1,8 +1,10 @@
-//! Closures that nobody waits for.
+//! Closures that nobody waits for, and the end of a team.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
+
+use raddle_trace::{EventKind, TraceLevel};
 
 use super::*;
 
@@ -121,4 +123,26 @@ fn panics_of_what_goes_are_the_team_s_too() {
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"the last"));
     end(&team, threads);
     assert!(receive.try_recv().is_err());
+}
+
+/// Its thread searched first, as one that may be called again.
+#[test]
+fn a_team_that_is_to_end_ends_with_its_last_task() {
+    let (team, threads) = team(Settings::default());
+    team.0.set_level(TraceLevel::Tasks);
+    let (go, gate) = channel::<()>();
+    let (begun, begins) = channel();
+    team.spawn(Location::caller(), move || {
+        begun.send(()).unwrap();
+        gate.recv().unwrap();
+    });
+    begins.recv().unwrap();
+    team.end();
+    go.send(()).unwrap();
+    end(&team, threads);
+    let trace = team.0.trace();
+    let kinds = || trace.lanes[0].events.iter().map(|event| event.kind).rev();
+    let after: Vec<_> = kinds().take_while(|&kind| kind != EventKind::Executed).collect();
+    assert!(kinds().count() > after.len());
+    assert!(!after.contains(&EventKind::Search) && !after.contains(&EventKind::Park), "{after:?}");
 }

@@ -217,6 +217,13 @@ impl WorkerMemory {
                 continue;
             }
             late = None;
+            // Else it would search first, though nobody is to come: whoever falls asleep ends the pool.
+            if since.is_none() && registry.is_ending() {
+                registry.end_if_done();
+                if self.is_over() {
+                    break;
+                }
+            }
             if !in_debt {
                 if since.is_none() {
                     self.lane.note(EventKind::Search, 0, NOTHING);
