@@ -1,9 +1,9 @@
 //! Closures that nobody waits for, and the end of a team.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_trace::{EventKind, TraceLevel};
 
 use super::*;
