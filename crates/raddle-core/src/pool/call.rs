@@ -11,7 +11,7 @@ use raddle_trace::EventKind;
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Captured, Entered};
-use crate::pool::policy::{Policy, WATCH};
+use crate::pool::policy::WATCH;
 use crate::pool::recorder::task_key;
 use crate::pool::wait::Goal;
 use crate::pool::{Registry, Worker, current_parker, wait_for};
@@ -45,7 +45,7 @@ impl Registry {
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
         if soon {
-            self.watch(latch);
+            watch(latch);
         }
         wait_for(latch, Goal::Future(latch, None));
         self.note_here(EventKind::Waited, 0, task_key(task));
@@ -55,21 +55,14 @@ impl Registry {
             None => unreachable!("the latch is set after the call"),
         }
     }
+}
 
-    /// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for
-    /// others. Seldom, if it was in vain of late.
-    fn watch(&self, latch: &Latch) {
-        // ORD: a hint.
-        let unwatched = self.unwatched.load(Ordering::Relaxed);
-        if Policy::watches(unwatched) {
-            let since = Instant::now();
-            while !latch.is_set() && since.elapsed() < WATCH {
-                thread::yield_now();
-            }
-        }
-        let unwatched = if latch.is_set() { 0 } else { unwatched.wrapping_add(1) };
-        // ORD: a hint.
-        self.unwatched.store(unwatched, Ordering::Relaxed);
+/// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for
+/// others.
+fn watch(latch: &Latch) {
+    let since = Instant::now();
+    while !latch.is_set() && since.elapsed() < WATCH {
+        thread::yield_now();
     }
 }
 

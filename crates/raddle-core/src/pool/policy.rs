@@ -24,9 +24,6 @@ pub const POLL: Duration = Duration::from_nanos(1500);
 /// How long a caller from outside looks on before it sleeps: regions of which less is left need not wake it. In a pool that
 /// has rested a small region takes 30 us, as its first fork has another thread woken.
 pub const WATCH: Duration = Duration::from_micros(50);
-/// After so many looks in vain, in a row, only every so manieth call looks on: where regions take longer than [`WATCH`] it is
-/// processor time for nothing, of which the region may make use.
-pub const WATCHES: (u32, u32) = (2, 8);
 /// Pools of no more threads than this wake one at a time, whatever the fan-out.
 pub const SMALL: usize = 4;
 /// In pools of no more threads than this a thief's forks wake nobody: they gain nothing by it.
@@ -98,13 +95,6 @@ impl Policy {
         if threads > SMALL { threads } else { self.search_cap(threads, idle) }
     }
 
-    /// Whether a caller from outside looks on before it sleeps, with so many calls in a row before it for which that was in vain, or
-    /// not done.
-    pub fn watches(calls: u32) -> bool {
-        let (tries, every) = WATCHES;
-        calls < tries || calls % every == 0
-    }
-
     /// How long a search may spin before the worker sleeps, by the cost of a wake; if the last one was
     /// fruitless, a quarter of that.
     pub fn patience(&self, wake_cost: Duration, fruitless: bool) -> Duration {
@@ -127,12 +117,6 @@ mod tests {
         let caps = caps.map(|(threads, idle)| policy.search_cap(threads, idle));
         assert_eq!(caps, [1, 1, 2, 2, 16, 2]);
         assert_eq!((policy.linger_cap(4, 3), policy.linger_cap(64, 63)), (1, 64));
-    }
-
-    #[test]
-    fn a_caller_that_looks_on_in_vain_does_so_less_often() {
-        let watches: Vec<u32> = (0..=24).filter(|&calls| Policy::watches(calls)).collect();
-        assert_eq!(watches, [0, 1, 8, 16, 24]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use raddle_sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
@@ -77,8 +77,6 @@ pub(crate) struct Registry {
     pub(super) letters: Mutex<()>,
     /// Calls from outside that are in the injector: later guests wait behind them.
     pub(crate) calls: AtomicUsize,
-    /// So many calls in a row have been over only after their callers had looked on: see [`Policy::watches`].
-    pub(super) unwatched: AtomicU32,
     /// Guests that work (those that wait have given their places away), and in the upper half those that have come so far.
     pub(crate) guests: AtomicUsize,
     /// Where the last guest was when it came.
@@ -160,7 +158,6 @@ impl Registry {
             injector: Injector::new(),
             letters: Mutex::default(),
             calls: AtomicUsize::new(0),
-            unwatched: AtomicU32::new(0),
             guests: AtomicUsize::new(0),
             guest_processor: AtomicUsize::new(usize::MAX),
             gate: GateHandle::new(guests),
