@@ -300,8 +300,7 @@ impl Model {
                 Err(text) => {
                     window.on_way.remove(&index);
                     let inputs = window.take();
-                    self.drop_all(inputs);
-                    self.complete(node, Err(text));
+                    self.complete_and_drop(node, Err(text), inputs);
                 }
             },
             Kind::Step { op, source } => match (op.take(), *source) {
@@ -328,15 +327,13 @@ impl Model {
                 }
                 Err(text) => {
                     let inputs = std::mem::take(inputs);
-                    self.drop_all(inputs);
-                    self.complete(node, Err(text));
+                    self.complete_and_drop(node, Err(text), inputs);
                 }
             },
             Kind::Race { inputs, winner, keeps } => {
                 *winner = index;
                 let losers = if *keeps { Vec::new() } else { std::mem::take(inputs) };
-                self.drop_all(losers);
-                self.complete(node, outcome);
+                self.complete_and_drop(node, outcome, losers);
             }
             Kind::Hub { consumers, .. } => {
                 let consumers = std::mem::take(consumers);
@@ -348,6 +345,9 @@ impl Model {
 
     fn call(&mut self, node: usize, op: &Op, source: Handle, outcome: Outcome) {
         if !(if outcome.is_ok() { op.on_value } else { op.on_failure }) {
+            if let Does::Fallback(inner) = op.does {
+                return self.complete_and_drop(node, outcome, vec![inner]);
+            }
             self.discard(op);
             return self.complete(node, outcome);
         }

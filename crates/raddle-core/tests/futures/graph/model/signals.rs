@@ -1,6 +1,6 @@
 //! Futures that are given up: dropped, killed, interrupted.
 
-use super::super::terms::{BROKEN, Does, Event, Handle, KILLED, Op};
+use super::super::terms::{BROKEN, Does, Event, Handle, KILLED, Op, Outcome};
 use super::{Kind, Model, Taker};
 
 impl Model {
@@ -29,9 +29,29 @@ impl Model {
 
     /// None of them has anybody to tell any more if another one, as it goes, ends it.
     pub(super) fn drop_all(&mut self, handles: Vec<Handle>) {
-        for handle in &handles {
+        self.leave_all(&handles);
+        self.abandon_all(handles);
+    }
+
+    /// As `drop_all`, around the end of what had them: that is known before what they hold goes.
+    pub(super) fn complete_and_drop(
+        &mut self,
+        node: usize,
+        outcome: Outcome,
+        handles: Vec<Handle>,
+    ) {
+        self.leave_all(&handles);
+        self.complete(node, outcome);
+        self.abandon_all(handles);
+    }
+
+    fn leave_all(&mut self, handles: &[Handle]) {
+        for handle in handles {
             self.nodes[handle.node].taker = Taker::Gone;
         }
+    }
+
+    fn abandon_all(&mut self, handles: Vec<Handle>) {
         handles.into_iter().for_each(|handle| self.abandon(handle.node));
     }
 
@@ -109,9 +129,8 @@ impl Model {
             self.ended_by_signal |= matches!(kind, Kind::Interruptible { .. } | Kind::Async);
             match &mut self.nodes[node].kind {
                 Kind::Interruptible { source } => {
-                    let source = source.take();
-                    source.into_iter().for_each(|source| self.drop_handle(source));
-                    self.complete(node, Err(text.clone()));
+                    let source = source.take().into_iter().collect();
+                    self.complete_and_drop(node, Err(text.clone()), source);
                 }
                 Kind::Async => self.complete(node, Err(text.clone())),
                 _ => {}
