@@ -156,12 +156,15 @@ impl End {
         self.has_ended()
     }
 
-    /// As `open`, by a thread from outside that is to queue something: whether it still can, which it cannot if the pool was over.
-    pub(crate) fn open_from_outside(&self) -> bool {
-        // ORD: as in `is_over`.
-        let first = self.open.fetch_add(1, Ordering::SeqCst) == 0;
+    /// As `open`, by a thread from outside that is to queue something. None: the pool is over, and stays so. Else whether it is not, as it
+    /// may have ended just now; to be closed in any case.
+    pub(crate) fn open_from_outside(&self) -> Option<bool> {
+        // ORD: as in `is_over`. Not counted where it is over, so that the next one is told the same.
+        let open = self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |open| {
+            (open > 0 || !self.has_ended()).then_some(open + 1)
+        });
         fence(Ordering::SeqCst);
-        !(first && self.has_ended())
+        open.ok().map(|others| others > 0 || !self.has_ended())
     }
 
     /// Ends what `open` began. True: the pool is over, and the caller gives all who sleep a token (EN3).

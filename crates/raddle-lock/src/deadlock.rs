@@ -229,7 +229,8 @@ mod detector {
             registered.enter(edges, sleeps, edge);
         }
         let holders = (what.holders)();
-        let is_news = is_news(edges, sleeps, &edges[&me], &holders);
+        // None: in a process that was forked by a signal's handler meanwhile, which has forgotten all of them.
+        let is_news = is_news(edges, sleeps, edges.get(&me)?, &holders);
         let edge = edges.get_mut(&me)?;
         (edge.holders, edge.seen) = (holders, now);
         edge.is_due |= is_news;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::panic::{self, AssertUnwindSafe};
 
+use crate::depth;
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::{Future, Repr};
 use crate::future::op::{Adapt, Op, Or, aside, pass};
@@ -300,6 +301,13 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "orElse")]
     #[inline]
     pub fn or(self, fallback: Future<T>) -> Future<T> {
+        // Nobody waits for this yet, so what falls away need not wait for what follows.
+        let is_ready = matches!(self.0, Repr::Ready(_));
+        if let Some(level) = is_ready.then(depth::enter).flatten() {
+            discard(fallback);
+            depth::leave(level);
+            return self;
+        }
         self.then_future(Or(fallback))
     }
 

@@ -224,7 +224,7 @@ impl<T> Pending<T> {
                 Waiter::Hurried => Assist::Go,
             };
             if assist == Assist::Ran {
-                wait::host::ran_inline();
+                wait::host::ran_inline(self.outcome().is_some());
             }
             let look_again = match assist {
                 Assist::Cycle => return Assist::Cycle,
@@ -297,7 +297,7 @@ impl<T> Pending<T> {
                 }
                 return help;
             }
-            wait::host::ran_inline();
+            wait::host::ran_inline(false);
             if found.steps / ran > NEAR {
                 let steps = u32::try_from(found.steps).unwrap_or(u32::MAX);
                 return Assist::Far((STEP * steps).max(SHORTEST_REST));

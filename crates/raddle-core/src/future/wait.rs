@@ -152,11 +152,13 @@ pub(super) mod host {
         timer::is_held_up() || thread::panicking()
     }
 
-    /// This thread has run something while it waits: now and then others have a turn.
-    pub(in crate::future) fn ran_inline() {
+    /// This thread has run something while it waits: now and then others have a turn. If the wait is `over`, it runs nothing itself.
+    pub(in crate::future) fn ran_inline(over: bool) {
         if let Some(memory) = Worker::here() {
-            if memory.counts_inline() && memory.others_starve() {
-                memory.give_turn();
+            match memory.counts_inline() && memory.others_starve() {
+                true if over => memory.nap_a_turn(),
+                true => memory.give_turn(),
+                false => {}
             }
         }
     }
@@ -247,7 +249,7 @@ pub(super) mod host {
         Box::leak(Box::default())
     }
 
-    pub(in crate::future) fn ran_inline() {}
+    pub(in crate::future) fn ran_inline(_: bool) {}
 
     /// Models of futures have no locks.
     pub(crate) fn watch_locks() {}

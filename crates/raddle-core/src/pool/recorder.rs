@@ -159,6 +159,9 @@ pub(crate) fn number_of(place: Place) -> usize {
     places::number(place).into()
 }
 
+/// More than all threads together are given room for: 4 TiB.
+const MOST_EVENTS: usize = 1 << 38;
+
 impl Recorder {
     /// # Errors
     ///
@@ -171,8 +174,11 @@ impl Recorder {
     ) -> std::io::Result<Recorder> {
         if settings.level != TraceLevel::Off {
             let each = settings.capacity + frame_of(settings.capacity);
-            // Who is to work is given some one by one, when there is nobody left to hear that there is none.
-            Vec::<[u64; 2]>::new().try_reserve_exact(each.saturating_mul(threads + 1))?;
+            // Who is to work is given some one by one, when there is nobody left to hear that there is none. A system that promises whatever
+            // it is asked for would promise that, too.
+            let all = each.saturating_mul(threads + 1);
+            let all = if all <= MOST_EVENTS { all } else { usize::MAX };
+            Vec::<[u64; 2]>::new().try_reserve_exact(all)?;
         }
         Ok(Recorder {
             stream: settings.file.as_deref().map(Stream::create).transpose()?,

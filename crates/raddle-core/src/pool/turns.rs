@@ -20,13 +20,12 @@ const TURN: Duration = Duration::from_micros(100);
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     ran: Cell<u32>,
-    oldest: Cell<Oldest>,
-    /// Since when these have been the oldest.
-    since: Cell<Option<Instant>>,
+    /// The oldest outside of the pool's threads, in this one's ring, and among its forks.
+    oldest: [Cell<Option<Oldest>>; 3],
 }
 
-/// What is oldest outside of the pool's threads, in this one's ring, and among its forks.
-type Oldest = (usize, Option<usize>, Option<usize>);
+/// Where something lies, and since when it is known to.
+type Oldest = (usize, Instant);
 
 impl WorkerMemory {
     /// Counts one more task that was run while the thread waits. True: the oldest comes next.
@@ -34,28 +33,30 @@ impl WorkerMemory {
     pub(crate) fn counts_inline(&self) -> bool {
         let ran = self.owned.turns.ran.get().wrapping_add(1);
         self.owned.turns.ran.set(ran);
-        ran % FAIRNESS == 0
+        // There programs rely on rayon's order.
+        ran % FAIRNESS == 0 && !self.registry().is_seated()
     }
 
     /// Whether others are to have a turn. To be asked where the oldest would come next.
     #[cold]
     pub(crate) fn others_starve(&self) -> bool {
-        let registry = self.registry();
-        // Programs rely on rayon's order.
-        if registry.is_seated() {
-            return false;
-        }
-        let turns = &self.owned.turns;
-        let mine = self.ring.has_work().then(|| self.ring.oldest());
-        let oldest = (registry.injector.first(), mine, self.fork.oldest());
+        let outside = self.registry().injector.first();
+        let oldest = [
+            (outside != 0).then_some(outside),
+            self.ring.has_work().then(|| self.ring.oldest()),
+            self.fork.oldest(),
+        ];
         let now = Instant::now();
-        if oldest == Oldest::default() || turns.oldest.replace(oldest) != oldest {
-            turns.since.set(Some(now));
-            return false;
-        }
-        let starve = turns.since.get().is_some_and(|since| now - since >= PATIENCE);
-        if starve {
-            turns.since.set(Some(now));
+        let mut starve = false;
+        for (oldest, known) in oldest.into_iter().zip(&self.owned.turns.oldest) {
+            let before = known.get();
+            let since = match (oldest, before) {
+                (Some(place), Some((same, since))) if place == same => since,
+                _ => now,
+            };
+            let late = now - since >= PATIENCE;
+            starve |= late;
+            known.set(oldest.map(|place| (place, if late { now } else { since })));
         }
         starve
     }

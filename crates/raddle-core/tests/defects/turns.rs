@@ -98,3 +98,37 @@ fn the_other_half_of_a_join_beside_a_loop_of_waits() {
         });
     });
 }
+
+/// What lies beside the scope's own tasks is never what has moved last.
+#[test]
+fn the_other_half_of_a_join_beside_a_scope_whose_task_spawns_itself_again() {
+    ends("a fork beneath a scope", || {
+        let (pool, flag) = (Pool::new(1).unwrap(), &AtomicBool::new(false));
+        for _ in 0..5 {
+            flag.store(false, Ordering::SeqCst);
+            pool.run(|_| {
+                let waits = || scope(|s| s.spawn(move |s| polls(s, flag)));
+                join(waits, || flag.store(true, Ordering::SeqCst));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_task_from_outside_beside_a_scope_whose_task_spawns_itself_again() {
+    ends("a task from outside", || {
+        let pool = Pool::new(1).unwrap();
+        for _ in 0..5 {
+            let flag = Arc::new(AtomicBool::new(false));
+            let (raised, (tell, told)) = (Arc::clone(&flag), mpsc::channel());
+            let task = pool.spawn(move || {
+                tell.send(()).unwrap();
+                let flag: &AtomicBool = &flag;
+                scope(|s| s.spawn(move |s| polls(s, flag)));
+            });
+            told.recv().unwrap();
+            drop(pool.spawn(move || raised.store(true, Ordering::SeqCst)));
+            task.wait().unwrap();
+        }
+    });
+}
