@@ -1,7 +1,7 @@
 //! Futures that are given up: dropped, killed, interrupted.
 
 use super::super::terms::{BROKEN, Does, Event, Handle, KILLED, Op, Outcome};
-use super::{Kind, Model, Taker};
+use super::{Kind, Model, Node, Taker};
 
 impl Model {
     // --- giving up ---
@@ -114,6 +114,13 @@ impl Model {
         self.hear(hearers, signal);
     }
 
+    /// Whether an operation or a link has its result, or had.
+    fn is_over(&self, node: usize) -> bool {
+        let Node { done, taker, .. } = &self.nodes[node];
+        let Taker::Node(to, _) = *taker else { return false };
+        done.is_some() && matches!(self.nodes[to].kind, Kind::Step { .. } | Kind::Root { .. })
+    }
+
     /// Those on the way hear of it, when all have been found.
     fn hear(&mut self, hearers: Vec<usize>, signal: &str) {
         // What a failure says that was an interrupt.
@@ -122,7 +129,8 @@ impl Model {
             _ => format!("interrupted: {signal}"),
         };
         for node in hearers {
-            if let Some(id) = self.nodes[node].handler {
+            // One that was heard before may have ended it.
+            if let Some(id) = self.nodes[node].handler.filter(|_| !self.is_over(node)) {
                 self.log.push(Event::Heard(id, signal.into()));
             }
             let kind = &self.nodes[node].kind;
