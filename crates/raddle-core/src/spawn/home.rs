@@ -9,7 +9,7 @@ use crate::spawn::hooks::{TaskId, Unfinished};
 use crate::spawn::task_of;
 
 impl CurrentPool {
-    /// As [`Pool::spawn`]. On a thread that has left the pool, too: it does not end meanwhile.
+    /// As [`Pool::spawn`](crate::Pool::spawn). On a thread that has left the pool, too: it does not end meanwhile.
     ///
     /// # Panics
     ///
