@@ -75,7 +75,7 @@ mod kept {
     use std::ptr::NonNull;
     use std::sync::{Mutex, MutexGuard};
 
-    /// 256 MiB of addresses.
+    /// 128 MiB of addresses.
     const MOST: usize = 32;
 
     struct Kept {
