@@ -40,10 +40,14 @@ impl Output {
         let refused =
             |error: io::Error| Error::input(path, format!("cannot be written: {}", reason(&error)));
         let target = match fs::metadata(path) {
-            _ if is_standard(path) && is_closed(1) => {
-                return Err(Error::usage("standard output: is closed, or /dev/null in its place"));
+            _ if is_standard(path) => {
+                if is_closed(1) {
+                    // Who starts programs may have opened it just like that, to hear nothing.
+                    let lost = "raddle: standard output is closed, or /dev/null in its place: what goes there is lost";
+                    _ = writeln!(io::stderr(), "{lost}");
+                }
+                Target::Stdout
             }
-            _ if is_standard(path) => Target::Stdout,
             Ok(found) if found.is_dir() => {
                 return Err(Error::input(path, "cannot be written: is a directory"));
             }

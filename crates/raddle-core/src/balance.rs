@@ -59,6 +59,9 @@ impl Entries {
     }
 }
 
+/// In `open`: nobody comes from outside any more.
+const SHUT: usize = 1 << (usize::BITS - 1);
+
 /// The end of a pool.
 #[derive(Debug)]
 pub(crate) struct End {
@@ -145,7 +148,7 @@ impl End {
     /// Whether nobody comes any more: the pool has ended, and nobody keeps it open.
     pub(crate) fn is_over(&self) -> bool {
         // ORD: ordered by the fences of EN3, and by that of `open`; what ran while it was open is to be seen.
-        self.has_ended() && self.open.load(Ordering::SeqCst) == 0
+        self.has_ended() && self.open.load(Ordering::SeqCst) & !SHUT == 0
     }
 
     /// Until `close` is called the pool is not over, should it have ended, which is what this says.
@@ -156,22 +159,28 @@ impl End {
         self.has_ended()
     }
 
-    /// As `open`, by a thread from outside that is to queue something. None: the pool is over, and stays so. Else whether it is not, as it
-    /// may have ended just now; to be closed in any case.
-    pub(crate) fn open_from_outside(&self) -> Option<bool> {
-        // ORD: as in `is_over`. Not counted where it is over, so that the next one is told the same.
-        let open = self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |open| {
-            (open > 0 || !self.has_ended()).then_some(open + 1)
-        });
-        fence(Ordering::SeqCst);
-        open.ok().map(|others| others > 0 || !self.has_ended())
+    /// As `open`, by a thread from outside that is to queue something. False: the pool is over.
+    #[must_use]
+    pub(crate) fn open_from_outside(&self) -> bool {
+        // ORD: as in `is_over`. Whoever ends the pool looks for what is queued until it has shut it, which it cannot meanwhile.
+        let more = |open| (open & SHUT == 0).then_some(open + 1);
+        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+    }
+
+    /// By whoever ends the pool, when it has ended and is over: from now on nobody comes from outside. What has been queued before is
+    /// to be looked for after this. False: somebody keeps it open.
+    #[must_use]
+    pub(crate) fn shut(&self) -> bool {
+        // ORD: as in `is_over`.
+        let shut = self.open.compare_exchange(0, SHUT, Ordering::SeqCst, Ordering::SeqCst);
+        matches!(shut, Ok(_) | Err(SHUT))
     }
 
     /// Ends what `open` began. True: the pool is over, and the caller gives all who sleep a token (EN3).
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         // ORD: as in `is_over`.
-        let last = self.open.fetch_sub(1, Ordering::SeqCst) == 1;
+        let last = self.open.fetch_sub(1, Ordering::SeqCst) & !SHUT == 1;
         fence(Ordering::SeqCst); // EN3, pairs with the fence in `look`
         last && self.has_ended()
     }

@@ -496,3 +496,33 @@ fn who_helps_a_task_that_it_waits_for_is_at_no_line_of_ours() {
         assert!(start.elapsed() < Duration::from_secs(60), "nobody ever helps");
     }
 }
+
+/// What runs when recording is switched off is not taken to have run until somebody asks for the trace.
+#[test]
+fn a_recording_ends_when_it_is_switched_off() {
+    let pool = pool(TraceLevel::Tasks);
+    pool.run(|_| ());
+    let before = pool.trace().end.tsc;
+    pool.set_trace(TraceLevel::Off);
+    let off = pool.trace().end.tsc;
+    assert!(before <= off && pool.trace().end.tsc == off);
+    pool.set_trace(TraceLevel::Tasks);
+    assert!(pool.trace().end.tsc > off);
+}
+
+/// The letters of a broadcast come from somewhere.
+#[test]
+fn each_call_of_a_broadcast_is_forked() {
+    let pool = pool(TraceLevel::Tasks);
+    pool.broadcast(|_| ());
+    let trace = pool.trace();
+    let of = |kind| {
+        let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+        let mut keys: Vec<u32> = events.filter(|e| e.kind == kind).map(|e| e.task).collect();
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(of(EventKind::Fork).len(), 2);
+    assert_eq!(of(EventKind::Fork), of(EventKind::Exec));
+    assert_eq!(of(EventKind::Fork), of(EventKind::Executed));
+}

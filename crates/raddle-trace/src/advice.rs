@@ -4,8 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::edges::Wakes;
+use crate::event::{Event, EventKind, Subject};
 use crate::phases::Phases;
-use crate::trace::Trace;
+use crate::trace::{Lane, Trace};
 use crate::workers::Times;
 
 /// Something that the trace shows, and what follows from it.
@@ -62,7 +63,13 @@ impl Trace {
         }
         let total: Duration = regions.iter().map(|region| region.total).sum();
         if total.is_zero() {
-            let ran = regions.is_empty() && workers.iter().any(|worker| worker.tasks > 0);
+            let from_outside = |lane: &Lane| {
+                let spawns = |e: &Event| e.kind == EventKind::Fork && e.subject() == Subject::Task;
+                lane.events.iter().any(spawns)
+                    && lane.events.iter().all(|e| e.kind != EventKind::Exec)
+            };
+            let ran =
+                regions.is_empty() && self.drops() == 0 && self.lanes.iter().any(from_outside);
             let (why, remedy) = match ran {
                 // There is no thread of the pool's whose time it would be.
                 true => (

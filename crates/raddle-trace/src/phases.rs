@@ -105,6 +105,8 @@ impl Phases {
 /// All regions together have room for so many numbers of lanes, and for some with each event; then each has a few.
 const ROOM: usize = 1 << 21;
 const EACH: usize = 4;
+/// So many lanes each region has room for in any case: those of a large machine.
+const ORDINARY: usize = 128;
 const FEW: usize = 16;
 
 /// What the trace says about one region.
@@ -128,7 +130,7 @@ impl Trace {
         regions.sort_by_key(|found| found.submit.tsc);
         let activity = Activity::of_regions(&self.lanes, regions.len());
         let width = self.width_by(|| activity.width());
-        let mut room = ROOM + EACH * self.len();
+        let mut room = ROOM + EACH * self.len() + ORDINARY * regions.len();
         let region = |found| {
             let region = self.region(found, &activity, width, room);
             room = room.saturating_sub(region.levels.len());

@@ -187,8 +187,11 @@ fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
     if let Some(longest) = shown.iter().max_by_key(|region| region.total) {
         let at_once = longest.levels.iter().enumerate().rev().filter(|(_, time)| !time.is_zero());
         let most = at_once.clone().count().saturating_sub(5);
-        let mut parts: Vec<String> =
-            at_once.take(5).map(|(n, spent)| format!("{n} for {}", time(*spent))).collect();
+        // The last number stands for those that there was no room for, too.
+        let last = longest.levels.len() - 1;
+        let more = |n| if n == last && n < longest.peak { " or more" } else { "" };
+        let part = |(n, spent): (usize, &Duration)| format!("{n}{} for {}", more(n), time(*spent));
+        let mut parts: Vec<String> = at_once.take(5).map(part).collect();
         if most > 0 {
             parts.push(format!("and {most} other numbers"));
         }

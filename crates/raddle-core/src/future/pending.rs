@@ -223,9 +223,6 @@ impl<T> Pending<T> {
                 Waiter::Patient => self.assist(wait::host::waiter(held_up)),
                 Waiter::Hurried => Assist::Go,
             };
-            if assist == Assist::Ran {
-                wait::host::ran_inline(self.outcome().is_some());
-            }
             let look_again = match assist {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
@@ -259,8 +256,14 @@ impl<T> Pending<T> {
         // SAFETY: the consumer keeps the node alive.
         let assist = unsafe { self.node().vtable() }.and_then(|vtable| vtable.assist);
         match assist.zip(self.node().head()) {
-            // SAFETY: as above.
-            Some((assist, head)) => depth::fresh(|| unsafe { assist(head, waiter) }),
+            Some((assist, head)) => {
+                // SAFETY: as above.
+                let assist = depth::fresh(|| unsafe { assist(head, waiter) });
+                if assist == Assist::Ran {
+                    wait::host::ran_inline(self.outcome().is_some());
+                }
+                assist
+            }
             None => self.assist_upstream(waiter),
         }
     }
@@ -297,7 +300,7 @@ impl<T> Pending<T> {
                 }
                 return help;
             }
-            wait::host::ran_inline(false);
+            wait::host::ran_inline(self.outcome().is_some());
             if found.steps / ran > NEAR {
                 let steps = u32::try_from(found.steps).unwrap_or(u32::MAX);
                 return Assist::Far((STEP * steps).max(SHORTEST_REST));

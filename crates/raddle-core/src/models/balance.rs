@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use raddle_sync::atomic::{AtomicUsize, Ordering};
 use raddle_sync::cell::UnsafeCell;
 use raddle_sync::parker::Parker;
 use raddle_sync::thread;
@@ -251,4 +252,42 @@ fn an_exit_hook_and_a_late_thread_against_a_task() {
         comes_late(pool);
     }
     ends(3, pool, &[calls_exit_hook, works]);
+}
+
+/// What is queued from outside, by threads that keep the pool they have left: seen by whoever ends it, or refused.
+#[test]
+fn two_from_outside_against_the_end() {
+    struct Door {
+        end: End,
+        queued: AtomicUsize,
+    }
+    /// As `CurrentPool::spawn` of a thread that has left.
+    fn queues(door: &Door) {
+        if door.end.open_from_outside() {
+            door.queued.fetch_add(1, Ordering::SeqCst);
+            let _ = door.end.close();
+        }
+    }
+    check(2, || {
+        let door = Arc::new(Door { end: End::new(), queued: AtomicUsize::new(0) });
+        let outside = [(); 2].map(|()| {
+            let door = Arc::clone(&door);
+            thread::spawn(move || queues(&door))
+        });
+        // As `finish`.
+        door.end.ask();
+        assert!(door.end.look(std::iter::empty));
+        loop {
+            let found = door.queued.swap(0, Ordering::SeqCst) > 0;
+            let shut = !found && door.end.is_over() && door.end.shut();
+            if shut && door.queued.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            thread::yield_now();
+        }
+        for outside in outside {
+            outside.join().unwrap();
+        }
+        assert_eq!(door.queued.load(Ordering::SeqCst), 0, "queued when nobody looks any more");
+    });
 }

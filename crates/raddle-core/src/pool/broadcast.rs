@@ -12,12 +12,14 @@ use std::sync::Mutex;
 use std::thread;
 
 use raddle_sync::atomic::{AtomicUsize, Ordering};
+use raddle_trace::EventKind;
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Captured, Entered, Restore};
 use crate::memory;
 use crate::panics::{discard, discard_all};
+use crate::pool::recorder::task_key;
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -261,7 +263,11 @@ impl Registry {
         let threads = tasks.len();
         self.end.queue_outside(threads);
         let order = self.letters.lock();
+        let recorded = self.memories[0].lane.has_tasks();
         for (worker, task) in tasks.enumerate() {
+            if recorded {
+                self.note_here(EventKind::Fork, 0, task_key(task));
+            }
             self.memories[worker].mail.put(task);
         }
         drop(order);

@@ -43,11 +43,9 @@ impl Registry {
     ///
     /// If nobody comes any more.
     pub(super) fn keep_open_for_others(&self) -> KeptOpen<'_> {
-        let open = self.end.open_from_outside();
-        let kept = open.map(|is_open| (KeptOpen(self), is_open));
-        // Otherwise not kept open any more while this panics: who comes meanwhile is to be refused as well.
-        let kept = kept.and_then(|(kept, is_open)| is_open.then_some(kept));
-        kept.expect("raddle: the pool has ended")
+        // Pools of seats are not shut.
+        assert!(!self.is_over() && self.end.open_from_outside(), "raddle: the pool has ended");
+        KeptOpen(self)
     }
 
     fn unpark_all(&self) {

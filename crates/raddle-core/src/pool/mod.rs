@@ -310,14 +310,15 @@ fn finish(registry: &Registry) {
     loop {
         registry.terminate();
         let found = run_what_is_left(registry);
-        // Whoever may queue from outside keeps it open meanwhile, and comes no more when it is over.
-        let missed = || !registry.is_over() || found.is_some() && registry.injector.len() > 0;
         match found {
             // It may have had a thread started.
             Some(true) => {}
-            // A thread that has just been started has it, or is about to be.
-            _ if missed() => thread::sleep(Duration::from_millis(1)),
+            // A thread that has just been started has it, or is about to be; or somebody from outside is to queue something.
+            _ if !registry.is_over() => thread::sleep(Duration::from_millis(1)),
             _ if !registry.handles.lock().is_empty() => {}
+            // Then nobody comes any more, and what has come is to be seen.
+            _ if !registry.end.shut() => {}
+            Some(false) if registry.injector.len() > 0 => {}
             _ => break,
         }
     }

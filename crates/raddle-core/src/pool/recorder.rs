@@ -97,6 +97,8 @@ struct Rings {
     /// By worker; made with its memory, or when recording is first switched on.
     workers: Box<[OnceLock<LaneRings>]>,
     outside: Mutex<Outside>,
+    /// When recording was switched off, if it is.
+    ended: Mutex<Option<ClockPair>>,
     /// What recording an event costs.
     event_ns: f64,
 }
@@ -301,6 +303,11 @@ impl Registry {
         }
         // Whoever has switched meanwhile is right.
         let level = recorder.level.lock();
+        if let Some(rings) = recorder.rings.get() {
+            let off = *level == TraceLevel::Off;
+            let mut ended = rings.ended.lock();
+            *ended = if off { ended.or_else(|| Some(clock::pair())) } else { None };
+        }
         for memory in self.memories.iter() {
             recorder.equip(memory, *level, || self.name_of(memory.index));
             // Its next push or pop will see to it.
@@ -385,8 +392,9 @@ impl Registry {
             });
         }
         trace.lanes.extend(rings.outside.lock().copy());
-        // Taken after the clock: what happened meanwhile lies beyond the trace's end.
-        trace.end = clock::pair();
+        // Taken after the clock: what happened meanwhile lies beyond the trace's end. Tasks that ran when it was switched off have not
+        // been seen to end.
+        trace.end = rings.ended.lock().unwrap_or_else(clock::pair);
         trace
     }
 }
@@ -398,6 +406,7 @@ impl Rings {
         Rings {
             workers: (0..recorder.workers).map(|_| OnceLock::new()).collect(),
             outside: Mutex::new(Outside::new(&recorder.settings)),
+            ended: Mutex::new(None),
             event_ns: cost_of_an_event(),
             start: clock::pair(),
         }

@@ -16,6 +16,7 @@ use super::mix::Mix;
 use super::processor::Processor;
 use super::suppose::Supposing;
 use crate::event::{Event, EventKind, Subject};
+use crate::file::DAMAGE;
 use crate::nest::{Keyed, Nest};
 use crate::trace::Trace;
 
@@ -203,7 +204,10 @@ impl Builder<'_> {
         let trace = self.trace;
         trace.in_order(|number, event| self.event(number, event));
         for number in 0..self.lanes.len() {
-            self.goes_on(number, trace.end.tsc);
+            // How long a lane went on that is cut, nobody knows.
+            if trace.fact(DAMAGE).is_none() {
+                self.goes_on(number, trace.end.tsc);
+            }
             while !self.lanes[number].frames.is_empty() {
                 self.drop_frame(number, trace.end.tsc);
             }
@@ -252,7 +256,8 @@ impl Builder<'_> {
         }
     }
 
-    /// What a lane still runs at the end of the recording has run until then.
+    /// What a lane still runs at the end of the recording has run until then, as far as anybody knows: the system was not asked how
+    /// much of that it had a processor, so this says nothing about the rest.
     fn goes_on(&mut self, number: usize, end: u64) {
         let lane = &mut self.lanes[number];
         let Some(frame) = lane.frames.last() else { return };
@@ -261,7 +266,6 @@ impl Builder<'_> {
             return;
         }
         let nanos = end.saturating_sub(lane.last) as f64 * self.tick;
-        self.built.wall += nanos;
         self.built.work += nanos;
         let node = &mut lane.done.nodes[frame.node];
         node.work += nanos;

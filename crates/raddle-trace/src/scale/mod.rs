@@ -60,7 +60,7 @@ const LEAST_PROCESSOR: f64 = 0.7;
 /// but caches are cold afterwards, and whoever waits for a task that is held up looks for others meanwhile.)
 const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
-const MOST_ORPHANS: f64 = 0.01;
+const MOST_ORPHANS: f64 = 0.03;
 /// So many nodes are simulated at most, roughly: what is finer counts as one piece.
 const MOST_NODES: f64 = 200_000.0;
 /// How many places are told, at most.

@@ -135,6 +135,5 @@ fn tasks_that_came_from_nowhere_are_told_of_how_many_tasks() {
         trace.scale(&[]).map(|scale| scale.work)
     };
     assert_eq!(script(5), Err(Refusal::Orphans(5, 101)));
-    assert_eq!(script(2), Err(Refusal::Orphans(2, 98)));
-    assert!(script(0).is_ok());
+    assert!(script(2).is_ok() && script(0).is_ok());
 }
