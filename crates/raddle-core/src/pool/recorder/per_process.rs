@@ -38,7 +38,7 @@ impl<T: Default> PerProcess<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 
