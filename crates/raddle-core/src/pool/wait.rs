@@ -245,12 +245,9 @@ impl WorkerMemory {
                 if claimed {
                     self.hand_on();
                 }
-                let starve = self.run_found(found, at);
+                self.run_found(found, goal, at);
                 if claimed {
                     self.registry().renew_credit();
-                }
-                if starve && !goal.is_reached() {
-                    self.give_turn();
                 }
                 since = None;
                 continue;
@@ -266,9 +263,7 @@ impl WorkerMemory {
                 continue;
             }
             if let Some((found, at)) = at.and_then(|at| Some((self.find_queued(goal)?, at))) {
-                if self.run_found(found, at) && !goal.is_reached() {
-                    self.give_turn();
-                }
+                self.run_found(found, goal, at);
                 since = None;
                 continue;
             }
@@ -293,8 +288,7 @@ impl WorkerMemory {
         }
     }
 
-    /// True: others are to have a turn.
-    fn run_found(&self, found: Found, at: &Worker) -> bool {
+    fn run_found(&self, found: Found, goal: Goal<'_>, at: &Worker) {
         let mut starve = false;
         match found {
             Found::Own(Work::Task(task, tag)) => {
@@ -305,7 +299,9 @@ impl WorkerMemory {
             Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
         }
         self.see_to_end();
-        starve
+        if starve && !goal.is_reached() {
+            self.give_turn();
+        }
     }
 
     /// What it waits for that is queued for anybody: moved there, or spawned from outside. A look that may take long, so only
