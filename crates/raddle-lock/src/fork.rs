@@ -116,21 +116,12 @@ static REGISTER: extern "C" fn() = register;
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use crate::core::Core;
-    use crate::entry::DEAD;
-    use raddle_sync::atomic::Ordering;
-    use raddle_sync::strand;
 
     /// F3: it was waited for in the child, for ever, until the thread that is not there would have changed the word.
     #[test]
     fn a_lock_that_was_about_to_be_thin_is_free_in_a_child() {
         let core = Core::new();
-        core.acquire::<false>();
-        let entry = core.inflate_held();
-        // What its release does before it deflates.
-        entry.owner.store(0, Ordering::Release);
-        entry.update(Ordering::Release, |state| state | DEAD);
-        // SAFETY: its name is gone from the lock.
-        strand::with_local(|local| unsafe { local.unhold() });
+        core.leave_dying();
         // SAFETY: the locks are whole in the child, and nothing else is relied upon there.
         let child = unsafe { libc::fork() };
         if child == 0 {

@@ -125,6 +125,21 @@ impl Core {
 }
 
 #[cfg(all(test, not(raddle_model)))]
+impl Core {
+    /// Leaves the lock as a thread does that is about to make it thin: fat, free, and its entry dead.
+    pub(crate) fn leave_dying(&self) -> &'static Entry {
+        self.acquire::<false>();
+        let entry = self.inflate_held();
+        // What the release does before it deflates.
+        entry.owner.store(0, Ordering::Release);
+        entry.update(Ordering::Release, |state| state | DEAD);
+        // SAFETY: its name is gone from the lock.
+        strand::with_local(|local| unsafe { local.unhold() });
+        entry
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
@@ -134,13 +149,7 @@ mod tests {
     #[test]
     fn a_lock_is_dropped_whose_entry_is_dead_already() {
         let core = Core::new();
-        core.acquire::<false>();
-        let entry = core.inflate_held();
-        // What the release does before it deflates.
-        entry.owner.store(0, Ordering::Release);
-        entry.update(Ordering::Release, |state| state | DEAD);
-        // SAFETY: its name is gone from the lock.
-        strand::with_local(|local| unsafe { local.unhold() });
+        let entry = core.leave_dying();
         assert!(word::is_fat(core.word.load(Ordering::Relaxed)));
         drop(core);
         assert_ne!(entry.state.load(Ordering::Relaxed) & DEAD, 0);
