@@ -431,7 +431,7 @@ impl<'a> Machine<'a> {
     fn patience(&self, me: usize, waits: bool) -> u64 {
         let cost = std::time::Duration::from_nanos(self.setup.costs.median_latency());
         let fruitless = self.workers[me].fruitless && !waits;
-        self.setup.policy.patience(cost, fruitless).as_nanos() as u64
+        self.setup.policy.patience(cost, fruitless, 0).as_nanos() as u64
     }
 
     fn latency(&mut self) -> u64 {

@@ -11,6 +11,10 @@ pub const TYPICAL_WAKE: Duration = Duration::from_micros(50);
 pub const LONGEST_WAKE: Duration = Duration::from_micros(200);
 /// Bounds for how long a search may spin.
 pub const SPIN_RANGE: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(100));
+/// So many searches beyond a wake's cost are lost in a row before they are made no more ..
+pub const BETS: u32 = 4;
+/// .. but for one in so many: it may pay again.
+pub const BET_AGAIN: u32 = 8;
 /// How long a searcher naps between two looks. The system adds up to its timer slack, 50 us: so when a region begins,
 /// the nap lasts about as long as it would take to wake somebody.
 pub const NAP: Duration = Duration::from_micros(50);
@@ -96,10 +100,18 @@ impl Policy {
     }
 
     /// How long a search may spin before the worker sleeps, by the cost of a wake; if the last one was
-    /// fruitless, a quarter of that.
-    pub fn patience(&self, wake_cost: Duration, fruitless: bool) -> Duration {
-        let time = wake_cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1) * self.spin / 100;
+    /// fruitless, a quarter of that. One that lasts for a wake takes twice the best time at most; a longer one, of a worker that has lost so
+    /// many of them, is a bet that the next region comes soon, and is made while it pays.
+    pub fn patience(&self, wake_cost: Duration, fruitless: bool, lost: u32) -> Duration {
+        let bets = lost < BETS || lost % BET_AGAIN == 0;
+        let spin = if bets { self.spin } else { self.spin.min(100) };
+        let time = wake_cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1) * spin / 100;
         if fruitless { time / 4 } else { time }
+    }
+
+    /// How much of a search is no bet.
+    pub fn sure(&self, wake_cost: Duration) -> Duration {
+        self.patience(wake_cost, false, BETS + 1)
     }
 }
 
@@ -123,10 +135,20 @@ mod tests {
     fn a_search_spins_for_about_a_wake() {
         let policy = Policy::default();
         let us = Duration::from_micros;
-        assert_eq!(policy.patience(us(40), false), us(40));
-        assert_eq!(policy.patience(us(40), true), us(10));
-        assert_eq!(policy.patience(us(1), false), us(5));
-        assert_eq!(policy.patience(us(900), false), us(100));
-        assert_eq!(Policy { spin: 0, ..policy }.patience(us(40), false), us(0));
+        assert_eq!(policy.patience(us(40), false, 0), us(40));
+        assert_eq!(policy.patience(us(40), true, 0), us(10));
+        assert_eq!(policy.patience(us(1), false, 0), us(5));
+        assert_eq!(policy.patience(us(900), false, 0), us(100));
+        assert_eq!(Policy { spin: 0, ..policy }.patience(us(40), false, 0), us(0));
+    }
+
+    #[test]
+    fn a_longer_search_is_made_while_it_pays() {
+        let us = Duration::from_micros;
+        let policy = Policy { spin: 300, ..Policy::default() };
+        let lost = [0, 1, 3, 4, 7, 8, 9, 16, u32::MAX];
+        let times = lost.map(|lost| policy.patience(us(40), false, lost));
+        assert_eq!(times, [120, 120, 120, 40, 40, 120, 40, 120, 40].map(us));
+        assert_eq!(policy.sure(us(40)), us(40));
     }
 }

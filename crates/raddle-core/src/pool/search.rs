@@ -208,6 +208,9 @@ impl WorkerMemory {
                     self.fork.request();
                 }
                 self.owned.fruitless.set(false);
+                if since.is_some_and(|since| since.elapsed() > registry.sure()) {
+                    self.owned.bets_lost.set(0);
+                }
                 if late.is_none() && registry.is_ending() {
                     late = Some(registry.keep_open());
                 }
@@ -238,6 +241,9 @@ impl WorkerMemory {
             }
             self.owned.purse.turn_to(NOBODY);
             self.owned.fruitless.set(true);
+            if since.is_some() {
+                self.owned.bets_lost.set(self.owned.bets_lost.get().wrapping_add(1));
+            }
             let napped = searching && self.nap();
             match if napped { Slept::Searching } else { self.sleep(searching) } {
                 Slept::Searching => registry.pass_on(),
@@ -266,7 +272,7 @@ impl WorkerMemory {
 
     fn patience(&self) -> Duration {
         let registry = self.registry();
-        let time = registry.patience(self.owned.fruitless.get());
+        let time = registry.patience(self.owned.fruitless.get(), self.owned.bets_lost.get());
         // Whoever falls asleep ends the pool.
         let least = registry.config.spin_for.filter(|_| !registry.is_ending());
         time.max(least.unwrap_or_default())

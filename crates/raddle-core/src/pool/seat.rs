@@ -30,7 +30,8 @@ use crate::spawn::hooks::Hooks;
 pub(crate) const MOST_SEATS: usize = MOST_THREADS;
 
 /// As `Policy::spin`. A thread that comes too late for one region is there for the next one: of regions of 100 us, 30 us apart,
-/// with 100 % a thread sleeps after each, and rayon's programs take a tenth longer than with rayon.
+/// with 100 % a thread sleeps after each, and rayon's programs take a tenth longer than with rayon. Where that does not pay, it is 100 %
+/// (`policy::BETS`).
 const SPIN: u32 = 300;
 
 type ThreadHook = Box<dyn Fn(usize) + Send + Sync>;

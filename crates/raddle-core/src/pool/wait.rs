@@ -257,7 +257,7 @@ impl WorkerMemory {
             }
             // A wait looks without counting as a searcher: when its goal is reached it has better to do than to see to a
             // successor. It is patient each time: to sleep costs two heavy fences, and to be woken a wake.
-            let patience = self.registry().patience(false);
+            let patience = self.registry().patience(false, 0);
             if since.get_or_insert_with(Instant::now).elapsed() < patience {
                 self.pause();
                 continue;

@@ -171,10 +171,19 @@ impl Registry {
         if self.is_seated() { cap.max(2) } else { cap }
     }
 
-    /// How long a search may spin before the worker sleeps.
-    pub(crate) fn patience(&self, fruitless: bool) -> Duration {
-        let cost = Duration::from_nanos(self.wake_cost.load(Ordering::Relaxed));
-        self.config.policy.patience(cost, fruitless)
+    /// How long a search may spin before the worker sleeps: [`Policy::patience`](crate::pool::policy::Policy::patience).
+    pub(crate) fn patience(&self, fruitless: bool, lost: u32) -> Duration {
+        self.config.policy.patience(self.wake_cost(), fruitless, lost)
+    }
+
+    /// How much of a search is no bet.
+    pub(crate) fn sure(&self) -> Duration {
+        self.config.policy.sure(self.wake_cost())
+    }
+
+    fn wake_cost(&self) -> Duration {
+        // ORD: a statistic.
+        Duration::from_nanos(self.wake_cost.load(Ordering::Relaxed))
     }
 
     pub(crate) fn note_wake(&self, roused_at: u64) {

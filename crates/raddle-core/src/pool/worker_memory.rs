@@ -92,6 +92,8 @@ pub(crate) struct Owned {
     pub(crate) tick: Cell<u32>,
     /// The last search ended in sleep: the next one gives up sooner.
     pub(crate) fruitless: Cell<bool>,
+    /// So many searches have ended in sleep since one found something later than it would have taken to wake the worker.
+    pub(crate) bets_lost: Cell<u32>,
     /// With so many of its next forks it has one more woken each: `Policy::spreads`.
     pub(crate) spreads: Cell<usize>,
     /// So many times in a row it has napped until it was quiet for long, or a task came, and no guest.
@@ -269,6 +271,7 @@ impl OwnedMemory {
                 random: Cell::new(0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 17)),
                 tick: Cell::new(0),
                 fruitless: Cell::new(false),
+                bets_lost: Cell::new(0),
                 spreads: Cell::new(0),
                 napped_in_vain: Cell::new(0),
                 ids: Cell::new((0, 0)),
