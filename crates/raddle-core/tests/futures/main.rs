@@ -17,6 +17,7 @@ mod memory;
 mod outcomes;
 mod panics;
 mod races;
+mod rows;
 mod semantics;
 mod shared;
 mod stack;
