@@ -76,11 +76,11 @@ fn medians(rounds: Vec<Vec<Calls>>) -> Vec<Calls> {
 
 /// COMPARE's part about them.
 pub(crate) fn table(figures: &str) -> Result<String, String> {
-    let (rounds, rows) = rows::parse(figures)?;
+    let rows::Figures { machine, rounds, rows } = rows::parse(figures)?;
     let mut text = format!(
         "Calls from outside into a pool of two threads (`install`), in microseconds: the call in the middle, and the time of \
          processors for each, looking for more included. A program of rayon's, built with and without the line; medians of \
-         {rounds} rounds in turn.\n\n\
+         {rounds} rounds in turn. {machine}.\n\n\
          | a region of | raddle | rayon | ratio | processor time, raddle | processor time, rayon | processor time, ratio |\n\
          |---|---|---|---|---|---|---|\n",
     );
@@ -109,7 +109,9 @@ mod tests {
         let took = Took { wall: 30.5, busy: 200.25 };
         assert_eq!(medians(rounds), [(String::from("a join, every 1ms"), took)]);
         let rows = json!([{ "name": "a", "ours": [3.0, 9.0], "theirs": [2.0, 8.0] }]);
-        let text = table(&json!({ "rounds": 5, "rows": rows }).to_string()).unwrap();
+        let figures = json!({ "machine": "two cores", "rounds": 5, "rows": rows });
+        let text = table(&figures.to_string()).unwrap();
+        assert!(text.contains("5 rounds in turn. two cores."), "{text}");
         assert!(text.contains("| a | 3.0 | 2.0 | **1.50** | 9 | 8 | **1.12** |"), "{text}");
     }
 }

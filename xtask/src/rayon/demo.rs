@@ -148,7 +148,7 @@ fn processor_time() -> io::Result<f64> {
 
 /// COMPARE's part about them.
 pub(crate) fn table(figures: &str) -> Result<String, String> {
-    let (rounds, rows) = rows::parse(figures)?;
+    let rows::Figures { machine, rounds, rows } = rows::parse(figures)?;
     let mut lines: BTreeMap<&str, String> = BTreeMap::new();
     let (mut sums, mut above) = ([0.0, 0.0], 0);
     for row in &rows {
@@ -169,7 +169,7 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
     let mut text = format!(
         "The benchmarks of rayon-demo that compute in parallel, as they are, on {THREADS} threads, {how}: \
          geometric mean of the ratios {wall:.2}, of processor time {busy:.2}. {above} of \
-         {} take more than {MOST} times rayon's time.\n\n<details>\n<summary>All of them</summary>\n\n\
+         {} take more than {MOST} times rayon's time. {machine}.\n\n<details>\n<summary>All of them</summary>\n\n\
          | benchmark | raddle, us | rayon, us | time | processor time |\n|---|---|---|---|---|\n",
         rows.len()
     );
@@ -191,7 +191,8 @@ mod tests {
         assert!(!is_parallel("life::bench::generations"));
         assert!(is_parallel("life::bench::par_iter_generations"));
         let row = |name, ours| json!({ "name": name, "ours": [ours, 2.0], "theirs": [2.0, 4.0] });
-        let figures = json!({ "rounds": 3, "rows": [row("b", 4.0), row("a", 1.0)] });
+        let figures =
+            json!({ "machine": "two cores", "rounds": 3, "rows": [row("b", 4.0), row("a", 1.0)] });
         let text = table(&figures.to_string()).unwrap();
         assert!(text.contains("ratios 1.00, of processor time 0.50"), "{text}");
         assert!(text.contains("1 of 2 take more"), "{text}");

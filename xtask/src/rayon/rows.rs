@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -49,12 +50,44 @@ pub(super) fn save(file: &str, rounds: usize, rows: &[Row]) -> io::Result<()> {
         .iter()
         .map(|row| json!({ "name": row.name, "ours": both(row.ours), "theirs": both(row.theirs) }))
         .collect();
-    let figures = json!({ "rounds": rounds, "rows": rows });
+    let figures = json!({ "machine": machine(), "rounds": rounds, "rows": rows });
     fs::write(root().join(file), serde_json::to_string_pretty(&figures)? + "\n")
 }
 
-/// The rounds and rows in such a file.
-pub(super) fn parse(text: &str) -> Result<(u64, Vec<Row>), String> {
+/// What they were measured on, of which commit, and when.
+fn machine() -> String {
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let mut fields = processors.lines().filter_map(|line| line.split_once(':'));
+        let found = fields.find(|(found, _)| found.trim() == name);
+        found.map_or("unknown", |(_, value)| value.trim()).to_owned()
+    };
+    let said = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).current_dir(root()).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    format!(
+        "{} (family {}, model {}), {} cores; commit {}, {}",
+        field("model name"),
+        field("cpu family"),
+        field("model"),
+        std::thread::available_parallelism().map_or(1, usize::from),
+        said("git", &["describe", "--always", "--dirty"]).unwrap_or_else(|| "unknown".into()),
+        said("date", &["-u", "+%F"]).unwrap_or_else(|| "some day".into()),
+    )
+}
+
+/// What is in such a file.
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub(super) machine: String,
+    pub(super) rounds: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// The text of such a file.
+pub(super) fn parse(text: &str) -> Result<Figures, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let rows = value["rows"].as_array().ok_or("figures without rows")?;
     let row = |row: &Value| {
@@ -66,7 +99,11 @@ pub(super) fn parse(text: &str) -> Result<(u64, Vec<Row>), String> {
         Ok(Row { name: name.to_owned(), ours: took("ours")?, theirs: took("theirs")? })
     };
     let rows: Result<Vec<Row>, String> = rows.iter().map(row).collect();
-    Ok((value["rounds"].as_u64().ok_or("figures without rounds")?, rows?))
+    Ok(Figures {
+        machine: value["machine"].as_str().ok_or("figures of no machine")?.to_owned(),
+        rounds: value["rounds"].as_u64().ok_or("figures without rounds")?,
+        rows: rows?,
+    })
 }
 
 /// For a table: bold if it is above `most`.
@@ -84,13 +121,15 @@ mod tests {
         let all = [took(1.0, 9.0), took(3.0, 8.0), took(2.0, 7.0)];
         assert_eq!(Took::median(&all), took(2.0, 8.0));
         assert_eq!(Took::median(&[]), Took::default());
-        let text =
-            r#"{ "rounds": 3, "rows": [{ "name": "a", "ours": [3, 9], "theirs": [2, 6] }] }"#;
-        let (rounds, rows) = parse(text).unwrap();
-        assert_eq!((rounds, rows[0].ratios()), (3, [1.5, 1.5]));
+        let text = r#"{ "machine": "two cores", "rounds": 3,
+            "rows": [{ "name": "a", "ours": [3, 9], "theirs": [2, 6] }] }"#;
+        let figures = parse(text).unwrap();
+        assert_eq!((figures.rounds, figures.rows[0].ratios()), (3, [1.5, 1.5]));
+        assert_eq!(figures.machine, "two cores");
         assert_eq!((&*ratio(1.06, 1.05), &*ratio(1.05, 1.05)), ("**1.06**", "1.05"));
         let error =
-            parse(r#"{ "rounds": 3, "rows": [{ "name": "a", "ours": [3] }] }"#).unwrap_err();
+            parse(r#"{ "machine": "", "rounds": 3, "rows": [{ "name": "a", "ours": [3] }] }"#)
+                .unwrap_err();
         assert_eq!(error, "a: ours has no figure");
     }
 }
