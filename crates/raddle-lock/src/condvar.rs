@@ -237,7 +237,7 @@ impl Condvar {
         drop(bucket);
         mutex.release::<false>();
         count(Count::Parks);
-        linger(&node);
+        linger(&node, deadline);
         let notified = node.sleep_until(deadline) != WAITING || !self.leave(&node);
         match node.moved.get() {
             Some(entry) => keeping_guards(|| mutex.resume(entry, &node)),

@@ -7,9 +7,9 @@
 //! them runs only while the others don't.
 
 use crate::queue::{Node, WAITING};
+use raddle_sync::time::Instant;
 use std::cell::Cell;
 use std::num::NonZero;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -50,8 +50,9 @@ impl Habit {
     }
 }
 
-/// Waits for the node's signal for a moment, if that may be worth while.
-pub(crate) fn linger(node: &Node) {
+/// Waits for the node's signal for a moment, if that may be worth while, and not beyond the deadline: where others want the
+/// processor, it may be a long time until a thread that has given it away has it again.
+pub(crate) fn linger(node: &Node, deadline: Option<Instant>) {
     if cfg!(raddle_model) {
         return;
     }
@@ -61,16 +62,20 @@ pub(crate) fn linger(node: &Node) {
         return;
     }
     if LINGERING.fetch_add(1, Ordering::Relaxed) < processors() {
-        let signalled = (0..LOOKS).any(|_| {
-            let signalled = node.signalled() != WAITING;
-            if !signalled {
-                thread::yield_now();
-            }
-            signalled
-        });
-        HABIT.set(habit.learn(signalled));
+        look_on(
+            node,
+            || deadline.is_some_and(|deadline| deadline <= Instant::now()),
+            thread::yield_now,
+        );
+        HABIT.set(habit.learn(node.signalled() != WAITING));
     }
     LINGERING.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Pauses between its looks, until there is a signal or the time is over.
+fn look_on(node: &Node, is_over: impl Fn() -> bool, pause: impl Fn()) {
+    let looks = (0..LOOKS).take_while(|_| node.signalled() == WAITING && !is_over());
+    looks.for_each(|_| pause());
 }
 
 /// In the child of a fork, where nobody else does.
@@ -79,9 +84,18 @@ pub(crate) fn forget_others() {
     LINGERING.store(0, Ordering::Relaxed);
 }
 
+/// How many there are, asked once. By no `Once`: in the child of a fork that came while another thread was within, it would be
+/// locked for ever.
 fn processors() -> usize {
-    static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let asked = thread::available_parallelism().map_or(1, NonZero::get);
+            KNOWN.store(asked, Ordering::Relaxed);
+            asked
+        }
+        known => known,
+    }
 }
 
 #[cfg(all(test, not(raddle_model)))]
@@ -106,15 +120,26 @@ mod tests {
         assert_eq!(habit.learn(true).next(), (true, Habit { left: 0, skipped: 0 }));
     }
 
+    /// It gave its processor away thirty times, and where two others wanted that a wait of 1 ms took 300.
+    #[test]
+    fn nobody_looks_on_when_the_time_is_over() {
+        let (node, paused) = (Node::new(), Cell::new(0));
+        let pause = || paused.set(paused.get() + 1);
+        look_on(&node, || paused.get() > 0, pause);
+        assert_eq!(paused.get(), 1);
+        look_on(&node, || false, pause);
+        assert_eq!(paused.get(), 1 + LOOKS);
+    }
+
     #[test]
     fn who_is_notified_soon_learns_of_it_awake() {
         HABIT.set(Habit { left: 0, skipped: 5 });
         let node = Node::new();
         let _ourselves = Node::signal(&node, WAKE);
-        linger(&node);
+        linger(&node, None);
         assert_eq!(HABIT.get(), Habit { left: 0, skipped: 0 });
         node.rearm();
-        linger(&node);
+        linger(&node, None);
         assert_eq!(HABIT.get(), Habit { left: 1, skipped: 1 });
     }
 }

@@ -32,7 +32,7 @@ impl Core {
         drop(inner);
         let levels = entry.levels.swap(0, Ordering::Relaxed);
         self.release_fat(entry, self.word.load(Ordering::Acquire), false);
-        linger(&node);
+        linger(&node, deadline);
         let notified = node.sleep_until(deadline) != WAITING || self.leave_notice(entry, &node);
         // Notified, it has become one of those who want the lock; else it has just made itself one.
         keeping_guards(|| self.wait_turn(entry, &node, me, Patience::Back));
