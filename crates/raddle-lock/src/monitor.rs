@@ -205,8 +205,27 @@ fn fresh() -> u32 {
         if next % BATCH == 0 {
             next = NEXT.fetch_add(BATCH, Ordering::Relaxed);
         }
-        mine.set(next + 1);
+        mine.set(next.wrapping_add(1)); // As `NEXT` does, after four billion.
         next
     });
     word::hashed(number)
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+
+    /// A program with overflow checks panicked at the last number.
+    #[test]
+    fn the_numbers_of_hashes_come_round() {
+        std::thread::spawn(|| {
+            // The first one here is a batch's; whichever that is, the numbers go on.
+            NEXT.store(0_u32.wrapping_sub(64), Ordering::Relaxed);
+            let hashes: Vec<u32> = (0..130).map(|_| fresh()).collect();
+            let distinct: std::collections::HashSet<_> = hashes.iter().collect();
+            assert_eq!(distinct.len(), hashes.len());
+        })
+        .join()
+        .unwrap();
+    }
 }
