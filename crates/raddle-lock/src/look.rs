@@ -16,13 +16,13 @@ impl Core {
         assert!(self.is_held(), "{BENEATH}");
     }
 
-    /// Whether somebody sleeps for this lock, which this strand holds.
+    /// Whether somebody waits for this lock, which this strand holds: asleep, or awake and perhaps without a processor.
     pub(crate) fn is_wanted(&self) -> bool {
         let seen = self.word.load(Ordering::Acquire);
         match view(seen) {
             View::Fat => {
                 let state = table::entry(seen & word::INDEX).state.load(Ordering::Relaxed);
-                state & crate::entry::QUEUED != 0
+                state & (crate::entry::QUEUED | crate::entry::WOKEN) != 0
             }
             View::Thin { owner } => {
                 slot::of(owner).flag.load(Ordering::Relaxed) > READY
@@ -65,5 +65,26 @@ impl Core {
                 Some(owner).filter(|&owner| owner != 0)
             }
         }
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+    use crate::entry::WOKEN;
+
+    /// A guard that was bumped passed over one that had been woken, and had no processor to take the lock by itself.
+    #[test]
+    fn one_that_was_woken_waits_yet() {
+        let core = Core::new();
+        core.acquire::<false>();
+        assert!(!core.is_wanted());
+        let entry = core.inflate_held();
+        assert!(!core.is_wanted());
+        entry.update(Ordering::Relaxed, |state| state | WOKEN);
+        let wanted = core.is_wanted();
+        entry.update(Ordering::Relaxed, |state| state & !WOKEN);
+        core.release::<false>();
+        assert!(wanted);
     }
 }
