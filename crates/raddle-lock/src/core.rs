@@ -35,6 +35,11 @@ impl Patience {
         }
     }
 
+    /// Whether it ends by itself, or has ended: such a wait fails where another would hang.
+    pub(crate) fn ends(self) -> bool {
+        matches!(self, Patience::Try) || self.deadline().is_some()
+    }
+
     /// Whether it has ended by the clock.
     pub(crate) fn is_over(self) -> bool {
         self.deadline().is_some_and(|deadline| deadline <= Instant::now())

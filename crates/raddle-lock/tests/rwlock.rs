@@ -261,6 +261,35 @@ fn reading_what_one_writes_panics_instead_of_hanging() {
     assert_eq!(*lock.read() + *lock.upgradable_read(), 0);
 }
 
+/// A wait with a limit ends by itself. It panicked.
+#[test]
+fn a_limited_wait_for_what_one_has_fails() {
+    let lock = RwLock::new(0);
+    let guard = lock.write();
+    assert!(lock.try_write_for(SHORT).is_none());
+    assert!(lock.try_write_until(Instant::now() + SHORT).is_none());
+    drop(guard);
+    strand::current();
+    read_often(&lock);
+    if raddle_sync::fence::process_wide() {
+        let (reader, begun) = (lock.read(), Instant::now());
+        const LONG: Duration = Duration::from_secs(600);
+        assert!(lock.try_write_for(LONG).is_none());
+        let guard = lock.upgradable_read();
+        let guard = RwLockUpgradableReadGuard::try_upgrade_for(guard, LONG).unwrap_err();
+        let later = Instant::now() + LONG;
+        let guard = RwLockUpgradableReadGuard::try_upgrade_until(guard, later).unwrap_err();
+        assert!(begun.elapsed() < LONG);
+        drop((guard, reader));
+    }
+    let raw = lock_api::RwLock::<RawRwLock, _>::new(0);
+    let guard = raw.write();
+    assert!(raw.try_write_for(SHORT).is_none());
+    drop(guard);
+    *lock.try_write_for(SHORT).unwrap() += 1;
+    assert_eq!(lock.into_inner(), 1);
+}
+
 #[test]
 fn parts_are_guarded_like_the_whole() {
     let lock = RwLock::new((1, vec![2]));

@@ -12,14 +12,18 @@ use raddle_sync::strand;
 use std::panic::resume_unwind;
 
 impl RwCore {
-    /// Makes a writer of the one that may write later; false, as before, if the readers do not leave in time.
+    /// Makes a writer of the one that may write later; false, as before, if the readers do not leave in time. At once, if it
+    /// reads published as well.
     ///
     /// # Panics
     ///
-    /// If it would wait, and reads published as well.
+    /// If it reads published as well, and there is no limit.
     pub(crate) fn upgrade(&self, patience: Patience) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        assert!(matches!(patience, Patience::Try) || !self.is_read_here(word), "{READS}");
+        if self.is_read_here(word) {
+            assert!(patience.ends(), "{READS}");
+            return false;
+        }
         if matches!(patience, Patience::Try) && self.is_read(word) {
             return false; // as in `write_slow`
         }

@@ -200,18 +200,19 @@ impl RwCore {
         written
     }
 
-    /// Waits to come in as the writer, as long as it may.
+    /// Waits to come in as the writer, as long as it may; not at all if the running strand has the lock already, as far as that
+    /// can be seen: it writes, or reads published.
     ///
     /// # Panics
     ///
-    /// If the running strand has the lock already, as far as that can be seen: it writes, or reads published.
+    /// If the running strand has the lock, and there is no limit.
     #[cold]
     #[inline(never)]
     pub(crate) fn write_slow(&self, patience: Patience) -> bool {
         let me = strand::token(); // L5
         let word = self.word.load(Ordering::Relaxed);
         let (writes, reads) = (is_writer(me, word), self.is_read_here(word));
-        if (writes || reads) && matches!(patience, Patience::Try) {
+        if (writes || reads) && patience.ends() {
             return false;
         }
         assert!(!writes, "this lock is held by the strand that wants to write: waiting would hang");

@@ -212,21 +212,15 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
         Self::upgrade_within(this, Patience::Try)
     }
 
-    /// As [`upgrade`](Self::upgrade), waiting for at most `limit`; else gives the guard back.
-    ///
-    /// # Panics
-    ///
-    /// As [`upgrade`](Self::upgrade).
+    /// As [`upgrade`](Self::upgrade), waiting for at most `limit`; else gives the guard back. At once, if this strand reads the lock
+    /// as well, as far as that is known.
     pub fn try_upgrade_for(this: Self, limit: Duration) -> Result<RwLockWriteGuard<'a, T>, Self> {
         // A limit too far away to express is no limit.
         Self::upgrade_within(this, Patience::Until(Instant::now().checked_add(limit)))
     }
 
-    /// As [`upgrade`](Self::upgrade), waiting until `deadline` at the latest; else gives the guard back.
-    ///
-    /// # Panics
-    ///
-    /// As [`upgrade`](Self::upgrade).
+    /// As [`upgrade`](Self::upgrade), waiting until `deadline` at the latest; else gives the guard back. At once where
+    /// [`try_upgrade_for`](Self::try_upgrade_for) does.
     pub fn try_upgrade_until(
         this: Self,
         deadline: Instant,

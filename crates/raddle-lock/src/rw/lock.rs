@@ -45,9 +45,9 @@ use std::time::Duration;
 /// writers nor readers starve.
 ///
 /// A strand that reads the lock may read it again. Where a writer waits in between, that is only sure to go on
-/// with [`read_recursive`](RwLock::read_recursive). A strand that writes and would wait to write, or to read without a time limit, gets a panic, and
-/// so does one that is published as a reader and wants to write. One that is counted as a reader, may write later or has no id
-/// hangs there.
+/// with [`read_recursive`](RwLock::read_recursive). A strand that writes and would wait to write, or to read, without a time limit gets a panic, and
+/// so does one that is published as a reader and would wait to write. One that is counted as a reader, may write later or has no
+/// id hangs there. With a limit it fails, to write at once, as far as is known that it has the lock.
 ///
 /// Guards that read, upgradable ones too, are not counted among what a strand holds, as that would cost each read more than it
 /// does. So where a thread pool spares threads that hold a lock from taking on unrelated work, a reader is not spared.
@@ -177,22 +177,15 @@ impl<T: ?Sized> RwLock<T> {
         self.write_within(Patience::Try).then(|| RwLockWriteGuard::new(self))
     }
 
-    /// Comes in to write, waiting for at most `limit`.
-    ///
-    /// # Panics
-    ///
-    /// As [`write`](RwLock::write).
+    /// Comes in to write, waiting for at most `limit`. Fails at once if this strand has the lock already, as far as that is known;
+    /// see [`RwLock`].
     pub fn try_write_for(&self, limit: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         // A limit too far away to express is no limit.
         let deadline = Instant::now().checked_add(limit);
         self.write_within(Patience::Until(deadline)).then(|| RwLockWriteGuard::new(self))
     }
 
-    /// Comes in to write, waiting until `deadline` at the latest.
-    ///
-    /// # Panics
-    ///
-    /// As [`write`](RwLock::write).
+    /// Comes in to write, waiting until `deadline` at the latest. Fails at once where [`try_write_for`](RwLock::try_write_for) does.
     pub fn try_write_until(&self, deadline: Instant) -> Option<RwLockWriteGuard<'_, T>> {
         self.write_within(Patience::Until(Some(deadline))).then(|| RwLockWriteGuard::new(self))
     }

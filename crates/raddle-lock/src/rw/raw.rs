@@ -22,7 +22,7 @@ use std::time::Duration;
 /// ```
 ///
 /// Where waiting would hang, as the strand has the lock already, locking ends the process, as far as that is known: see
-/// [`RwLock`](crate::RwLock), and [`RawThinLock`](crate::RawThinLock). `upgrade`, and exclusive locks with a limit, panic instead. `bump` of a writer's guard by a strand above the guard's
+/// [`RwLock`](crate::RwLock), and [`RawThinLock`](crate::RawThinLock). `upgrade` panics instead. `bump` of a writer's guard by a strand above the guard's
 /// panics; that of a reader's hands nothing on where a strand beneath is published as a reader, too. A read that is counted nobody
 /// knows: a thread that has one besides that which it bumps waits for a writer that waits for it, as with `parking_lot`.
 pub struct RawRwLock {
