@@ -255,9 +255,11 @@ impl Core {
         // is flagged. A level that is written down is let go of by `release_now`, which has to find the flag.
         let thin = matches!(view(self.word.load(Ordering::Acquire)), View::Thin { .. });
         let address = self.address();
-        if thin
-            && strand::with_local(|local| local.again(address) || local.again_from_others(address))
-        {
+        let written_down = |local: &Local| {
+            // SAFETY: it has the lock, whose word names it, and of which nothing is written down.
+            local.again(address) || unsafe { local.again_from_others(address) }
+        };
+        if thin && strand::with_local(written_down) {
             return true;
         }
         let entry = self.inflate_held();

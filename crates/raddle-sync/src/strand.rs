@@ -362,7 +362,8 @@ mod tests {
         let hold_slow = |thing| with_local(|local| unsafe { local.hold_slow(thing) });
         // SAFETY: nothing is there.
         let forget = |thing| with_local(|local| unsafe { local.forget(thing) });
-        let nest = |thing| with_local(|local| assert!(local.again_from_others(thing)));
+        // SAFETY: nothing is there.
+        let nest = |thing| with_local(|local| assert!(unsafe { local.again_from_others(thing) }));
         let ways: [&dyn Fn(); 5] = [
             &|| hold(8),
             &|| hold_slow(8),
@@ -410,8 +411,10 @@ mod tests {
             (1..=5).for_each(|thing| unsafe { local.hold_fast(thing * 8) });
             assert_eq!(local.holds(), 5);
             assert!(local.again(40), "the last one is always written down");
-            assert!(local.again_from_others(16) && local.again(16));
-            assert!(!local.again_from_others(24), "two nests leave no room");
+            // SAFETY: nothing is there.
+            let nest = |thing| unsafe { local.again_from_others(thing) };
+            assert!(nest(16) && local.again(16));
+            assert!(!nest(24), "two nests leave no room");
             // SAFETY: nothing is there.
             unsafe { local.hold_fast(48) };
             assert_eq!(local.holds(), 9);

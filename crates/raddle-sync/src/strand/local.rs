@@ -237,8 +237,17 @@ impl Local {
     }
 
     /// Counts a second level of one of the others, which is written down from now on; false if there is no room.
+    ///
+    /// # Safety
+    ///
+    /// The running strand holds what is at this address, once, and that is not written down. Of what another holds it would
+    /// let go by this record, as by one of its own.
+    ///
+    /// ```compile_fail,E0133
+    /// raddle_sync::strand::with_local(|local| local.again_from_others(8));
+    /// ```
     #[cold]
-    pub fn again_from_others(&self, thing: usize) -> bool {
+    pub unsafe fn again_from_others(&self, thing: usize) -> bool {
         let Some(at) = self.room() else {
             return false;
         };
