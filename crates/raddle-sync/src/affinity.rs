@@ -30,17 +30,17 @@
 //!
 //! | state | meaning | who goes where |
 //! |---|---|---|
-//! | 0 | awake | the thread: `LYING` |
+//! | 0 | awake | the thread: `LYING`, `BUSY` |
 //! | `LYING` | may be confined | a waker: `LYING + BUSY`; the thread: 0 |
 //! | `LYING + BUSY` | being confined | that waker: `LYING`, `LYING + CONFINED`. The thread waits for it |
 //! | `LYING + CONFINED` | confined | the thread: `BUSY`; the waker: `LYING + BUSY` |
-//! | `BUSY` | being released | the thread: 0 |
+//! | `BUSY` | being released, or leaving its processor | the thread: 0 |
 //!
 //! `LYING + BUSY` is also that of a waker that lets go: it goes on to `LYING`.
 //!
 //! # Invariants
 //!
-//! - **P1** `saved` belongs to whoever has set `BUSY`, and where it is 0, to the thread.
+//! - **P1** `saved` belongs to whoever has set `BUSY`.
 //! - **P2** Nobody touches a thread of another process: after `fork()` the child remembers the parent's threads, and
 //!   leaves them alone because of the [generation](crate::fork).
 //! - **P3** An affinity that somebody else has set since is not touched. (One that is set in the very microsecond between two calls may be.)
@@ -220,18 +220,23 @@ impl WakeAffinity {
         if hogged || sys::processor() != Some(processor) || !may_move(sys::THIS) {
             return;
         }
-        if self.state.load(Ordering::Relaxed) != 0 || self.is_foreign() {
+        // ORD: Acquire pairs with the Releases that end `BUSY` (P1).
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        if self.is_foreign() || self.state.compare_exchange(0, BUSY, success, failure).is_err() {
             return;
         }
-        let Some((allowed, rest)) = sys::without_this_processor(sys::THIS) else { return };
-        let since = Instant::now();
-        self.save(allowed, rest);
-        if sys::set_affinity(sys::THIS, &rest) {
-            self.restore(sys::THIS);
+        if let Some((allowed, rest)) = sys::without_this_processor(sys::THIS) {
+            let since = Instant::now();
+            self.save(allowed, rest);
+            if sys::set_affinity(sys::THIS, &rest) {
+                self.restore(sys::THIS);
+            }
+            if since.elapsed() >= LONG {
+                HOGGED.store(true, Ordering::Relaxed);
+            }
         }
-        if since.elapsed() >= LONG {
-            HOGGED.store(true, Ordering::Relaxed);
-        }
+        // ORD: Release pairs with the Acquires that set `BUSY`: done with `saved` (P1).
+        self.state.store(0, Ordering::Release);
     }
 
     /// By the thread itself, once it is awake and before it runs anything: anywhere again.

@@ -65,6 +65,28 @@ fn a_thread_that_avoids_its_processor_may_come_back() {
     assert!(all == 1 || processors() == all);
 }
 
+/// Two that did so, by the same record, wrote to it at the same time.
+#[test]
+fn a_thread_that_avoids_its_processor_has_the_record_for_itself() {
+    let (elsewhere, seen) = (WakeAffinity::new(), crate::atomic::AtomicBool::new(false));
+    thread::scope(|s| {
+        s.spawn(|| {
+            elsewhere.adopt();
+            let begun = Instant::now();
+            while !seen.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(20) {
+                elsewhere.avoid(processor().unwrap());
+            }
+            seen.store(true, Ordering::Relaxed);
+        });
+        while elsewhere.state.load(Ordering::Relaxed) != BUSY {
+            assert!(!seen.load(Ordering::Relaxed), "nobody else may know");
+        }
+        seen.store(true, Ordering::Relaxed);
+    });
+    elsewhere.avoid(processor().unwrap()); // any thread's turn
+    assert_eq!(elsewhere.state.load(Ordering::Relaxed), 0);
+}
+
 /// What a cpuset, a container's share, takes and gives back is not in the way of what a thread was allowed once: it is allowed all.
 #[test]
 fn a_thread_that_may_run_on_all_may_run_on_what_comes_later() {
