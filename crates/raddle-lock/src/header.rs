@@ -119,7 +119,7 @@ impl ObjectHeader {
     ///
     /// # Panics
     ///
-    /// If `guard` is another header's.
+    /// If `guard` is another header's, or not one of the strand that runs, but of one beneath it on the same thread.
     pub fn wait(&self, guard: &mut HeaderGuard<'_>) {
         self.check(guard);
         self.core.wait(None);
@@ -130,7 +130,7 @@ impl ObjectHeader {
     ///
     /// # Panics
     ///
-    /// If `guard` is another header's.
+    /// If `guard` is another header's, or not one of the strand that runs, but of one beneath it on the same thread.
     pub fn wait_for(&self, guard: &mut HeaderGuard<'_>, limit: Duration) -> WaitResult {
         self.check(guard);
         // A limit too far away to express is no limit.

@@ -18,8 +18,8 @@
 //! | an object of a language: monitor and identity hash | [`ObjectHeader`] | 4 |
 //! | code that is written for the traits of `lock_api` | `RawThinLock`, `RawFairThinLock`, `RawRwLock` | 4 |
 //!
-//! None of them needs a pool, and none allocates as long as nobody fights for it or waits on it, but for the first lock of a
-//! process, values that are made, headers that have a hash, and the third nest of locks that a strand holds at once
+//! None of them needs a pool, and none allocates as long as nobody fights for it or waits on it, but for the first lock of each
+//! thread, values that are made, headers that have a hash, and the third nest of locks that a strand holds at once
 //! ([below](#how-a-lock-changes)). So an allocator cannot be written with them. All know their owner, but for readers that are
 //! counted or may write later and writers without an id:
 //!
@@ -85,9 +85,9 @@
 //!
 //! # Signals and destructors of threads
 //!
-//! A handler of a signal may use a lock that nothing else uses, as long as the thread that it interrupts holds one lock at most,
-//! and none that others fight for. It is not safe otherwise: what it interrupts may be in the middle of writing down
-//! what it holds, or have a mutex of this crate.
+//! A handler of a signal may use a lock that nothing else uses, as long as the thread that it interrupts has had a lock before, and
+//! holds one at most, and none that others fight for. It is not safe otherwise: the first lock of a thread allocates, and what it
+//! interrupts may be in the middle of writing down what it holds, or have a mutex of this crate.
 //!
 //! Destructors of thread-locals may use locks. In one that is older than the thread's first lock the strand has ended
 //! already: it has no id any more, each lock becomes fat, and one of some four billion names is used up.

@@ -18,7 +18,7 @@ impl Abandoned {
         self.id
     }
 
-    /// How many things it held.
+    /// How many things it held; a lock that it had taken several times counts as often.
     pub fn holds(&self) -> u32 {
         self.holds
     }
