@@ -152,7 +152,12 @@ mod detector {
             if signal != WAITING {
                 return Ok(signal);
             }
-            if let Some(deadlock) = look_round(what, &mut registered, unwinds) {
+            // It is in the lock's queue (Q2).
+            let found =
+                raddle_sync::unwinds_nowhere("the detector of deadlocks has panicked", || {
+                    look_round(what, &mut registered, unwinds)
+                });
+            if let Some(deadlock) = found {
                 registered.told = true;
                 registered.leave();
                 match catch_unwind(AssertUnwindSafe(|| tell(&deadlock))) {
@@ -212,7 +217,7 @@ mod detector {
     fn look_round(what: &For<'_>, registered: &mut Registered, unwinds: bool) -> Option<Deadlock> {
         let me = what.me;
         let new = (!registered.is_listed).then(|| {
-            let thread = std::thread::current().name().map(str::to_owned);
+            let thread = raddle_sync::thread_name();
             let mut names = strand::with_local(|local| local.names());
             names.push(me);
             (Wait { thread, strand: me, lock: what.address }, names)

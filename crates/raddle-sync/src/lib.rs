@@ -13,7 +13,7 @@
 //! | [`pages`] | memory that is given back, and its addresses kept |
 //! | [`spin`] | a short, bounded spin |
 //! | [`time`] | the clock |
-//! | [`say()`], [`abort`], [`unwinds_nowhere`] | a word to the user, which does not panic |
+//! | [`say()`], [`abort`], [`unwinds_nowhere`], [`thread_name`] | a word to the user, which does not panic |
 //! | [`stack`] | how much stack the thread has left |
 //! | [`watch`] | who is told of threads that wait for locks |
 //! | [`within`] | what the running code is within, such as the making of a value |
@@ -62,7 +62,7 @@ compile_error!("`--cfg raddle_loom` needs the feature `loom` of raddle-sync");
 compile_error!("`--cfg raddle_shuttle` needs the feature `shuttle` of raddle-sync");
 
 pub use processors::processors;
-pub use say::{abort, say, unwinds_nowhere};
+pub use say::{abort, say, thread_name, unwinds_nowhere};
 pub use seam::{atomic, cell, hint, thread};
 
 /// What the exported macros expand to; not for use by name.

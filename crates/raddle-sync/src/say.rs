@@ -35,6 +35,19 @@ pub fn unwinds_nowhere<R>(why: &'static str, f: impl FnOnce() -> R) -> R {
 /// What the process ends with if a hook panics on a thread that is in some queue: it would leave its frame, and stay in the queue.
 pub(crate) const HOOK: &str = "a hook of a thread that blocks has panicked";
 
+/// The name of the calling thread, if it has one. None as well where the thread's locals are gone, as in what a C library calls at
+/// its very end: the standard library panics there, which is said on stderr, and goes no further.
+///
+/// ```
+/// let named = std::thread::Builder::new().name("weft".into());
+/// let name = named.spawn(raddle_sync::thread_name).unwrap().join().unwrap();
+/// assert_eq!(name.as_deref(), Some("weft"));
+/// ```
+pub fn thread_name() -> Option<String> {
+    let asked = std::panic::catch_unwind(|| std::thread::current().name().map(str::to_owned));
+    asked.unwrap_or(None)
+}
+
 /// Says why, and ends the process.
 pub fn abort(why: Arguments<'_>) -> ! {
     say(why);

@@ -73,7 +73,7 @@ pub(crate) fn lock_hook() -> HookLock {
 
 #[cold]
 pub(super) fn report(id: Option<StrandId>, holds: u32) {
-    let thread = std::thread::current().name().map(str::to_owned);
+    let thread = crate::thread_name();
     let abandoned = Abandoned { id, holds, thread };
     let hook = lock_hook().clone();
     // In the middle of the end of a strand, perhaps while something else unwinds.
