@@ -56,12 +56,19 @@ class Local:
 
     def start(self, worker, hello):
         self.worker = worker
-        threading.Thread(target=self.run, args=(worker, hello), daemon=True).start()
         threading.Thread(target=self.write, daemon=True).start()
+        try:
+            threading.Thread(target=self.run, args=(worker, hello), daemon=True).start()
+        except RuntimeError:
+            self.inbox.put(None)
+            raise
 
     def run(self, worker, hello):
-        path = self.config["program"]
-        gone = self.wire.events(worker, self.slot.launch(worker, path, self.config, hello))
+        try:
+            came = self.slot.launch(worker, self.config["program"], self.config, hello)
+        except Exception as error:  # Whatever is not to be had: the driver must not wait for it.
+            came = [(ERROR, first_line(error)), (GONE, b"u")]
+        gone = self.wire.events(worker, came)
         while not gone:
             gone = self.wire.events(worker, self.slot.next())
         self.inbox.put(None)
@@ -266,13 +273,12 @@ def main():
     # A driver's choice to ignore it is inherited, and takes the status of workers away.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     wire = Wire()
+    threading.Thread(target=watch, args=(wire.socket,), daemon=True).start()
     config = read_config(wire)
     ray = None
     if config["loopback"]:
         width = int(config["loopback"])
     else:
-        # The driver may go meanwhile, which nobody reads: its end of the socket says so.
-        threading.Thread(target=watch, args=(wire.socket,), daemon=True).start()
         try:
             ray, width = connect(config)
         except BaseException as error:
@@ -283,7 +289,10 @@ def main():
         kind, worker, payload = wire.read()
         if kind == START:
             SLOTS[worker] = Far(wire, config, ray) if ray else Local(wire, config)
-            SLOTS[worker].start(worker, payload)
+            try:
+                SLOTS[worker].start(worker, payload)
+            except RuntimeError as error:  # There is no thread to be had: others go on.
+                wire.events(worker, [(ERROR, first_line(error)), (GONE, b"u")])
             continue
         # It may go meanwhile.
         slot = SLOTS.get(worker)
@@ -298,8 +307,17 @@ def main():
 
 
 def watch(wire):
+    """Ends all when the driver has gone, whatever else is going on. Its end of the socket is closed then, unless a child of its has
+    a copy; and its process has ended, unless it is seen from another namespace."""
     poll = select.poll()
     poll.register(wire.fileno(), select.POLLRDHUP)
+    driver = struct.unpack("iII", wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    try:
+        poll.register(os.pidfd_open(driver), select.POLLIN)
+    except ProcessLookupError:
+        os._exit(0)
+    except OSError:
+        pass
     poll.poll()
     os._exit(0)
 

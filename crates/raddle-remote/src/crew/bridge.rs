@@ -68,7 +68,11 @@ impl Bridge {
         let python = settings.python.as_deref().unwrap_or("python3");
         let mut command = Command::new(python);
         command.args(["-c", PROGRAM]).process_group(0).stdin(Stdio::from(theirs));
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let is_here = matches!(settings.engine, Engine::Loopback(_));
+        // What the bridge itself says goes the same way then, and is no part of errors.
+        if !(is_here && settings.output == Output::Inherit) {
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+        }
         let mut child =
             command.spawn().map_err(|error| engine(format!("cannot start {python}: {error}")))?;
         let pid = child.id();
@@ -189,6 +193,7 @@ fn left(deadline: Option<Instant>) -> Duration {
 /// Waits until the bridge says how many slots there are.
 fn up(conduit: &Conduit, deadline: Option<Instant>, limit: Duration) -> Result<usize, RemoteError> {
     let mut io = conduit.io();
+    let mut stderr = conduit.stderr.as_ref().map_or(-1, AsRawFd::as_raw_fd);
     loop {
         let left = left(deadline);
         if left.is_zero() {
@@ -196,9 +201,14 @@ fn up(conduit: &Conduit, deadline: Option<Instant>, limit: Duration) -> Result<u
         }
         let ended = conduit.process.as_raw_fd();
         let events = poll::poll(
-            [(conduit.socket.as_raw_fd(), libc::POLLIN), (ended, libc::POLLIN)],
+            [conduit.socket.as_raw_fd(), ended, stderr].map(|fd| (fd, libc::POLLIN)),
             Some(left + Duration::from_millis(1)),
         )?;
+        // Who says much waits until that is read.
+        read_tail(conduit, &mut io);
+        if events[2] & libc::POLLIN == 0 && events[2] != 0 {
+            stderr = -1;
+        }
         match io.frames.fill(|to| os::read(&conduit.socket, to)) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && events[1] == 0 => {}
             Err(_) | Ok((0, _)) => {

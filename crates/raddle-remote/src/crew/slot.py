@@ -48,6 +48,8 @@ class Slot:
         self.program = None
         self.lock = threading.Condition()
         self.events = []
+        # How many bytes there are in these.
+        self.held = 0
         self.answers = 0
         self.worker = None
         self.gone = True
@@ -84,7 +86,12 @@ class Slot:
         environment[config["token"]] = "1"
         ours, theirs = socket.socketpair()
         control, second = socket.socketpair()
-        socket.send_fds(ours, [hello], [second.fileno()])
+        # Nobody reads yet.
+        ours.setblocking(False)
+        sent = socket.send_fds(ours, [hello], [second.fileno()])
+        ours.setblocking(True)
+        if sent < len(hello):
+            raise OSError("the plan is too long to be sent")
         piped = None if config["inherit"] else subprocess.PIPE
         try:
             worker = subprocess.Popen(
@@ -98,12 +105,25 @@ class Slot:
             theirs.close()
             second.close()
         with self.lock:
-            self.events, self.answers, self.gone = [], 0, False
+            self.events, self.held, self.answers, self.gone = [], 0, 0, False
             self.worker, self.socket, self.control_socket = worker, ours, control
             self.number = number
             if self.killed == number:
                 self.end_group()
-        threading.Thread(target=self.pump, args=(worker, ours, control), daemon=True).start()
+        process = None
+        try:
+            process = os.pidfd_open(worker.pid)
+            heard = (worker, process, ours, control)
+            threading.Thread(target=self.pump, args=heard, daemon=True).start()
+        except (OSError, RuntimeError) as error:
+            # There is no descriptor, or no thread, to be had: so there is nobody to hear it.
+            with self.lock:
+                self.end(worker)
+            for end in (ours, control):
+                end.close()
+            if process is not None:
+                os.close(process)
+            return [(ERROR, str(error).encode())] + self.take()
         return []
 
     def call(self, data):
@@ -142,12 +162,14 @@ class Slot:
         with self.lock:
             if not idle and (self.answers or self.gone):
                 return []
-            events, self.events = self.events, []
+            events, self.events, self.held = self.events, [], 0
+            self.lock.notify_all()
             return events
 
     def interrupt(self, data):
+        """Where there is no room for it, so many were sent that nobody reads: a worker that is stopped stops no other."""
         try:
-            self.control_socket.sendall(data)
+            self.control_socket.send(data, socket.MSG_DONTWAIT)
         except OSError:
             pass
 
@@ -166,8 +188,7 @@ class Slot:
             except OSError:
                 pass
 
-    def pump(self, worker, ours, control):
-        process = os.pidfd_open(worker.pid)
+    def pump(self, worker, process, ours, control):
         poll = select.poll()
         pipes = {}
         for stream, pipe in ((1, worker.stdout), (2, worker.stderr)):
@@ -179,6 +200,9 @@ class Slot:
         frames = Frames()
         open_ = True
         while True:
+            # Who writes faster than that is passed on waits, as it would for a reader.
+            with self.lock:
+                self.lock.wait_for(lambda: self.held < MOST_HELD)
             ready = [fd for fd, _ in poll.poll()]
             ended = process in ready
             data = b""
@@ -194,6 +218,7 @@ class Slot:
                     self.drain(fd, stream, written, poll, pipes)
             with self.lock:
                 self.events += written
+                self.held += sum(len(some) for _, some in written)
                 if data:
                     self.answers += frames.answers(data)
                     self.events.append((DATA, data))
@@ -247,6 +272,8 @@ class Slot:
         self.events.append((GONE, ("e%d" % code if code >= 0 else "s%d" % -code).encode()))
 
 
+# So many bytes of output wait in a slot, and some more.
+MOST_HELD = 4 << 20
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK
 
 

@@ -133,16 +133,20 @@ impl Bell {
 
 static RINGS: u64 = 1;
 
-/// Waits until something has happened to one of these; returns what, for each.
+/// Waits until something has happened to one of these, for so long at most; returns what, for each.
 pub(crate) fn poll<const N: usize>(
     fds: [(RawFd, libc::c_short); N],
     limit: Option<Duration>,
 ) -> io::Result<[libc::c_short; N]> {
     let mut fds = fds.map(|(fd, events)| libc::pollfd { fd, events, revents: 0 });
-    let limit = limit.map_or(-1, |limit| limit.as_millis().min(1 << 30) as libc::c_int);
+    let since = limit.filter(|limit| !limit.is_zero()).map(|_| Instant::now());
     again(|| {
+        // After a signal, the rest of it.
+        let gone = since.map_or(Duration::ZERO, |since| since.elapsed());
+        let left = limit.map(|limit| limit.saturating_sub(gone).as_micros().div_ceil(1000));
+        let left = left.map_or(-1, |left| left.min(1 << 30) as libc::c_int);
         // SAFETY: so many.
-        check(unsafe { libc::poll(fds.as_mut_ptr(), N as libc::nfds_t, limit) })
+        check(unsafe { libc::poll(fds.as_mut_ptr(), N as libc::nfds_t, left) })
     })?;
     Ok(fds.map(|fd| fd.revents))
 }

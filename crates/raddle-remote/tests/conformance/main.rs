@@ -130,6 +130,7 @@ suite! {
         each_task_has_its_own,
         output_that_is_discarded,
         output_that_does_not_cease,
+        output_that_is_not_wanted_yet,
         progress_comes_in_order,
     }
     data {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use raddle::remote::{Env, Output, Plan, Progress, Stream, TaskInfo, progress, task};
 
@@ -143,6 +144,36 @@ pub fn progress_comes_in_order(on: &On) {
         assert!(own.iter().all(|own| own.total == total));
         assert_eq!(own.len() as u64, total + 1);
     }
+}
+
+/// A task that writes faster than a hook takes it waits: what it writes is kept nowhere.
+pub fn output_that_is_not_wanted_yet(on: &On) {
+    // On Ray much of it is on the way.
+    if !on.is_apart() || on.which == crate::support::Where::Ray {
+        return;
+    }
+    let gates = Gates::new();
+    // How much has come, and whether all was written before any was taken.
+    let seen = Arc::new(Mutex::new((0, false)));
+    let (written, to) = (gates.at("written"), Arc::clone(&seen));
+    let gate = written.clone();
+    let plan = on.plan().on_output(move |_, _, bytes| {
+        let (len, early) = &mut *to.lock().unwrap();
+        if *len == 0 {
+            // Where it does not wait it is there long before.
+            let since = Instant::now();
+            while since.elapsed() < Duration::from_secs(2) && !*early {
+                *early = std::fs::exists(&gate).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        *len += bytes.len();
+    });
+    let env = Env::new(plan).unwrap();
+    gates.open("go");
+    let len = 96 << 20;
+    value(env.spawn(write_much, (len, written, gates.at("go"))));
+    assert_eq!(*seen.lock().unwrap(), (len, false));
 }
 
 fn writes_for_ever(here: String) {

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use raddle::remote::{Env, Plan, RemoteError, Status};
+use raddle::remote::{Env, Output, Plan, RemoteError, Status};
 
 use crate::support::{LONG, directory, is_alive, processes, said, say, until};
 
@@ -25,12 +25,25 @@ pub(crate) fn another(name: &str, args: &[&str]) -> Command {
 pub(crate) fn part(name: &str, args: &[String]) {
     match (name, args) {
         ("driver", [plan, path]) => driver(plan, path),
-        ("relay", []) => {
+        ("forking_driver", [plan, path]) => {
+            // SAFETY: the child waits to be killed, and does nothing else.
+            let forks = || match unsafe { libc::fork() } {
+                0 => loop {
+                    // SAFETY: no pointers.
+                    unsafe { libc::pause() };
+                },
+                child => say(&format!("{path}/child"), &child.to_string()),
+            };
+            started_by_a_driver(plan, path, forks);
+        }
+        ("relay", [plan, output]) => {
             let said = |word: String| {
                 print!("{word} on ");
                 eprint!("{word} beside");
             };
-            processes(1).spawn(said, "warp".to_owned()).wait().unwrap();
+            let output = if output == "inherit" { Output::Inherit } else { Output::Relay };
+            let plan = plan.parse::<Plan>().unwrap().output(output).start_timeout(LONG);
+            Env::new(plan).unwrap().spawn(said, "warp".to_owned()).wait().unwrap();
             print!("and on");
         }
         ("asks", [plan]) => crate::clusters::asks(plan),
@@ -93,6 +106,11 @@ pub(crate) fn spin(path: String) {
 }
 
 fn driver(plan: &str, path: &str) {
+    started_by_a_driver(plan, path, || ());
+}
+
+/// Two workers, one of which is busy; and what `then` does besides.
+fn started_by_a_driver(plan: &str, path: &str, then: impl FnOnce()) {
     let mut plan = plan.parse::<Plan>().unwrap().start_timeout(LONG).workers(2);
     if let Some(python) = std::env::var_os("RADDLE_TEST_PYTHON") {
         plan = plan.python(python);
@@ -102,19 +120,20 @@ fn driver(plan: &str, path: &str) {
     said(&format!("{path}/busy"));
     let rests = |()| (std::process::id(), Command::new("sleep").arg("1000").spawn().unwrap().id());
     let (idle, child) = env.spawn(rests, ()).wait().unwrap();
+    then();
     say(&format!("{path}/idle"), &format!("{idle} {child}"));
     let _ = spins.wait();
 }
 
 /// All that it has started is gone within `limit`, each time.
 pub(crate) fn killed_driver(plan: &str, limit: Duration) {
-    let took: Vec<Duration> = (0..10).map(|_| all_gone(plan)).collect();
+    let took: Vec<Duration> = (0..10).map(|_| all_gone("driver", plan, |_| ())).collect();
     assert!(took.iter().all(|took| *took < limit), "not within {limit:?}: {took:?}");
 }
 
-fn all_gone(plan: &str) -> Duration {
+fn all_gone(driver: &str, plan: &str, then: impl FnOnce(&str)) -> Duration {
     let path = directory("driver");
-    let mut driver = another("driver", &[plan, &path]).spawn().unwrap();
+    let mut driver = another(driver, &[plan, &path]).spawn().unwrap();
     let pids = [said(&format!("{path}/busy")), said(&format!("{path}/idle"))].join(" ");
     let pids: Vec<&str> = pids.split(' ').collect();
     assert!(pids.len() == 4 && pids.iter().all(|pid| is_alive(pid)));
@@ -124,6 +143,7 @@ fn all_gone(plan: &str) -> Duration {
     until(|| pids.iter().all(|pid| !is_alive(pid)));
     let took = start.elapsed();
     println!("a killed driver of {plan}: all gone after {took:.1?}");
+    then(&path);
     fs::remove_dir_all(path).unwrap();
     took
 }
@@ -134,6 +154,18 @@ pub(crate) fn a_killed_driver_leaves_nothing() {
 
 pub(crate) fn a_killed_driver_of_slots_leaves_nothing() {
     killed_driver("loopback:2", Duration::from_secs(1));
+}
+
+/// Also where a child of its lives on, which has copies of all its sockets.
+pub(crate) fn a_killed_driver_with_a_child_leaves_nothing() {
+    for plan in ["processes:2", "loopback:2"] {
+        all_gone("forking_driver", plan, |path| {
+            let child = said(&format!("{path}/child"));
+            assert!(is_alive(&child));
+            // SAFETY: a number of ours: it waits for this.
+            unsafe { libc::kill(child.parse().unwrap(), libc::SIGKILL) };
+        });
+    }
 }
 
 /// The process that has started another.
@@ -272,6 +304,31 @@ pub(crate) fn a_stopped_worker_stops_no_other() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// However many, and whoever does not hear them.
+pub(crate) fn interrupts_of_a_stopped_worker_stop_no_other() {
+    for plan in [Plan::processes(2), Plan::loopback(2)] {
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        let path = directory("deaf");
+        let (one, other) = (format!("{path}/one"), format!("{path}/other"));
+        let both = [(one.clone(), other.clone()), (other, one)].map(|gates| env.spawn(meet, gates));
+        let [stopped, _] = both.map(|worker| worker.wait().unwrap() as i32);
+        // SAFETY: it is a worker of ours, and idle.
+        unsafe { libc::kill(stopped, libc::SIGSTOP) };
+        // One of the two has the worker that is stopped.
+        let calls = [1, 2].map(|n| env.spawn(|n| n + 1, n));
+        for call in &calls {
+            (0..2000).for_each(|_| call.interrupt("enough"));
+        }
+        let next = env.spawn(|n| n + 1, 1).wait_timeout(LONG);
+        // SAFETY: as above; it has not ended meanwhile.
+        unsafe { libc::kill(stopped, libc::SIGCONT) };
+        assert_eq!(next.expect("an end").unwrap(), 2);
+        assert_eq!(calls.map(|call| call.wait().unwrap()), [2, 3]);
+        drop(env);
+        fs::remove_dir_all(path).unwrap();
+    }
+}
+
 /// `cargo build` puts another file where this program was.
 pub(crate) fn the_file_may_be_replaced() {
     let path = directory("replaced");
@@ -336,10 +393,14 @@ pub(crate) fn an_engine_that_is_not_there() {
 }
 
 pub(crate) fn output_is_relayed() {
-    let output = another("relay", &[]).output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "warp on and on");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "warp beside");
+    for plan in ["processes:1", "loopback:1"] {
+        for how in ["relay", "inherit"] {
+            let output = another("relay", &[plan, how]).output().unwrap();
+            assert!(output.status.success());
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "warp on and on", "{plan} {how}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "warp beside", "{plan} {how}");
+        }
+    }
 }
 
 /// Descriptor 0 is closed, and somebody gets it who asks next: the socket to a worker.
@@ -371,6 +432,17 @@ pub(crate) fn environments_that_are_too_large() {
     }
 }
 
+/// And a plan for what is within tasks that is more than is sent to a worker that is yet to be ready.
+pub(crate) fn plans_that_are_too_long() {
+    for plan in [Plan::processes(1), Plan::loopback(1)] {
+        let nested = Plan::processes(1).env("LARGE", "x".repeat(600_000));
+        let env = Env::new(plan.nested(nested).start_timeout(LONG)).unwrap();
+        let failed = env.spawn(|n| n + 1, 1).wait().unwrap_err();
+        assert!(matches!(failed.downcast_ref(), Some(RemoteError::Start(_))), "{failed}");
+        assert!(failed.to_string().contains("the plan is too long"), "{failed}");
+    }
+}
+
 /// Where the user is there may be anything, also what Python would take for a module.
 pub(crate) fn a_directory_with_modules_of_its_own() {
     let directory = directory("modules");
@@ -395,6 +467,19 @@ pub(crate) fn an_environment_among_the_locals_of_a_thread() {
         }
     };
     std::thread::spawn(run).join().unwrap();
+}
+
+/// What it says before it is there is read, however much that is.
+pub(crate) fn a_bridge_that_says_much_first() {
+    let path = directory("wordy");
+    let python = format!("{path}/python");
+    let program = "#!/bin/sh\nhead -c 1000000 /dev/zero >&2\nexec python3 \"$@\"\n";
+    fs::write(&python, program).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&python, mode).unwrap();
+    let plan = Plan::loopback(1).python(&python).start_timeout(Duration::from_secs(60));
+    assert_eq!(Env::new(plan).unwrap().spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    fs::remove_dir_all(path).unwrap();
 }
 
 /// A child of a fork has copies, which go with it or before.

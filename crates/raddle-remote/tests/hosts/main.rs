@@ -29,6 +29,17 @@ const SCENARIOS: &[(&str, fn())] = &[
     ),
     ("a_stolen_status_is_unknown", signals::a_stolen_status_is_unknown),
     ("children_of_the_host_are_left_alone", signals::children_of_the_host_are_left_alone),
+    ("limits_hold_while_signals_come", signals::limits_hold_while_signals_come),
+    (
+        "a_killed_driver_with_a_child_leaves_nothing",
+        drivers::a_killed_driver_with_a_child_leaves_nothing,
+    ),
+    ("a_bridge_that_says_much_first", drivers::a_bridge_that_says_much_first),
+    (
+        "interrupts_of_a_stopped_worker_stop_no_other",
+        drivers::interrupts_of_a_stopped_worker_stop_no_other,
+    ),
+    ("slots_without_threads_are_told", strangers::slots_without_threads_are_told),
     ("without_init_nothing_starts", drivers::without_init_nothing_starts),
     ("a_worker_without_init_starts_nothing", drivers::a_worker_without_init_starts_nothing),
     ("a_token_without_a_socket_is_refused", drivers::a_token_without_a_socket_is_refused),
@@ -96,6 +107,7 @@ const SCENARIOS: &[(&str, fn())] = &[
         forks::a_child_of_the_host_has_none_of_its_threads,
     ),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
+    ("plans_that_are_too_long", drivers::plans_that_are_too_long),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
 ];
 

@@ -3,6 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use raddle::remote::{Env, Plan, RemoteError, Status};
 
@@ -144,4 +145,24 @@ pub(crate) fn children_of_the_host_are_left_alone() {
     assert!(long.try_wait().unwrap().is_none());
     long.kill().unwrap();
     assert_eq!(long.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+/// Time goes on for who waits, however often a signal comes.
+pub(crate) fn limits_hold_while_signals_come() {
+    extern "C" fn nothing(_: i32) {}
+    // SAFETY: a handler that does nothing.
+    unsafe { libc::signal(libc::SIGALRM, nothing as *const () as libc::sighandler_t) };
+    let path = directory("alarms");
+    let python = format!("{path}/python");
+    std::fs::write(&python, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&python, mode).unwrap();
+    let often = libc::timeval { tv_sec: 0, tv_usec: 2000 };
+    let often = libc::itimerval { it_interval: often, it_value: often };
+    // SAFETY: a time, and none to be given back.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const often, std::ptr::null_mut()) };
+    let plan = Plan::loopback(1).python(&python).start_timeout(Duration::from_millis(100));
+    let refused = Env::new(plan).unwrap_err();
+    assert!(refused.to_string().contains("no answer within 100ms"), "{refused}");
+    std::fs::remove_dir_all(path).unwrap();
 }

@@ -299,3 +299,28 @@ pub(crate) fn a_lost_slot_is_replaced() {
     drop(env);
     fs::remove_dir_all(path).unwrap();
 }
+
+/// Where slots can have no threads workers cannot be started, which is said; and others can be, later.
+pub(crate) fn slots_without_threads_are_told() {
+    let path = directory("threads");
+    // Of each of those that a slot has the first cannot be had.
+    let before = r#"
+import threading
+begin, refused = threading.Thread.start, set()
+def start(thread):
+    name = thread._target.__name__
+    if name in ("run", "write", "pump") and name not in refused:
+        refused.add(name)
+        raise RuntimeError("no thread to " + name)
+    begin(thread)
+threading.Thread.start = start
+"#;
+    let same = "self.slot.next()";
+    let env = bridged(&path, before, same, same, LONG).unwrap();
+    let error = refused(&env);
+    assert!(matches!(error, RemoteError::Start(_)), "{error}");
+    assert!(error.to_string().contains("no thread to pump"), "{error}");
+    assert_eq!(env.spawn(|n: u32| n + 1, 1).wait().unwrap(), 2);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
+}
