@@ -104,6 +104,10 @@ fn close_range(first: libc::c_uint, last: libc::c_uint) {
 /// A file in memory with this in it, which nobody can change.
 pub(crate) fn sealed_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     use std::io::Write;
+    // Who writes more to a file than it may is ended.
+    if bytes.len() as u64 > process::longest_file()? {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     // SAFETY: the name is a C string.
     let fd = own(unsafe {
         libc::memfd_create(c"raddle".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)

@@ -159,18 +159,67 @@ pub(crate) fn reap(process: &OwnedFd) -> Option<Status> {
 
 /// Limits the memory that this process has for itself.
 pub(crate) fn limit_memory(bytes: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: the limit is read.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) })?;
+    let set = |bytes| {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+        // SAFETY: the limit is read.
+        check(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) })
+    };
+    set(bytes).or_else(|error| {
+        // There may be a lower one already, which most must not raise: that holds for this, too.
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: room for one.
+        check(unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) })?;
+        if limit.rlim_max < bytes { set(limit.rlim_max) } else { Err(error) }
+    })?;
     Ok(())
 }
 
-/// Has signals do what they do by default: a parent's choice to ignore them is inherited.
+/// How long a file may be that this process writes.
+pub(crate) fn longest_file() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for one.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) })?;
+    Ok(limit.rlim_cur)
+}
+
+/// Has signals do what they do by default: a parent's choice to ignore them is inherited, and so is what the thread has blocked that
+/// happened to start this process.
 pub(crate) fn default_signals() {
     for signal in [libc::SIGCHLD, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
         // SAFETY: first in `main`; no handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    // SAFETY: all zero is a set.
+    let mut none: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: a set.
+    unsafe { libc::sigemptyset(&raw mut none) };
+    block_signals(none);
+}
+
+/// Calls `f`, while which no signal comes to this thread; nor, ever, to those that it starts.
+pub(crate) fn without_signals<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: all zero is a set.
+    let mut all: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: a set.
+    unsafe { libc::sigfillset(&raw mut all) };
+    let before = block_signals(all);
+    let result = f();
+    block_signals(before);
+    result
+}
+
+/// Has this thread sent none of these, and all others; returns which it was not sent before.
+fn block_signals(set: libc::sigset_t) -> libc::sigset_t {
+    let mut before = set;
+    // SAFETY: a set, and room for another.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, &raw mut before) };
+    before
+}
+
+/// Ends this process, and does nothing else.
+pub(crate) fn exit_at_once(code: libc::c_int) -> ! {
+    // SAFETY: takes a number.
+    unsafe { libc::_exit(code) }
 }
 
 /// The machine's name.
@@ -182,8 +231,14 @@ pub(crate) fn host() -> String {
     String::from_utf8_lossy(&name[..len]).into_owned()
 }
 
-/// Writes out what C has buffered.
+/// Writes out what C has buffered of standard output. Not of all its streams: each is locked as long as somebody reads it, which may
+/// be a thread that a task has left.
 pub(crate) fn flush_c() {
-    // SAFETY: all streams.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
+    unsafe extern "C" {
+        static stdout: *mut libc::FILE;
+    }
+    // SAFETY: C's own, which is there from the beginning.
+    let stream = unsafe { stdout };
+    // SAFETY: a stream.
+    unsafe { libc::fflush(stream) };
 }

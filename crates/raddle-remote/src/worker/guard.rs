@@ -56,7 +56,9 @@ pub(super) fn start(socket: &OwnedFd, control: OwnedFd, parent: OwnedFd) -> io::
         let _ = watch(socket, &control, &parent);
         end()
     };
-    std::thread::Builder::new().name("raddle-guard".into()).stack_size(64 << 10).spawn(guard)?;
+    let thread = std::thread::Builder::new().name("raddle-guard".into()).stack_size(64 << 10);
+    // Those that a task blocks, to wait for them, are not for this one; nor are handlers, for which it has no stack.
+    process::without_signals(|| thread.spawn(guard))?;
     Ok(())
 }
 

@@ -109,9 +109,10 @@ pub(super) fn serve(link: &mut Link, hello: Hello) -> Result<(), RemoteError> {
     let report: Report = Arc::new(|info, progress| {
         let _ = send(Kind::Progress, attempt_of(info), &progress);
     });
+    let own = std::process::id();
     while let Some((header, payload)) = link.next()? {
         match header.kind {
-            Kind::Call => call(header.task, &payload, &hello, &report)?,
+            Kind::Call => call(header.task, &payload, &hello, &report, own)?,
             Kind::Share => {
                 let bytes = match link.take_fd(header) {
                     Some(fd) => {
@@ -151,8 +152,14 @@ fn attempt_of(info: &TaskInfo) -> u64 {
     if id == info.id { attempt } else { 0 }
 }
 
-/// Runs a call and answers.
-fn call(task: u64, payload: &[u8], hello: &Hello, report: &Report) -> Result<(), RemoteError> {
+/// Runs a call and answers, as the process `own`.
+fn call(
+    task: u64,
+    payload: &[u8],
+    hello: &Hello,
+    report: &Report,
+    own: u32,
+) -> Result<(), RemoteError> {
     let unanswered = |error: io::Error| RemoteError::Protocol(format!("cannot answer: {error}"));
     let (order, args): (Order, &[u8]) = match postcard::take_from_bytes(payload) {
         Ok(read) => read,
@@ -167,6 +174,10 @@ fn call(task: u64, payload: &[u8], hello: &Hello, report: &Report) -> Result<(),
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
         running.run(nested, || call.run(args, vec![0; HEADER]))
     }));
+    if std::process::id() != own {
+        // A child that the task has forked came back. The sockets are its parent's, and it has no guard.
+        process::exit_at_once(if result.is_err() { 101 } else { 0 });
+    }
     guard::begin(0);
     flush();
     let limit = hello.max_frame;

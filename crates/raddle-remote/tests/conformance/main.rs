@@ -131,6 +131,7 @@ suite! {
         output_that_is_discarded,
         output_that_does_not_cease,
         output_that_is_not_wanted_yet,
+        streams_that_others_read,
         progress_comes_in_order,
     }
     data {

@@ -198,3 +198,46 @@ pub fn output_that_does_not_cease(on: &On) {
     assert_eq!(crate::support::failure(future).kind(), raddle::FailureKind::Killed);
     assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
 }
+
+unsafe extern "C" {
+    fn ftrylockfile(stream: *mut libc::FILE) -> libc::c_int;
+    fn funlockfile(stream: *mut libc::FILE);
+}
+
+/// Leaves a thread that reads what nobody writes, by a stream of C's, which is locked meanwhile.
+fn leaves_a_reader(_: ()) {
+    let mut ends = [0; 2];
+    // SAFETY: room for two.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    // SAFETY: a descriptor that is open for it, and a C string.
+    let stream = unsafe { libc::fdopen(ends[0], c"r".as_ptr()) }.expose_provenance();
+    std::thread::spawn(move || {
+        // SAFETY: a stream that nobody closes.
+        unsafe { libc::fgetc(std::ptr::with_exposed_provenance_mut(stream)) };
+    });
+    let stream = std::ptr::with_exposed_provenance_mut(stream);
+    crate::support::until(|| {
+        // SAFETY: as above.
+        let is_locked = unsafe { ftrylockfile(stream) } != 0;
+        if !is_locked {
+            // SAFETY: by who has locked it.
+            unsafe { funlockfile(stream) };
+        }
+        is_locked
+    });
+}
+
+pub fn streams_that_others_read(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let (env, written) = recorded(on.plan().workers(1));
+    value(env.spawn(leaves_a_reader, ()));
+    // What C has to say is there when the task is over, all the same.
+    let says = |(): ()| {
+        // SAFETY: a C string.
+        unsafe { libc::puts(c"warp".as_ptr()) };
+    };
+    value(env.task().name("a").spawn(says, ()));
+    assert_eq!(of(&written, "a", Stream::Stdout), b"warp\n");
+}

@@ -95,3 +95,33 @@ pub(crate) fn a_child_of_the_host_has_none_of_its_threads() {
     drop(env);
     fs::remove_dir_all(path).unwrap();
 }
+
+/// Forks a child that panics or comes back, and waits for its end; how that was.
+fn forks_in_a_task(panics: bool) -> i32 {
+    // SAFETY: the child does nothing but what is said.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        assert!(!panics, "in the child");
+        return -1;
+    }
+    let mut status = 0;
+    // SAFETY: our child, and room for a status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    libc::WEXITSTATUS(status)
+}
+
+/// The child of a task is no worker, and does not speak for one.
+pub(crate) fn a_child_of_a_task_is_no_worker() {
+    for plan in [Plan::processes(1), Plan::loopback(1)] {
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        let pid = env.spawn(|()| std::process::id(), ()).wait().unwrap();
+        for (panics, status) in [(true, 101), (false, 0), (true, 101)] {
+            let task = env.task().timeout(LONG).spawn(forks_in_a_task, panics);
+            assert_eq!(task.wait().unwrap(), status);
+            for n in 0..5 {
+                assert_eq!(env.spawn(|n: u32| n + 1, n).wait().unwrap(), n + 1);
+            }
+        }
+        assert_eq!(env.spawn(|()| std::process::id(), ()).wait().unwrap(), pid);
+    }
+}

@@ -8,6 +8,7 @@ mod counts;
 mod descriptors;
 mod drivers;
 mod forks;
+mod limits;
 mod signals;
 mod slots;
 mod sockets;
@@ -29,7 +30,12 @@ const SCENARIOS: &[(&str, fn())] = &[
     ),
     ("a_stolen_status_is_unknown", signals::a_stolen_status_is_unknown),
     ("children_of_the_host_are_left_alone", signals::children_of_the_host_are_left_alone),
+    ("what_the_host_blocks_its_workers_do_not", signals::what_the_host_blocks_its_workers_do_not),
+    ("signals_of_a_task_are_its_own", signals::signals_of_a_task_are_its_own),
     ("limits_hold_while_signals_come", signals::limits_hold_while_signals_come),
+    ("a_memory_limit_that_is_lower_already", limits::a_memory_limit_that_is_lower_already),
+    ("shared_values_longer_than_files_may_be", limits::shared_values_longer_than_files_may_be),
+    ("a_child_of_a_task_is_no_worker", forks::a_child_of_a_task_is_no_worker),
     (
         "a_killed_driver_with_a_child_leaves_nothing",
         drivers::a_killed_driver_with_a_child_leaves_nothing,

@@ -147,6 +147,61 @@ pub(crate) fn children_of_the_host_are_left_alone() {
     assert_eq!(long.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
+fn set_of(signal: i32) -> libc::sigset_t {
+    // SAFETY: all zero is a set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a set.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: as above.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    set
+}
+
+/// In the calling thread.
+fn block(signal: i32) {
+    let set = set_of(signal);
+    // SAFETY: a set, and none to be given back.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+fn raises(signal: i32) {
+    // SAFETY: takes a number.
+    unsafe { libc::raise(signal) };
+}
+
+/// Whichever thread starts a worker, and whatever that does not want to hear: the worker does.
+pub(crate) fn what_the_host_blocks_its_workers_do_not() {
+    block(libc::SIGTERM);
+    for plan in [Plan::processes(1), Plan::loopback(1)] {
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        let failure = env.spawn(raises, libc::SIGTERM).wait().unwrap_err();
+        assert_eq!(status_of(&failure), Status::Signalled(libc::SIGTERM));
+    }
+}
+
+/// As programs do that have one thread.
+fn waits_for_a_signal(signal: i32) -> i32 {
+    block(signal);
+    let own = std::process::id() as libc::pid_t;
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(own, signal) };
+    let (set, mut got) = (set_of(signal), 0);
+    // SAFETY: a set, and room for a number.
+    assert_eq!(unsafe { libc::sigwait(&raw const set, &raw mut got) }, 0);
+    got
+}
+
+/// What a task blocks no other thread of its worker takes.
+pub(crate) fn signals_of_a_task_are_its_own() {
+    let env = processes(1);
+    let pid = env.spawn(|()| std::process::id(), ()).wait().unwrap();
+    for _ in 0..5 {
+        let got = env.spawn(waits_for_a_signal, libc::SIGUSR1).wait();
+        assert_eq!(got.unwrap(), libc::SIGUSR1);
+    }
+    assert_eq!(env.spawn(|()| std::process::id(), ()).wait().unwrap(), pid);
+}
+
 /// Time goes on for who waits, however often a signal comes.
 pub(crate) fn limits_hold_while_signals_come() {
     extern "C" fn nothing(_: i32) {}
