@@ -2,6 +2,7 @@
 
 use std::any::type_name;
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub(crate) fn encode_after<T: Serialize>(
     bytes: Vec<u8>,
     value: &T,
 ) -> Result<Vec<u8>, RemoteError> {
-    SAID.take();
+    said();
     postcard::serialize_with_flavor(value, Tail(bytes)).map_err(|error| RemoteError::Encode {
         type_name: type_name::<T>().to_owned(),
         reason: reason(&error),
@@ -44,17 +45,23 @@ pub(crate) fn encode_after<T: Serialize>(
 }
 
 thread_local! {
-    /// Why raddle's own types have refused last: postcard keeps no texts of errors.
-    static SAID: Cell<Option<String>> = const { Cell::new(None) };
+    /// Why raddle's own types have refused last: postcard keeps no texts of errors. Without a destructor, as other locals of the
+    /// thread may spawn tasks when they go.
+    static SAID: Cell<ManuallyDrop<Option<String>>> = const { Cell::new(ManuallyDrop::new(None)) };
+}
+
+fn said() -> Option<String> {
+    ManuallyDrop::into_inner(SAID.take())
 }
 
 /// Keeps for `encode` and `decode` why they are to fail.
 pub(crate) fn because(why: &str) {
-    SAID.set(Some(why.to_owned()));
+    said();
+    SAID.set(ManuallyDrop::new(Some(why.to_owned())));
 }
 
 fn reason(error: &postcard::Error) -> String {
-    SAID.take().unwrap_or_else(|| error.to_string())
+    said().unwrap_or_else(|| error.to_string())
 }
 
 /// The end of a vector. (postcard's own for that takes bytes one by one.)
@@ -81,7 +88,7 @@ impl Flavor for Tail {
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RemoteError> {
     let error =
         |reason: String| RemoteError::Decode { type_name: type_name::<T>().to_owned(), reason };
-    SAID.take();
+    said();
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(error(format!("{} bytes are left over", rest.len()))),

@@ -476,7 +476,7 @@ impl TaskBuilder {
             strict: plan.settings.strict,
         };
         match &self.env.0.backend {
-            Backend::Sequential => Future::from(local.call(0)),
+            Backend::Sequential => Future::from(local.call(0, || false)),
             Backend::Threads(threads) => {
                 Snapshot::default().run(|| threads.spawn(local, self.timeout))
             }

@@ -10,7 +10,7 @@ use crate::arg::{Arg, decode, encode};
 use crate::context::{self, Report, Running, TaskInfo};
 use crate::env::Env;
 use crate::error::RemoteError;
-use crate::plan::{Hooks, Plan};
+use crate::plan::{Hooks, Plan, call_hook};
 use crate::seed::Seed;
 
 /// Items in a row, and the index of the first.
@@ -34,8 +34,12 @@ pub(crate) struct Local<A, F> {
 }
 
 impl<A: Arg, F> Local<A, F> {
-    /// Calls it as a task, on worker `worker`.
-    pub(crate) fn call<R: Arg>(self, worker: usize) -> Result<R, Failure>
+    /// Calls it as a task, on worker `worker`; `is_late` says, where it was killed, whether that is because its time was up.
+    pub(crate) fn call<R: Arg>(
+        self,
+        worker: usize,
+        is_late: impl FnOnce() -> bool,
+    ) -> Result<R, Failure>
     where
         F: FnOnce(A) -> R,
     {
@@ -47,7 +51,7 @@ impl<A: Arg, F> Local<A, F> {
         let report = hooks
             .on_progress
             .clone()
-            .map(|hook| -> Report { Arc::new(move |info, progress| hook(info, progress)) });
+            .map(|hook| -> Report { Arc::new(move |info, done| call_hook(|| hook(info, done))) });
         let body = || match strict {
             true => transfer(&f(transfer(&args)?)),
             false => Ok(f(args)),
@@ -59,12 +63,13 @@ impl<A: Arg, F> Local<A, F> {
             Err(payload) => Err(Failure::panicked(payload)),
         };
         if let Some(hook) = &hooks.after_finish {
-            let killed = killed().then(Failure::killed);
+            let why = || if is_late() { Failure::timed_out() } else { Failure::killed() };
+            let killed = killed().then(why);
             let outcome = match &killed {
                 Some(killed) => Err(killed),
                 None => result.as_ref().map(|_| ()),
             };
-            drop(panic::catch_unwind(AssertUnwindSafe(|| hook(&info, outcome))));
+            call_hook(|| hook(&info, outcome));
         }
         result
     }
@@ -186,8 +191,11 @@ impl Threads {
         let (promise, future) = Promise::with_producer(Handle(Arc::clone(&line)));
         let end = Arc::new(Mutex::new(Some(promise)));
         let own = Arc::clone(&end);
+        let limit = timeout.map(|time| Limit { time, is_over: Arc::default() });
+        let late = limit.clone();
         let work = move || -> Then {
-            let result = local.call(raddle_core::current_worker_index().unwrap_or(0));
+            let is_late = || late.is_some_and(|limit| limit.is_over());
+            let result = local.call(raddle_core::current_worker_index().unwrap_or(0), is_late);
             Box::new(move || {
                 let promise = own.lock().unwrap_or_else(PoisonError::into_inner).take();
                 if let Some(promise) = promise {
@@ -195,7 +203,7 @@ impl Threads {
                 }
             })
         };
-        self.start(Box::new(work), end, &line, timeout);
+        self.start(Box::new(work), end, &line, limit);
         future
     }
 
@@ -205,7 +213,7 @@ impl Threads {
         work: Box<dyn FnOnce() -> Then + Send>,
         end: Arc<dyn End>,
         line: &Arc<Line>,
-        timeout: Option<Duration>,
+        limit: Option<Limit>,
     ) {
         let Some(shift) = self.enter() else {
             let error = RemoteError::Engine("the environment was shut down".to_owned());
@@ -216,7 +224,7 @@ impl Threads {
         let task = shift.pool.spawn(move || {
             let _ticket = ticket.run();
             // It ends with the task.
-            let _limit = timeout.map(|timeout| limit(timeout, late, at_limit).cancel_on_drop());
+            let _limit = limit.map(|limit| limit.start(late, at_limit).cancel_on_drop());
             work()
         });
         // By then the task is over, also as `kill_all` sees it.
@@ -316,10 +324,8 @@ impl Threads {
         let deadline = Instant::now().checked_add(limit);
         // What it waits for may need this very thread's place.
         let all_end = || shifts.iter().all(|shift| shift.tally.wait(deadline));
-        let finished = raddle_core::blocking(all_end);
-        if !finished {
-            shifts.iter().for_each(|shift| _ = shift.pool.kill_all());
-        }
+        let finished = raddle_core::blocking(all_end)
+            || shifts.iter().map(|shift| shift.pool.kill_all()).sum::<usize>() == 0;
         // Not to be waited for by whoever drops the environment.
         self.old().clear();
         shifts.into_iter().for_each(Threads::release);
@@ -367,18 +373,32 @@ impl<R: Send + 'static> End for Mutex<Option<Promise<R>>> {
 /// What leads to a task: the future of its end, once there is one.
 type Line = OnceLock<Future<()>>;
 
-/// Ends a task when its time is up.
-fn limit(timeout: Duration, end: Arc<dyn End>, line: Weak<Line>) -> Future<()> {
-    Future::delay(timeout).on_success(move |()| {
-        // The promise has the line: gone with it is what leads to the task.
-        let line = line.upgrade();
-        let Some(fail) = end.take() else { return };
-        // First: what follows may wait for the task to heed it.
-        if let Some(task) = line.as_deref().and_then(OnceLock::get) {
-            task.kill();
-        }
-        fail(Failure::timed_out());
-    })
+/// How long a task may take, and whether that was too long. Under a lock: who finds that the task was killed finds this, too.
+#[derive(Clone)]
+struct Limit {
+    time: Duration,
+    is_over: Arc<Mutex<bool>>,
+}
+
+impl Limit {
+    fn is_over(&self) -> bool {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a task when its time is up.
+    fn start(self, end: Arc<dyn End>, line: Weak<Line>) -> Future<()> {
+        Future::delay(self.time).on_success(move |()| {
+            // The promise has the line: gone with it is what leads to the task.
+            let line = line.upgrade();
+            let Some(fail) = end.take() else { return };
+            *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            // First: what follows may wait for the task to heed it.
+            if let Some(task) = line.as_deref().and_then(OnceLock::get) {
+                task.kill();
+            }
+            fail(Failure::timed_out());
+        })
+    }
 }
 
 /// Passes kills and interrupts of a task's future on to the task.

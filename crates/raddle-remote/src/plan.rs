@@ -1,6 +1,8 @@
 //! [`Plan`]: where tasks run, and how.
 
 use std::fmt;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +112,14 @@ impl Hooks {
     }
 }
 
+/// Calls a hook whose panic concerns nobody: it was reported.
+pub(crate) fn call_hook(hook: impl FnOnce()) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(hook)) {
+        // Its own drop may panic.
+        mem::forget(payload);
+    }
+}
+
 /// Frames of 1 GiB.
 const MAX_FRAME: u64 = 1 << 30;
 
@@ -194,7 +204,8 @@ impl Plan {
     /// The plan of environments within tasks. By default [`sequential`](Plan::sequential), so that a program that nests does
     /// not start the square of its workers.
     ///
-    /// Hooks of that plan, [`on_worker_start`](Plan::on_worker_start) too, are not called: they stay where they were made.
+    /// Hooks of that plan, [`on_worker_start`](Plan::on_worker_start) too, are not called: they stay where they were made. What a task
+    /// has spawned there and does not wait for may be lost when its worker leaves.
     pub fn nested(mut self, plan: Plan) -> Plan {
         self.settings.nested = Some(Box::new(plan.settings));
         self
@@ -280,8 +291,8 @@ impl Plan {
         self
     }
 
-    /// Called in this process when a task is about to start for the first time. A panic of it is the task's failure. It must not
-    /// wait for tasks: what they say may come the same way, and after it.
+    /// Called in this process when a task is about to start for the first time. A panic of it is the task's failure, and the task does
+    /// not start. It must not wait for tasks: what they say may come the same way, and after it.
     pub fn before_start(mut self, hook: impl Fn(&TaskInfo) + Send + Sync + 'static) -> Plan {
         self.hooks_mut().before_start = Some(Arc::new(hook));
         self

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
@@ -95,8 +96,15 @@ fn known() -> MutexGuard<'static, HashMap<u64, Known>> {
 }
 
 thread_local! {
-    /// What is in the value that this thread is encoding or decoding.
-    static NOTED: RefCell<Option<Noted>> = const { RefCell::new(None) };
+    /// What is in the value that this thread is encoding or decoding: none when it does not. Without a destructor, as other locals
+    /// of the thread may spawn tasks when they go.
+    static NOTED: RefCell<ManuallyDrop<Option<Noted>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+/// Replaces what is noted; returns what was.
+fn noted(now: Option<Noted>) -> Option<Noted> {
+    ManuallyDrop::into_inner(NOTED.replace(ManuallyDrop::new(now)))
 }
 
 type Noted = Vec<Arc<Data>>;
@@ -113,14 +121,14 @@ fn noting<R>(f: impl FnOnce() -> R) -> (R, Noted) {
     struct Before(Option<Noted>);
     impl Drop for Before {
         fn drop(&mut self) {
-            drop(NOTED.replace(self.0.take()));
+            drop(noted(self.0.take()));
         }
     }
-    let before = Before(NOTED.replace(Some(Vec::new())));
+    let before = Before(noted(Some(Vec::new())));
     let result = f();
-    let noted = NOTED.take().unwrap_or_default();
+    let met = noted(None).unwrap_or_default();
     drop(before);
-    (result, noted)
+    (result, met)
 }
 
 /// Notes a shared value, and those that are in it.
@@ -132,7 +140,7 @@ fn note(data: &Arc<Data>) {
         }
     }
     NOTED.with_borrow_mut(|noted| {
-        if let Some(noted) = noted {
+        if let Some(noted) = &mut **noted {
             add(noted, data);
         }
     });
@@ -252,6 +260,8 @@ impl Data {
     /// Has `sender` told when the value is gone.
     pub(crate) fn sent_by(&self, sender: Weak<dyn Forget>) {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        // A value may outlast any number of environments.
+        senders.retain(|known| known.strong_count() > 0);
         if !senders.iter().any(|known| known.ptr_eq(&sender)) {
             senders.push(sender);
         }
@@ -325,6 +335,21 @@ impl<'de, T: Arg + Sync> Deserialize<'de> for Shared<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_who_are_gone_are_told_nothing() {
+        struct Nobody;
+        impl Forget for Nobody {
+            fn forget(&self, _: u64) {}
+        }
+        let data = Data::new(7);
+        for _ in 0..100 {
+            let sender: Arc<dyn Forget> = Arc::new(Nobody);
+            data.sent_by(Arc::downgrade(&sender));
+            data.sent_by(Arc::downgrade(&sender));
+        }
+        assert_eq!(data.senders.lock().unwrap().len(), 1);
+    }
 
     #[test]
     fn what_is_not_there_is_said() {

@@ -12,7 +12,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use raddle_core::Snapshot;
 use super::Crew;
 use super::task::Completion;
 use crate::context::number;
-use crate::plan::Plan;
+use crate::plan::{Plan, call_hook};
 
 /// Whoever takes longer to resolve a future is helped with the others.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -153,12 +152,5 @@ impl Completion {
         if let Some(complete) = complete {
             complete(ended);
         }
-    }
-}
-
-/// Calls a hook whose panic concerns nobody: it was reported.
-pub(super) fn call_hook(hook: impl FnOnce()) {
-    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(hook)) {
-        mem::forget(payload);
     }
 }

@@ -138,6 +138,8 @@ impl Crew {
                             self.listen(&link, &task, own, after);
                         }
                         Err(failure) => {
+                            // Not of it: it will not start.
+                            task.course().started = false;
                             moves.extend(self.answered(worker, attempt, Err(failure), after));
                         }
                     }

@@ -29,10 +29,7 @@ impl Crew {
         let phase = task.course().phase;
         let killed = match phase {
             Phase::Over => return Killed::TooLate,
-            Phase::Queued => {
-                state.queued -= 1;
-                Killed::BeforeStart
-            }
+            Phase::Queued => Killed::BeforeStart,
             Phase::Sent { worker, .. } => {
                 if let Some(worker) = state.workers.get_mut(&worker) {
                     worker.kill(self);
@@ -41,6 +38,9 @@ impl Crew {
             }
         };
         after.extend(Completion::new(task, Err(Failure::killed())));
+        if killed == Killed::BeforeStart {
+            state.passes_over_one();
+        }
         killed
     }
 
@@ -55,8 +55,8 @@ impl Crew {
         match phase {
             Phase::Over => {}
             Phase::Queued => {
-                state.queued -= 1;
                 after.extend(Completion::new(task, Err(Failure::from(why))));
+                state.passes_over_one();
             }
             Phase::Sent { worker, attempt, .. } => {
                 task.course().interrupted = Some(why);
@@ -180,14 +180,11 @@ impl Crew {
         finished
     }
 
-    /// Takes no more tasks, finishes those that there are, for so long at most, and ends all workers; whether all tasks were
-    /// finished.
+    /// Takes no more tasks, finishes those that there are, for so long at most, and ends all workers; whether none was killed.
     fn shut_down(&self, limit: Option<Duration>) -> bool {
         self.state().closing = true;
-        let finished = self.wait_for(limit, |state| state.unfinished == 0);
-        if !finished {
-            self.kill_all();
-        }
+        // What follows some may go on: those are over.
+        let finished = self.wait_for(limit, |state| state.unfinished == 0) || self.kill_all() == 0;
         let mut moves: Vec<Move> = Vec::new();
         let mut state = self.state();
         for worker in state.workers.values_mut() {

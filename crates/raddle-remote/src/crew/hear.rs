@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use raddle_core::Failure;
 
 use super::bridge::Bridge;
-use super::complete::call_hook;
 use super::conduit::{self, Conduit, ENDED, Io, Quiet, SOCKET, STDERR, STDOUT};
 use super::dispatch::{MOST_FAILED, Move};
 use super::task::{Completion, Phase, Task};
@@ -19,7 +18,7 @@ use crate::error::{Death, RemoteError, Status};
 use crate::frame::{Header, Kind, Payload};
 use crate::message::{Failed, Panicked, Ready};
 use crate::os::{self, process};
-use crate::plan::{Output, Stream};
+use crate::plan::{Output, Stream, call_hook};
 
 /// So often output is read before something else is looked at; more than a pipe holds.
 pub(super) const MOST_READS: usize = 64;

@@ -64,6 +64,9 @@ use crate::plan::Plan;
 use crate::shared;
 use crate::worker::build;
 
+/// So many tasks that are over may lie in the queue besides as many as there are others.
+const FEW: usize = 16;
+
 pub(crate) struct Crew {
     pub(crate) plan: Plan,
     /// How many workers there may be.
@@ -233,6 +236,16 @@ impl State {
         match self.closing {
             true => Err(RemoteError::Engine("the environment was shut down".to_owned())),
             false => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// A task that is queued is over, and is dropped when its turn comes; or now, where there are more such than others.
+    fn passes_over_one(&mut self) {
+        self.queued -= 1;
+        if self.queue.len() > 2 * self.queued + FEW {
+            self.queue.retain(|task| !task.is_over());
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | `Sent` | one worker has it, as one attempt | an answer, a death, a kill, a time-out |
 //! | `Over` | its future is resolved, or about to be | |
 //!
-//! A task that is over may still lie in the queue: whoever takes it out drops it.
+//! A task that is over may still lie in the queue: whoever takes it out drops it, and no more of them lie there than of others.
 //!
 //! # Invariants
 //!

@@ -158,6 +158,37 @@ pub fn hooks_are_called_once(on: &On) {
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
+/// It is told what the future fails with.
+pub fn hooks_are_told_of_limits(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let (env, seen) = recorded(on.plan());
+    let gates = crate::support::Gates::new();
+    let task = env.task().name("a").timeout(std::time::Duration::from_millis(100));
+    let failed = failure(task.spawn(crate::support::spin, gates.at("here")));
+    assert_eq!(failed.kind(), raddle::FailureKind::TimedOut);
+    // On a thread it may be a moment late.
+    drop(env);
+    let seen = seen.lock().unwrap();
+    assert!(seen.contains(&"TimedOut a".to_owned()), "{seen:?}");
+}
+
+/// A hook that panics has kept the task from starting.
+pub fn what_has_not_started_has_not_finished(on: &On) {
+    let seen = Seen::default();
+    let after = Arc::clone(&seen);
+    let plan = on
+        .plan()
+        .before_start(|info| assert!(info.name.is_none(), "no names"))
+        .after_finish(move |info, _| after.lock().unwrap().push(format!("{:?}", info.name)));
+    let env = Env::new(plan).unwrap();
+    failure(env.task().name("a").spawn(|()| (), ()));
+    value(env.spawn(|()| (), ()));
+    drop(env);
+    assert_eq!(*seen.lock().unwrap(), ["None"]);
+}
+
 static STARTED: Mutex<u32> = Mutex::new(0);
 
 fn start() {

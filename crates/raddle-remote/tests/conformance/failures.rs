@@ -348,6 +348,33 @@ pub fn hooks_that_panic_fail_the_task(on: &On) {
     still_works(&env);
 }
 
+/// What hooks panic with, and what then panics when it is dropped.
+struct Torn;
+
+impl Drop for Torn {
+    fn drop(&mut self) {
+        panic!("torn again");
+    }
+}
+
+/// Those that only look on are not the task's.
+pub fn hooks_that_panic_concern_nobody(on: &On) {
+    let plan = on
+        .plan()
+        .on_progress(|_, _| std::panic::panic_any(Torn))
+        .on_output(|_, _, _| std::panic::panic_any(Torn))
+        .after_finish(|_, _| std::panic::panic_any(Torn));
+    let env = Env::new(plan).unwrap();
+    let speaks = |n: u32| {
+        println!("warp");
+        raddle::remote::progress(1, 2);
+        n + 1
+    };
+    for n in 0..3 {
+        assert_eq!(value(env.spawn(speaks, n)), n + 1);
+    }
+}
+
 pub fn functions_of_libraries_are_refused(on: &On) {
     // SAFETY: of an integer, as `abs` in C is; the calling convention is the same for one.
     let foreign =

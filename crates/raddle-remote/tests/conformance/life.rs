@@ -1,6 +1,7 @@
 //! Workers come and go.
 
 use std::collections::HashSet;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use raddle::remote::{Env, RemoteError};
@@ -102,6 +103,29 @@ pub fn shutdown_says_whether_all_was_done(on: &On) {
     if on.is_apart() {
         assert!(!is_alive(&pid));
     }
+}
+
+/// What follows a task may take longer than that is waited for: the task is over.
+pub fn shutdown_kills_nothing_that_is_over(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let env = on.alone();
+    let (here, is_here) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let follows = env.spawn(id, 0).map(move |pid| {
+        here.send(pid).unwrap();
+        gone.recv().unwrap();
+    });
+    let pid = is_here.recv().unwrap().to_string();
+    let opens = std::thread::spawn(move || {
+        // That is after it was seen that there is nothing to kill.
+        until(|| !is_alive(&pid));
+        go.send(()).unwrap();
+    });
+    assert!(env.shutdown(Duration::ZERO));
+    opens.join().unwrap();
+    value(follows);
 }
 
 pub fn environments_that_were_shut_down_refuse(on: &On) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use raddle::remote::{Env, Plan};
 
-use crate::support::{LONG, belongings, listed, processes, settled, until};
+use crate::support::{LONG, belongings, directory, listed, processes, said, say, settled, until};
 
 /// No more belongings after than before, once the first time has made what stays for good.
 fn leaves_nothing(what: impl Fn()) {
@@ -103,6 +103,44 @@ pub(crate) fn deaths_leave_nothing() {
         }
         env.spawn(|()| (), ()).wait().unwrap();
     });
+}
+
+/// How much memory this process has for itself.
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+/// What is killed, or interrupted, before its turn goes at once and not when a worker is free.
+pub(crate) fn killed_tasks_leave_the_queue() {
+    let path = directory("queue");
+    let (here, go) = (format!("{path}/here"), format!("{path}/go"));
+    let env = processes(1);
+    let busy = |(here, go): (String, String)| {
+        say(&here, "");
+        said(&go);
+    };
+    let busy = env.spawn(busy, (here.clone(), go.clone()));
+    said(&here);
+    let before = resident();
+    let first = env.spawn(|n| n + 1, 1);
+    for n in 0..200 {
+        let queued = env.spawn(|text: String| text.len(), "x".repeat(2 << 20));
+        if n % 2 == 0 {
+            queued.kill();
+        } else {
+            queued.interrupt("not needed");
+        }
+        queued.wait().unwrap_err();
+    }
+    let after = resident();
+    assert!(after < before + (100 << 20), "{before} bytes before, {after} after");
+    say(&go, "");
+    busy.wait().unwrap();
+    assert_eq!(first.wait().unwrap(), 2);
+    drop(env);
+    fs::remove_dir_all(path).unwrap();
 }
 
 /// Ended by what follows a future, on a thread of its own making.

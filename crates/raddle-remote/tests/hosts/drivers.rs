@@ -1,12 +1,14 @@
 //! Drivers that end in the middle, forget something, or are not what they were.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use raddle::remote::{Env, Output, Plan, RemoteError, Status};
+use raddle::remote::{Env, Output, Plan, RemoteError, Shared, Status};
 
 use crate::support::{LONG, directory, is_alive, processes, said, say, until};
 
@@ -467,6 +469,34 @@ pub(crate) fn an_environment_among_the_locals_of_a_thread() {
         }
     };
     std::thread::spawn(run).join().unwrap();
+}
+
+/// What is spawned by the last of a thread's locals that go.
+pub(crate) fn what_a_thread_says_at_its_end() {
+    struct Says(Env, mpsc::Sender<u32>);
+    impl Drop for Says {
+        fn drop(&mut self) {
+            let shared = self.0.share(vec![1, 2, 3]).unwrap();
+            let sum = self.0.spawn(|shared: Shared<Vec<u32>>| shared.iter().sum::<u32>(), shared);
+            self.1.send(sum.wait().unwrap()).unwrap();
+        }
+    }
+    thread_local! {
+        static SAYS: RefCell<Option<Says>> = const { RefCell::new(None) };
+    }
+    let strict = Plan::threads(1).strict(true);
+    for plan in [Plan::processes(1), Plan::loopback(1), strict] {
+        let env = Env::new(plan.start_timeout(LONG)).unwrap();
+        let (send, sent) = mpsc::channel();
+        let own = env.clone();
+        let run = move || {
+            SAYS.set(Some(Says(own.clone(), send)));
+            // What this needs comes later, and goes before.
+            assert_eq!(own.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+        };
+        std::thread::spawn(run).join().unwrap();
+        assert_eq!(sent.recv().unwrap(), 6);
+    }
 }
 
 /// What it says before it is there is read, however much that is.
