@@ -47,6 +47,8 @@ pub struct Shared<T> {
 /// The bytes of a shared value.
 pub(crate) struct Data {
     pub(crate) id: u64,
+    /// Which process has made it.
+    process: u32,
     bytes: OnceLock<Bytes>,
     /// The same, in memory that can be mapped.
     #[cfg(target_os = "linux")]
@@ -90,9 +92,29 @@ enum Known {
     Sent(Arc<Data>, Arc<Mutex<Option<Arc<dyn Any + Send + Sync>>>>),
 }
 
+/// What one process knows. The child of a fork begins with nothing: a thread that is not there may have its parent's lock.
+struct Table {
+    process: u32,
+    known: Mutex<HashMap<u64, Known>>,
+    /// That of a child.
+    next: OnceLock<Box<Table>>,
+}
+
+impl Table {
+    fn new() -> Table {
+        let (known, next) = (Mutex::default(), OnceLock::new());
+        Table { process: std::process::id(), known, next }
+    }
+}
+
 fn known() -> MutexGuard<'static, HashMap<u64, Known>> {
-    static KNOWN: OnceLock<Mutex<HashMap<u64, Known>>> = OnceLock::new();
-    KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    static FIRST: OnceLock<Table> = OnceLock::new();
+    let process = std::process::id();
+    let mut table = FIRST.get_or_init(Table::new);
+    while table.process != process {
+        table = table.next.get_or_init(|| Box::new(Table::new()));
+    }
+    table.known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {
@@ -149,11 +171,14 @@ fn note(data: &Arc<Data>) {
 impl<T: Arg + Sync> Shared<T> {
     pub(crate) fn new(value: T) -> Shared<T> {
         let id = RandomState::new().build_hasher().finish();
-        let value = Arc::new(value);
-        let data = Arc::new(Data::new(id));
-        let weak: Weak<T> = Arc::downgrade(&value);
-        known().insert(id, Known::Made(weak, Arc::downgrade(&data)));
-        Shared { value, data }
+        let shared = Shared { value: Arc::new(value), data: Arc::new(Data::new(id)) };
+        known().insert(id, shared.made());
+        shared
+    }
+
+    fn made(&self) -> Known {
+        let weak: Weak<T> = Arc::downgrade(&self.value);
+        Known::Made(weak, Arc::downgrade(&self.data))
     }
 
     /// Its bytes, made on first use.
@@ -235,6 +260,7 @@ impl Data {
         let senders = Mutex::default();
         Data {
             id,
+            process: std::process::id(),
             bytes: OnceLock::new(),
             #[cfg(target_os = "linux")]
             memory: OnceLock::new(),
@@ -318,6 +344,10 @@ impl<T: Arg + Sync> Serialize for Shared<T> {
             because(&error.to_string());
             serde::ser::Error::custom(error)
         })?;
+        if self.data.process != std::process::id() {
+            // The child of a fork sends what its parent has made.
+            known().entry(self.data.id).or_insert_with(|| self.made());
+        }
         note(&self.data);
         serializer.serialize_u64(self.data.id)
     }

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use raddle::Future;
-use raddle::remote::{Env, Plan, RemoteError};
+use raddle::remote::{Env, Plan, RemoteError, Shared};
 
-use crate::support::{LONG, directory, said, say, until};
+use crate::support::{LONG, directory, processes, said, say, until};
 
 /// Runs `f` in the child of a fork, and waits for its end; whether it has not panicked.
 fn in_child(f: impl FnOnce()) -> bool {
@@ -52,7 +53,7 @@ pub(crate) fn a_child_of_the_host_has_none_of_its_workers() {
         let path = directory("forks");
         let env = Env::new(plan.start_timeout(LONG)).unwrap();
         let shared = env.share(vec![7; 4]).unwrap();
-        let sum = |numbers: raddle::remote::Shared<Vec<u32>>| numbers.iter().sum::<u32>();
+        let sum = |numbers: Shared<Vec<u32>>| numbers.iter().sum::<u32>();
         assert_eq!(env.spawn(sum, shared.clone()).wait().unwrap(), 28);
         // The worker is idle: who speaks to it first is answered.
         let own = env.clone();
@@ -124,4 +125,31 @@ pub(crate) fn a_child_of_a_task_is_no_worker() {
         }
         assert_eq!(env.spawn(|()| std::process::id(), ()).wait().unwrap(), pid);
     }
+}
+
+/// The child has shared values of its own, and those from before, whatever other threads were at.
+pub(crate) fn a_child_of_the_host_shares_values() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let env = Env::new(Plan::sequential()).unwrap();
+    let own = env.clone();
+    let others = std::thread::spawn(move || {
+        while !STOP.load(Ordering::Relaxed) {
+            drop(own.share(7).unwrap());
+        }
+    });
+    let shared = env.share(vec![1, 2, 3]).unwrap();
+    for _ in 0..300 {
+        let copy = env.share(8).unwrap();
+        assert!(in_child(|| {
+            drop(copy);
+            assert_eq!(*env.share(9).unwrap(), 9);
+        }));
+    }
+    assert!(in_child(|| {
+        let same = |shared: Shared<Vec<u32>>| shared;
+        let back = processes(1).spawn(same, shared.clone()).wait().unwrap();
+        assert!(std::ptr::eq(&*back, &*shared));
+    }));
+    STOP.store(true, Ordering::Relaxed);
+    others.join().unwrap();
 }

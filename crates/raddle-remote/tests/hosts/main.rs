@@ -114,6 +114,7 @@ const SCENARIOS: &[(&str, fn())] = &[
         "a_child_of_the_host_has_none_of_its_threads",
         forks::a_child_of_the_host_has_none_of_its_threads,
     ),
+    ("a_child_of_the_host_shares_values", forks::a_child_of_the_host_shares_values),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("plans_that_are_too_long", drivers::plans_that_are_too_long),
     ("a_large_host_starts_workers_as_fast", counts::a_large_host_starts_workers_as_fast),
