@@ -146,3 +146,28 @@ fn a_team_that_is_to_end_ends_with_its_last_task() {
     assert!(kinds().count() > after.len());
     assert!(!after.contains(&EventKind::Search) && !after.contains(&EventKind::Park), "{after:?}");
 }
+
+/// A thread of the parent's may be at the gate when the process forks: here the one that does.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_end_of_a_parent_s_team_waits_for_nobody() {
+    let (team, threads) = team(Settings::default());
+    let ends_in_a_child = || {
+        // SAFETY: what the child uses no other thread holds.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child, should it hang.
+            unsafe { libc::alarm(60) };
+            team.end();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: our child, and room for what it says.
+        let ended = unsafe { libc::waitpid(child, &mut status, 0) };
+        ended == child && libc::WIFEXITED(status)
+    };
+    let ended = team.0.gate.home().with((), |_, ()| ends_in_a_child());
+    assert_eq!(ended, Ok(true));
+    end(&team, threads);
+}

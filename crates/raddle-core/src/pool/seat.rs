@@ -216,8 +216,13 @@ impl Registry {
         }
     }
 
-    /// The pool's handle is gone: its threads go when nothing is left to do. Waits for none of them.
+    /// The pool's handle is gone: its threads go when nothing is left to do. Waits for none of them. In a child of the process that
+    /// has them nothing.
     pub(crate) fn let_go(&self) {
+        if self.is_forked() {
+            // Who was at the gate as the process forked does not leave it there.
+            return;
+        }
         self.gate.close();
         self.end.ask();
         self.end_if_done();
