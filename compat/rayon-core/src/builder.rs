@@ -283,17 +283,18 @@ impl fmt::Debug for Closure {
     }
 }
 
+// As in the original: programs show their settings.
 impl<S> fmt::Debug for ThreadPoolBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadPoolBuilder")
             .field("num_threads", &self.num_threads)
             .field("use_current_thread", &self.use_current_thread)
             .field("get_thread_name", &self.thread_name.as_ref().map(|_| Closure))
-            .field("stack_size", &self.stack_size)
             .field("panic_handler", &self.panic_handler.as_ref().map(|_| Closure))
+            .field("stack_size", &self.stack_size)
             .field("start_handler", &self.start_handler.as_ref().map(|_| Closure))
             .field("exit_handler", &self.exit_handler.as_ref().map(|_| Closure))
             .field("breadth_first", &self.breadth_first)
-            .finish_non_exhaustive()
+            .finish()
     }
 }

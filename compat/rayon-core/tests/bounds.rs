@@ -49,6 +49,16 @@ fn names_and_spawn_handlers_need_not_be_send() {
 
 #[test]
 fn a_builder_shows_what_it_was_given() {
-    let text = format!("{:?}", ThreadPoolBuilder::new().num_threads(3).start_handler(|_| ()));
-    assert!(text.contains("num_threads: 3") && text.contains("<closure>"), "{text}");
+    let builder = || ThreadPoolBuilder::new().num_threads(3).stack_size(1 << 20);
+    let none = "ThreadPoolBuilder { num_threads: 3, use_current_thread: false, get_thread_name: None, panic_handler: None, \
+                stack_size: Some(1048576), start_handler: None, exit_handler: None, breadth_first: false }";
+    assert_eq!(format!("{:?}", builder()), none);
+    let given = builder()
+        .use_current_thread()
+        .thread_name(|index| index.to_string())
+        .panic_handler(|_| ())
+        .start_handler(|_| ())
+        .exit_handler(|_| ());
+    let all = none.replacen("false", "true", 1).replace("r: None", "r: Some(<closure>)");
+    assert_eq!(format!("{given:?}"), all.replace("e: None", "e: Some(<closure>)"));
 }
