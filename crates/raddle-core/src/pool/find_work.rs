@@ -219,11 +219,12 @@ impl WorkerMemory {
     /// What has waited longest: in the injector, here, or with others, by turns.
     fn oldest(&self) -> Option<Work> {
         let own = || self.ring.steal_with_tag().map(tagged);
+        let hidden = || self.dislodge(self.hidden_fork()?, 0, || true);
         match self.owned.tick.get() / FAIRNESS % 3 {
             0 => self.grab().or_else(own),
             1 => own().or_else(|| self.grab()),
-            // What lies with a thread that is blocked is for those that work, who may have enough of their own.
-            _ => self.steal(false),
+            // What lies with a thread that is blocked, or beneath a leaf, is for those that work, who may have enough of their own.
+            _ => hidden().or_else(|| self.steal(false)),
         }
     }
 
@@ -238,7 +239,7 @@ impl WorkerMemory {
     }
 
     /// The other workers, from a random one on.
-    fn others(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> {
         let count = self.registry().memories.end();
         let start = self.random() as usize % count;
         (start..count).chain(0..start).filter(|&victim| victim != self.index)

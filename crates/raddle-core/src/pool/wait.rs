@@ -295,7 +295,10 @@ impl WorkerMemory {
                 starve = self.run_own(task, tag, at);
                 self.purse().turn_to(NOBODY);
             }
-            Found::Own(work) => self.run_on_top(work, at),
+            Found::Own(work) => {
+                self.run_on_top(work, at);
+                starve = self.counts_inline() && self.others_starve();
+            }
             Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
         }
         self.see_to_end();

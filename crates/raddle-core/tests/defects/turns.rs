@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
+use raddle_core::policy::Policy;
 use raddle_core::{Future, Scope, join, scope, spawn, while_do};
 
 use super::*;
@@ -131,4 +132,68 @@ fn a_task_from_outside_beside_a_scope_whose_task_spawns_itself_again() {
             task.wait().unwrap();
         }
     });
+}
+
+/// Whoever waits for the thief finds a fork of the thief's each time, before it would sleep.
+#[test]
+fn a_task_beneath_a_join_whose_thief_forks_again_and_again() {
+    let spins = Policy { spin: 200_000, ..Policy::default() };
+    let pool = Pool::builder().threads(2).policy(spins).build().unwrap();
+    ends_on(pool, "a task beneath a join", || {
+        let (started, done) = (flag(), flag());
+        let first = || {
+            until(&started);
+            let done = Arc::clone(&done);
+            drop(spawn(move || raise(&done)));
+        };
+        let second = || {
+            raise(&started);
+            while !done.load(Ordering::SeqCst) {
+                join(moment, moment);
+            }
+        };
+        join(first, second);
+    });
+}
+
+/// Long enough to be worth a thief's while.
+fn moment() {
+    (0..1_000).for_each(|_| std::hint::spin_loop());
+}
+
+/// The other thread has always a task of its own, and so asks for nothing.
+#[test]
+fn the_other_half_of_a_join_beside_a_task_that_spawns_itself_again() {
+    let (pool, done) = (Pool::new(2).unwrap(), flag());
+    spawns_itself(&pool, &done);
+    ends_on(pool, "a fork beneath a long leaf", move || {
+        // Whoever has asked has had its answer.
+        (0..10_000).for_each(|_| _ = join(|| (), || ()));
+        join(|| until(&done), || raise(&done));
+    });
+}
+
+/// The other thread waits, and has always a task of what it waits for.
+#[test]
+fn the_other_half_of_a_join_beside_another_thread_s_scope_whose_task_spawns_itself_again() {
+    let (pool, done) = (Pool::new(2).unwrap(), flag());
+    let others = Arc::clone(&done);
+    drop(pool.spawn(move || {
+        let others: &AtomicBool = &others;
+        scope(|s| s.spawn(move |s| polls(s, others)));
+    }));
+    ends_on(pool, "a fork beneath a long leaf, beside a scope", move || {
+        (0..10_000).for_each(|_| _ = join(|| (), || ()));
+        join(|| until(&done), || raise(&done));
+    });
+}
+
+fn spawns_itself(pool: &Pool, done: &Arc<AtomicBool>) {
+    fn again(done: Arc<AtomicBool>) {
+        if !done.load(Ordering::SeqCst) {
+            drop(spawn(move || again(done)));
+        }
+    }
+    let done = Arc::clone(done);
+    drop(pool.spawn(move || again(done)));
 }
