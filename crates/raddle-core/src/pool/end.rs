@@ -16,9 +16,11 @@ impl Registry {
         self.end.has_ended()
     }
 
-    /// Whether nobody comes any more: the pool has ended, and no exit hook runs, nor what one has spawned, which may wait for others.
+    /// Whether nobody comes any more: the pool has ended, and no exit hook runs, nor what one has spawned, which may wait for others. Nor
+    /// is there anything that came from outside as the pool ended: a thread that has left, and is waited for, may wait for that.
     pub(crate) fn is_over(&self) -> bool {
-        self.end.is_over()
+        // In this order: it is queued while its sender keeps the pool open.
+        self.end.is_over() && self.injector.len() == 0
     }
 
     /// # Panics

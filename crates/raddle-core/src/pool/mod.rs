@@ -314,7 +314,7 @@ fn finish(registry: &Registry) {
             // It may have had a thread started.
             Some(true) => {}
             // A thread that has just been started has it, or is about to be; or somebody from outside is to queue something.
-            _ if !registry.is_over() => thread::sleep(Duration::from_millis(1)),
+            _ if !registry.end.is_over() => thread::sleep(Duration::from_millis(1)),
             _ if !registry.handles.lock().is_empty() => {}
             // Then nobody comes any more, and what has come is to be seen.
             _ if !registry.end.shut() => {}

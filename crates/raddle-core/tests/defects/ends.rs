@@ -1,5 +1,6 @@
 //! Pools that are dropped while their tasks wait for scopes, and spawn only then.
 
+use std::cell::RefCell;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -164,5 +165,37 @@ unsafe impl Send for Kept {}
 impl Kept {
     fn new() -> Option<Kept> {
         Pool::current().map(Kept)
+    }
+}
+
+/// What a thread's locals hold, which go when it has left: it spawns, and waits.
+struct AtEnd(CurrentPool, mpsc::Sender<bool>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        let waits = AssertUnwindSafe(|| self.0.spawn(|| ()).wait().unwrap());
+        self.1.send(catch_unwind(waits).is_ok()).unwrap();
+    }
+}
+
+#[test]
+fn what_a_thread_that_has_left_waits_for_runs_or_is_refused() {
+    thread_local! {
+        static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+    }
+    for round in 0..sized(3_000) {
+        ends("what a thread that has left waits for", move || {
+            let pool = Pool::builder().threads(1 + round % 2).keep_alive(Duration::ZERO);
+            let pool = pool.build().unwrap();
+            let ((kept, keeps), (tell, told)) = (mpsc::channel(), mpsc::channel());
+            drop(pool.spawn(move || {
+                AT_END.set(Some(AtEnd(Pool::current().unwrap(), tell)));
+                kept.send(()).unwrap();
+            }));
+            keeps.recv().unwrap();
+            (0..round % 64 * 100).for_each(|_| std::hint::spin_loop());
+            drop(pool);
+            told.recv().unwrap();
+        });
     }
 }
