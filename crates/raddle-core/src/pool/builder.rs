@@ -261,7 +261,8 @@ impl PoolBuilder {
     }
 
     /// Called after each spawned future that was started has finished, on the thread that ran it and
-    /// before its result is there for others. One that was killed before it started has neither call.
+    /// before its result is there for others; if it was killed meanwhile, which resolves it at once, when its closure has returned. One
+    /// that was killed or interrupted before it started has neither call.
     ///
     /// If it panics, the panic hook reports that, and the future's result stands.
     ///
