@@ -12,7 +12,7 @@
 //!
 //! The format: "Trace Event Format", Google, 2016.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::event::{EventKind, Subject};
@@ -194,28 +194,23 @@ impl Json<'_> {
         }
     }
 
-    /// Spawned tasks, from being queued until their result is there.
+    /// Spawned tasks, from being queued until they are over. Their numbers come back: an end is that of the last one queued.
     fn tasks(&mut self) {
-        let mut queued: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut over: HashMap<u32, u64> = HashMap::new();
-        for event in self.trace.lanes.iter().flat_map(|lane| &lane.events) {
-            if event.subject() != Subject::Task {
-                continue;
+        let mut queued: HashMap<u32, u64> = HashMap::new();
+        let mut over: Vec<(u32, u64, u64)> = Vec::new();
+        self.trace.in_order(|_, event| match (event.subject(), event.kind) {
+            (Subject::Task, EventKind::Fork | EventKind::Submit) => {
+                queued.insert(event.task, event.tsc);
             }
-            match event.kind {
-                EventKind::Fork | EventKind::Submit => _ = queued.insert(event.task, event.tsc),
-                EventKind::Executed | EventKind::Resolve => {
-                    let end = over.entry(event.task).or_insert(event.tsc);
-                    *end = event.tsc.max(*end);
-                }
-                _ => {}
+            (Subject::Task, EventKind::Executed | EventKind::Resolve | EventKind::Kill) => {
+                let from = queued.remove(&event.task);
+                over.extend(from.map(|from| (event.task, from, event.tsc)));
             }
-        }
-        for (task, from) in queued {
-            if let Some(&to) = over.get(&task) {
-                let from = self.trace.offset(from);
-                self.span("task", task, "task", from, self.trace.offset(to).max(from));
-            }
+            _ => {}
+        });
+        for (task, from, to) in over {
+            let from = self.trace.offset(from);
+            self.span("task", task, "task", from, self.trace.offset(to).max(from));
         }
     }
 }

@@ -103,6 +103,24 @@ fn slices_nest_flows_bind_and_spans_pair() {
     assert!(spans.contains_key(&("task-4".into(), "task".into())), "{spans:?}");
 }
 
+/// Tasks are numbered by where they lie, and soon another lies there.
+#[test]
+fn each_task_that_had_a_number_has_a_life_of_its_own() {
+    let mut trace =
+        Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 900, nanos: 900_000 });
+    let task = |tsc, kind| event(tsc, kind, Subject::Task, 0, 7);
+    let spawns = vec![task(100, Fork), task(300, Fork), task(500, Fork), task(540, Kill)];
+    let runs = [(110, 150), (320, 360)].map(|(from, to)| [task(from, Exec), task(to, Executed)]);
+    trace.lanes = vec![Lane::new("a", runs.concat()), Lane::new("b", spawns)];
+    let json: Value = serde_json::from_str(&trace.chrome_json()).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| -> Vec<f64> {
+        let same = events.iter().filter(|e| e["cat"] == "task" && e["ph"] == phase);
+        same.map(|e| e["ts"].as_f64().unwrap()).collect()
+    };
+    assert_eq!((of("b"), of("e")), (vec![100.0, 300.0, 500.0], vec![150.0, 360.0, 540.0]));
+}
+
 #[test]
 fn one_trace_is_told_in_one_way() {
     let mut trace = trace();
