@@ -8,6 +8,9 @@ use crate::trace::Lane;
 /// clock's coarseness.
 const COARSE: (f64, f64) = (0.02, 1_500.0);
 
+/// After so many nanoseconds of processor time samples begin anew.
+const AGAIN: f64 = 4_294_967_296.0 * 1e2;
+
 /// Until when a lane had which part of a processor.
 ///
 /// A sample is a call to the system, and that is where a thread often loses its processor: the event of the sample comes as late
@@ -54,6 +57,9 @@ impl Processor {
             if let Some((_, before)) = last.filter(|last| last.0 == event.aux) {
                 let had = f64::from(event.task.wrapping_sub(before)) * 1e2;
                 let all = worked + recorded + within;
+                // A long task has had that much once, or as often more as there was time for.
+                let times = ((all * (1.0 + COARSE.0) - had) / AGAIN).floor().max(0.0);
+                let had = had + times * AGAIN;
                 let lacked = all - had;
                 if lacked > COARSE.1 && lacked > COARSE.0 * all {
                     // Whoever lacked a processor within the sample, or where a ring was saved, had it before.

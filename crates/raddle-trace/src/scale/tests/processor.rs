@@ -45,3 +45,24 @@ fn a_verdict_does_not_rest_on_a_clock_that_ran_while_threads_had_no_processor() 
     assert!(scale.measured[0].speedup < 0.8 && scale.here.speedup > 1.5, "{scale:?}");
     assert!(scale.bound_by() != Bound::Waits, "{}", scale.verdict());
 }
+
+/// The clock of samples has 32 bits, and begins anew after seven minutes.
+#[test]
+fn a_task_of_hours_had_its_processor_all_the_while() {
+    const HOUR: u64 = 3_600_000_000_000;
+    let ran = |part: u64| {
+        let mut script = Script::new();
+        script.region(0, |s| {
+            s.note(Cpu, Subject::Any, 0, 1);
+            s.join(2, |s| _ = s.spend(HOUR), |_| ());
+            s.note(Cpu, Subject::Any, (HOUR / 100 * part / 100) as u32, 1);
+        });
+        script.trace().scale(&[])
+    };
+    // A little more than there was time for, by another clock.
+    for part in [99, 100, 101] {
+        let scale = ran(part).unwrap();
+        assert_eq!(scale.with_processor, 1.0, "{part}");
+        assert!(scale.work.abs_diff(Duration::from_nanos(HOUR)).as_secs() < 1, "{scale:?}");
+    }
+}
