@@ -205,7 +205,7 @@ impl Trace {
         let done = done.map(|tsc| not_before(tsc, first_exec.unwrap_or(submit)));
         let begun = done.or(first_exec).unwrap_or(submit);
         let resumed = found.resumed.map(|tsc| not_before(tsc, begun));
-        let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(submit));
+        let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(begun));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
         let full = if self.threads > 0 { self.threads as usize } else { usize::MAX };
         let active = activity.within(window, full);

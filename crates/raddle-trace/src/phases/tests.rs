@@ -200,3 +200,10 @@ fn a_guest_beyond_the_threads_counts_and_is_not_waited_for() {
     skewed.lanes[2].events = vec![Event::new(895, Exec, 3), Event::new(990, Executed, 3)];
     assert_eq!((skewed.width(), skewed.phases()[0].width), (2, 2));
 }
+
+/// Recording may be switched off in the midst of a region, which a thread notices when it has gone on.
+#[test]
+fn a_region_that_begins_after_the_trace_has_ended_takes_no_time_that_is_not_there() {
+    let trace = trace(&[&[(990, Submit, 1), (1040, Exec, 1)]]);
+    assert_eq!(only(&trace), ([50, 0, 0, 0, 0, 0, 50], 0, 0));
+}
