@@ -117,8 +117,9 @@ impl Trace {
     /// of them at work; as there are lanes if that is not known.
     pub fn width(&self) -> usize {
         let works = |lane: &&Lane| lane.events.iter().any(|e| e.kind == crate::EventKind::Exec);
-        if self.lanes.iter().filter(works).count() <= self.threads as usize {
-            return self.threads as usize;
+        let threads = self.threads as usize;
+        if threads > 0 && self.lanes.iter().filter(works).count() <= threads {
+            return threads;
         }
         self.width_by(|| Activity::of(&self.lanes).width())
     }
@@ -229,6 +230,17 @@ mod tests {
         assert_eq!(trace.nanos(0), 1_000, "clamped before the start");
         let flat = Trace::new(trace.start, trace.start);
         assert_eq!(flat.nanos((1 << 60) + 7), 1_007);
+    }
+
+    #[test]
+    fn where_it_is_not_known_how_many_threads_there_are_each_lane_counts() {
+        let mut trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 9, nanos: 9 });
+        trace.lanes = ["a", "b"].map(|name| Lane::new(name, Vec::new())).into();
+        assert_eq!(trace.width(), 2);
+        trace.lanes[0].events.push(Event::new(1, crate::EventKind::Exec, 1));
+        assert_eq!(trace.width(), 2);
+        trace.threads = 1;
+        assert_eq!(trace.width(), 1);
     }
 
     #[test]
