@@ -282,6 +282,11 @@ impl<R: Read> Reader<R> {
             let tsc = target.events.last().map_or(0, |event| event.tsc);
             target.events.push(Event::new(tsc, EventKind::Drop, count));
         }
+        // Whatever is wrong with the events.
+        target.overwritten = target.overwritten.saturating_add(lost);
+        target.refused = refused;
+        target.next = end;
+        self.events += count;
         for (i, bytes) in rest.chunks_exact(Event::SIZE).enumerate() {
             let Some(bytes) = bytes.first_chunk() else { continue };
             match Event::from_bytes(bytes) {
@@ -300,10 +305,6 @@ impl<R: Read> Reader<R> {
                 }
             }
         }
-        target.overwritten = target.overwritten.saturating_add(lost);
-        target.refused = refused;
-        target.next = end;
-        self.events += count;
         Ok(())
     }
 
