@@ -120,7 +120,8 @@ impl Trace {
             let mut since = 0;
             for event in &lane.events {
                 if follower.state() == State::Executing {
-                    sums[usize::from(named.name())].0 += event.tsc.saturating_sub(since);
+                    let own = &mut sums[usize::from(named.name())].0;
+                    *own = own.saturating_add(event.tsc.saturating_sub(since));
                 }
                 since = event.tsc.max(since);
                 follower.step(event);

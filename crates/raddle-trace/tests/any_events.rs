@@ -25,7 +25,11 @@ fn tell_all(trace: &Trace) {
         assert_eq!(sum, region.total);
     }
     _ = (trace.workers(), trace.wakes(), trace.lengths(), trace.advice());
-    _ = (trace.summary(), trace.html(), trace.perfetto(), trace.doctor().to_string());
+    _ = (trace.summary(), trace.perfetto(), trace.doctor().to_string(), trace.time_by_name());
+    let page = trace.html();
+    let (_, data) = page.split_once("const DATA = ").unwrap();
+    let (data, _) = data.split_once(";\n").unwrap();
+    assert!(serde_json::from_str::<serde_json::Value>(data).is_ok(), "{data}");
     assert!(serde_json::from_str::<serde_json::Value>(&trace.chrome_json()).is_ok());
     for supposed in [vec![], vec![WhatIf::parse("sort=0.5").unwrap()]] {
         _ = trace.scale(&supposed).map(|scale| (scale.text(), scale.verdict()));
@@ -49,6 +53,15 @@ fn subject() -> impl Strategy<Value = Subject> {
     prop::sample::select(vec![Subject::Any, Subject::Fork, Subject::Task, Subject::Region])
 }
 
+/// Moments of all sizes.
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        2 => 0_u64..1_000,
+        1 => any::<u64>(),
+        1 => prop::sample::select(vec![0, 1, 1 << 32, 1 << 62, u64::MAX - 1, u64::MAX]),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
@@ -70,6 +83,23 @@ proptest! {
             trace.lanes[0].events.push(event(now, Fork, Subject::Fork, task));
             trace.lanes[0].events.push(event(now + 3, Exec, Subject::Fork, task));
             trace.lanes[0].events.push(event(now + 7, Executed, Subject::Fork, task));
+        }
+        tell_all(&trace);
+    }
+
+    /// At any time, by clocks that are as they are.
+    #[test]
+    fn of_any_time(
+        events in prop::collection::vec((0_usize..3, kind(), subject(), 0_u32..3, 0_u16..4, time()), 0..60),
+        clock in [time(), time(), time(), time()],
+        threads in 0_u32..3,
+    ) {
+        let [start, since, end, until] = clock;
+        let pair = |tsc, nanos| ClockPair { tsc, nanos };
+        let mut trace = Trace { start: pair(start, since), end: pair(end, until), threads, ..trace(1) };
+        trace.lanes = ["a", "b", "c"].map(|name| Lane::new(name, Vec::new())).into();
+        for (lane, kind, subject, task, aux, tsc) in events {
+            trace.lanes[lane].events.push(Event { aux, ..event(tsc, kind, subject, task) });
         }
         tell_all(&trace);
     }
@@ -158,6 +188,26 @@ fn many_regions_beside_many_lanes_take_room_that_grows_with_them() {
         assert_eq!(region.levels.iter().sum::<std::time::Duration>(), region.total);
         assert_eq!((region.average().round(), region.peak), (3000.0, 0));
     }
+}
+
+/// What fits in no number is the largest one, and no infinity, which JSON does not have.
+#[test]
+fn times_that_are_too_long_are_as_long_as_can_be() {
+    let mut trace = trace(1);
+    trace.end = ClockPair { tsc: 1, nanos: u64::MAX };
+    let ran = |task| {
+        let at = |tsc, kind| event(tsc, kind, Subject::Region, task);
+        Lane::new("", vec![at(0, Submit), at(0, Exec), at(u64::MAX, Executed)])
+    };
+    trace.lanes = vec![ran(1), ran(2)];
+    tell_all(&trace);
+    let scale = trace.scale(&[]).unwrap();
+    assert!(scale.points.iter().all(|point| point.speedup.is_finite() && point.least.is_finite()));
+    let supposed = WhatIf { name: "main.rs:10".into(), factor: 1e300 };
+    trace.lanes = vec![ran(1)];
+    trace.lanes[0].events[1].aux = 1;
+    let scale = trace.scale(&[supposed.clone(), supposed]).unwrap();
+    assert!(scale.points.iter().all(|point| point.speedup.is_finite()), "{scale:?}");
 }
 
 #[test]

@@ -8,13 +8,13 @@ mod tasks;
 
 use std::collections::HashMap;
 
-use super::Refusal;
 use super::arena::{self, Done, Mark, Raw};
 use super::graph::{EdgeKind, Graph, NONE};
 use super::label::{Label, WhatIf};
 use super::mix::Mix;
 use super::processor::Processor;
 use super::suppose::Supposing;
+use super::{LONGEST, Refusal};
 use crate::event::{Event, EventKind, Subject};
 use crate::file::DAMAGE;
 use crate::nest::{Keyed, Nest};
@@ -199,13 +199,20 @@ pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>
     builder.run()
 }
 
+/// The time from one stamp to another, in nanoseconds. What a file's clock makes longer than any is as long as there is: sums of
+/// that are numbers, too.
+fn nanos(from: u64, to: u64, tick: f64) -> f64 {
+    (to.saturating_sub(from) as f64 * tick).min(LONGEST)
+}
+
 impl Builder<'_> {
     fn run(mut self) -> Built {
         let trace = self.trace;
         trace.in_order(|number, event| self.event(number, event));
+        // How long a lane went on that is cut, nobody knows.
+        let is_whole = trace.fact(DAMAGE).is_none();
         for number in 0..self.lanes.len() {
-            // How long a lane went on that is cut, nobody knows.
-            if trace.fact(DAMAGE).is_none() {
+            if is_whole {
                 self.goes_on(number, trace.end.tsc);
             }
             while !self.lanes[number].frames.is_empty() {
@@ -240,7 +247,7 @@ impl Builder<'_> {
         let Some(frame) = lane.frames.last().filter(works) else {
             return;
         };
-        let wall = tsc.saturating_sub(from) as f64 * self.tick;
+        let wall = nanos(from, tsc, self.tick);
         let part = self.processor[number].part(event);
         self.built.wall += wall;
         self.built.lost += wall * (1.0 - part);
@@ -265,7 +272,7 @@ impl Builder<'_> {
         if frame.waits > 0 {
             return;
         }
-        let nanos = end.saturating_sub(lane.last) as f64 * self.tick;
+        let nanos = nanos(lane.last, end, self.tick);
         self.built.work += nanos;
         let node = &mut lane.done.nodes[frame.node];
         node.work += nanos;
@@ -318,7 +325,7 @@ impl Builder<'_> {
             (LockHad, _) => {
                 // One that began before the recording, or outside of tasks, is none of theirs.
                 if let Some(since) = self.lanes[number].locked.take() {
-                    self.built.locks += event.tsc.saturating_sub(since) as f64 * self.tick;
+                    self.built.locks += nanos(since, event.tsc, self.tick);
                     self.wait(number, -1);
                 }
             }

@@ -63,6 +63,8 @@ const ENOUGH_PROCESSOR: f64 = 0.9;
 const MOST_ORPHANS: f64 = 0.03;
 /// So many nodes are simulated at most, roughly: what is finer counts as one piece.
 const MOST_NODES: f64 = 200_000.0;
+/// No stretch takes longer, in nanoseconds, whatever a file or a supposition says.
+const LONGEST: f64 = u64::MAX as f64;
 /// How many places are told, at most.
 const PLACES: usize = 8;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::build::Region;
 use super::label::{Label, WhatIf};
-use super::{PLACES, Refusal};
+use super::{LONGEST, PLACES, Refusal};
 use crate::trace::Trace;
 
 /// Changes work while a graph is built.
@@ -73,7 +73,8 @@ impl<'a> Supposing<'a> {
         let (factor, which) = (*factor, which.clone());
         which.into_iter().for_each(|at| self.used[at] = true);
         *self.sums.entry(label).or_default() += nanos;
-        nanos * factor
+        // Neither negative nor none, if a program supposes that.
+        (nanos * factor).max(0.0).min(LONGEST)
     }
 
     /// Refuses if something is supposed of what there is not.
