@@ -236,9 +236,12 @@ impl<'a> Machine<'a> {
             Item::Base { owner, .. } => Some(*owner),
             _ => None,
         });
-        let untaken = self.untaken(me);
-        self.workers[me].public = untaken.div_ceil(2);
-        self.workers[me].asked = self.idle() > 0 && untaken == 0;
+        let (untaken, searching) = (self.untaken(me), self.searching);
+        let worker = &mut self.workers[me];
+        let public = untaken.div_ceil(2).max(untaken.min(searching));
+        worker.public = public.max(worker.public.min(untaken));
+        // Whoever has asked, to no avail or beside others, need not do so again, nor pay for a fence: a thread that waits neither.
+        worker.asked = worker.public == 0 || worker.public < searching;
         if untaken > 0 && self.nobody_looks() && self.sleeping > 0 {
             return self.wake_one(0);
         }

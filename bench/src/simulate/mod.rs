@@ -6,7 +6,8 @@
 //! | in the pool                                | here                                           |
 //! |--------------------------------------------|------------------------------------------------|
 //! | a fork, a push or pop that nobody asked for | [`Costs::fork`]                                |
-//! | the older half is published when asked      | the same                                       |
+//! | the older half is published when asked, or one for each that searches | the same            |
+//! | whoever had nothing to publish stays asked | the same                                       |
 //! | a thief's first forks wake one more each   | the same                                       |
 //! | a thief's round over all workers            | [`Costs::look`] for each it looks at              |
 //! | taking a public fork                       | [`Costs::steal`]                                |

@@ -64,6 +64,15 @@ fn two_workers_share_without_a_wake_while_one_naps() {
     }
 }
 
+/// The last leaves are shared out by owners that know that they are wanted, not one after the other by a fence for each.
+#[test]
+fn whoever_was_asked_and_had_nothing_shares_what_it_forks_next() {
+    let mut setup = Setup { leaves: 100, ..setup(2) };
+    setup.costs.nap = 125_000;
+    let late = median(&regions(&setup, 400), |region| region.catch_up);
+    assert!(late < 10.0, "{late} us, and a leaf takes 10");
+}
+
 #[test]
 fn more_workers_are_faster_and_a_busy_loop_is_fastest() {
     let mut last = Duration::MAX;
