@@ -302,8 +302,9 @@ The output has a header and one line per row: row,cluster with rows and
 clusters counted from 0, a header of the input not counted.
 
 Input: fields separated by commas, all rows of one length, every feature a
-finite number. A first row in which no feature is a number is a header and
-is skipped. Errors name FILE:LINE:COLUMN, the column being that of the table.";
+number from -1e100 to 1e100. A first row in which no feature is a number is
+a header and is skipped. Errors name FILE:LINE:COLUMN, the column being that
+of the table.";
 
 #[derive(Debug, Args)]
 pub(crate) struct KnnArgs {
@@ -324,8 +325,8 @@ label among them wins, and of equally frequent ones the one that has the
 nearest member. The result says for how many rows that is their own label.
 
 Input: fields separated by commas, all rows of one length. The last column
-is the label, any text; every other is a finite number. A first row in which
-no feature is a number is a header and is skipped. Errors name
+is the label, any text; every other is a number from -1e100 to 1e100. A first
+row in which no feature is a number is a header and is skipped. Errors name
 FILE:LINE:COLUMN, the column being that of the table.";
 
 #[derive(Debug, Args)]
