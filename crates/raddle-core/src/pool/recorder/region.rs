@@ -20,12 +20,19 @@ pub(super) static NAMES: std::sync::Mutex<Vec<&'static str>> = std::sync::Mutex:
 
 /// The number of a name, from 1 on; 0 if there are too many.
 fn name_number(name: &'static str) -> u16 {
-    let mut names = NAMES.lock().unwrap_or_else(|e| e.into_inner());
-    let at = names.iter().position(|&known| known == name).unwrap_or_else(|| {
+    number_in(&mut NAMES.lock().unwrap_or_else(|e| e.into_inner()), name)
+}
+
+/// No more names are kept than there are numbers: a trace with more could not be written.
+fn number_in(names: &mut Vec<&'static str>, name: &'static str) -> u16 {
+    if let Some(at) = names.iter().position(|&known| known == name) {
+        return u16::try_from(at + 1).unwrap_or(0);
+    }
+    let number = u16::try_from(names.len() + 1).unwrap_or(0);
+    if number != 0 {
         names.push(name);
-        names.len() - 1
-    });
-    u16::try_from(at + 1).unwrap_or(0)
+    }
+    number
 }
 
 /// A region that a guest's stay is, from `tsc` on: at this place, if it is one of the program's.
@@ -118,5 +125,22 @@ impl Drop for RegionGuard {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_have_no_number_are_not_kept() {
+        let mut names = vec!["old"; usize::from(u16::MAX) - 1];
+        assert_eq!(number_in(&mut names, "last"), u16::MAX);
+        assert_eq!(
+            (number_in(&mut names, "one too many"), number_in(&mut names, "another")),
+            (0, 0)
+        );
+        assert_eq!((number_in(&mut names, "last"), number_in(&mut names, "old")), (u16::MAX, 1));
+        assert_eq!(names.len(), usize::from(u16::MAX));
     }
 }
