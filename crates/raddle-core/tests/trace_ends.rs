@@ -103,6 +103,22 @@ fn whose_a_task_of_a_scope_is_is_recorded_at_every_level() {
     }
 }
 
+/// Whoever calls a broadcast goes on after all its calls, as after a scope.
+#[test]
+fn a_broadcast_ends_after_the_last_of_its_calls() {
+    for level in [TraceLevel::Phase, TraceLevel::Tasks] {
+        let pool = pool(level);
+        pool.broadcast(|_| spin(Duration::from_micros(20)));
+        let trace = pool.trace();
+        let (begun, of) = (all(&trace, EventKind::ScopeBegin), all(&trace, EventKind::Member));
+        let ended = all(&trace, EventKind::ScopeEnd);
+        assert_eq!((begun.len(), of.len(), ended.len()), (1, 2, 1));
+        assert!(of.iter().chain(&ended).all(|event| event.task == begun[0].task));
+        let over = all(&trace, EventKind::Executed);
+        assert!(over.len() == 2 && over.iter().all(|event| event.tsc <= ended[0].tsc));
+    }
+}
+
 /// More than there are addresses for.
 #[cfg(target_pointer_width = "64")]
 #[test]

@@ -19,7 +19,7 @@ use crate::latch::Latch;
 use crate::local::{self, Captured, Entered, Restore};
 use crate::memory;
 use crate::panics::{discard, discard_all};
-use crate::pool::recorder::task_key;
+use crate::pool::recorder::{key_of, task_key};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -129,8 +129,16 @@ where
         .collect();
     // Of the whole letters.
     let tasks: Vec<Task> = letters.iter().map(|letter| NonNull::from(letter).cast()).collect();
+    // In traces it is a scope: whoever has called goes on after all calls.
+    let recorded = registry.is_recorded().then(|| key_of(&raw const call));
+    if let Some(key) = recorded {
+        registry.note_here(EventKind::ScopeBegin, 0, key);
+    }
     registry.send_each(tasks.into_iter());
     wait_for(&call.latch, Goal::Future(&call.latch, None));
+    if let Some(key) = recorded {
+        registry.note_here(EventKind::ScopeEnd, 0, key);
+    }
     drop(letters);
     let results = call.results.into_inner().unwrap_or_else(|e| e.into_inner());
     let mut values = Vec::with_capacity(threads);
@@ -165,6 +173,7 @@ where
         let call = unsafe { &*letter.call };
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
+        worker.memory().lane.note(EventKind::Member, 0, key_of(letter.call));
         let context = BroadcastContext { index: letter.index, threads: worker.num_threads() };
         let entered = Entered::by(|| call.captured.as_ref());
         // SAFETY: X1: of code that waits for this.
