@@ -119,6 +119,26 @@ fn a_broadcast_ends_after_the_last_of_its_calls() {
     }
 }
 
+/// In a file, too: what runs then is not taken to have run until the pool was dropped.
+#[test]
+fn a_file_ends_when_recording_is_switched_off() {
+    let path = std::env::temp_dir().join(format!("raddle-ends-{}.trace", std::process::id()));
+    let builder = Pool::builder().threads(1).trace(TraceLevel::Tasks).trace_to(&path);
+    let pool = builder.build().unwrap();
+    pool.run(|_| pool.set_trace(TraceLevel::Off));
+    // A thread may have begun a note before.
+    let end = || pool.trace().end;
+    let began = Instant::now();
+    while end() != end() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it goes on");
+    }
+    let off = end();
+    drop(pool);
+    let trace = Trace::load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(trace.end.tsc <= off.tsc, "{:?} after {off:?}", trace.end);
+}
+
 /// More than there are addresses for.
 #[cfg(target_pointer_width = "64")]
 #[test]

@@ -181,13 +181,13 @@ impl Saved {
             });
             let (_, lane, first) = self.outside[at];
             let Some(bytes) = self.bytes(rings, words) else { continue };
-            self.describe(false)?;
+            self.describe(rings, false)?;
             if let Some(writer) = &mut self.writer {
                 writer.events(lane, Ring::Structure, first, 0, [bytes].into_iter())?;
             }
             self.outside[at].2 += 1;
         }
-        self.describe(true)?;
+        self.describe(rings, true)?;
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 
@@ -202,7 +202,7 @@ impl Saved {
                 }
                 let bytes: Vec<_> =
                     events.into_iter().filter_map(|words| self.bytes(rings, words)).collect();
-                self.describe(false)?;
+                self.describe(rings, false)?;
                 match &mut self.writer {
                     Some(writer) => {
                         writer.events(at, ring, first, record.refused(), bytes.into_iter())
@@ -240,7 +240,7 @@ impl Saved {
     }
 
     /// Writes what lanes, names and places are new, and with them, or if it is `due`, the clock.
-    fn describe(&mut self, due: bool) -> io::Result<()> {
+    fn describe(&mut self, rings: &Rings, due: bool) -> io::Result<()> {
         let names = NAMES.lock().unwrap_or_else(|e| e.into_inner());
         let more: Vec<String> =
             names.iter().skip(self.known.names.len()).map(|&name| name.into()).collect();
@@ -253,7 +253,8 @@ impl Saved {
             return Ok(());
         }
         self.described = all;
-        self.known.end = clock::pair();
+        // What runs when recording is switched off is not taken to have run until the file ends.
+        self.known.end = rings.ended.lock().unwrap_or_else(clock::pair);
         match &mut self.writer {
             Some(writer) => writer.describe(&self.known),
             None => Ok(()),
