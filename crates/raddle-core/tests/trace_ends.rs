@@ -139,6 +139,20 @@ fn a_file_ends_when_recording_is_switched_off() {
     assert!(trace.end.tsc <= off.tsc, "{:?} after {off:?}", trace.end);
 }
 
+/// What an event costs, above all, which is to be taken from the work.
+#[test]
+fn how_it_was_recorded_is_known_when_that_has_been_switched_off() {
+    let pool = Pool::new(1).unwrap();
+    for (level, name) in [(TraceLevel::Tasks, "tasks"), (TraceLevel::Phase, "phase")] {
+        pool.set_trace(level);
+        pool.run(|worker| worker.join(|_| (), |_| ()));
+        pool.set_trace(TraceLevel::Off);
+        let trace = pool.trace();
+        assert_eq!(trace.fact("level"), Some(name));
+        assert!(trace.fact("event_ns").is_some());
+    }
+}
+
 /// More than there are addresses for.
 #[cfg(target_pointer_width = "64")]
 #[test]

@@ -84,6 +84,8 @@ pub(crate) struct Recorder {
     rings: OnceLock<Arc<Rings>>,
     /// What is recorded now; held to change it.
     level: Mutex<TraceLevel>,
+    /// What was recorded when that was not nothing.
+    latest: Mutex<TraceLevel>,
     /// As a pointer, null while nothing is recorded.
     outside: AtomicPtr<Mutex<Outside>>,
     next_region: AtomicUsize,
@@ -184,6 +186,7 @@ impl Recorder {
         }
         Ok(Recorder {
             stream: settings.file.as_deref().map(Stream::create).transpose()?,
+            latest: Mutex::new(settings.level),
             settings,
             workers,
             threads,
@@ -202,7 +205,7 @@ impl Recorder {
             let place = &rings.workers[memory.index];
             if place.get().is_none() {
                 let saver = self.stream.as_ref().map(|stream| stream.saver(rings));
-                match LaneRings::new(memory.index, name(), &self.settings, saver) {
+                match LaneRings::new(memory.index, name(), &self.settings, level, saver) {
                     Ok(lane) => _ = place.set(lane),
                     // It works unrecorded.
                     Err(error) => raddle_sync::say(format_args!(
@@ -235,12 +238,11 @@ impl Recorder {
 
     /// What is known of the recording.
     fn facts(&self, rings: &Rings) -> Vec<(String, String)> {
-        let level = match *self.level.lock() {
-            TraceLevel::Off if self.settings.level == TraceLevel::Off => return Vec::new(),
-            TraceLevel::Off => self.settings.level,
-            level => level,
+        let level = match *self.latest.lock() {
+            TraceLevel::Off => return Vec::new(),
+            TraceLevel::Phase => "phase",
+            TraceLevel::Tasks => "tasks",
         };
-        let level = if level == TraceLevel::Tasks { "tasks" } else { "phase" };
         let processors = std::thread::available_parallelism().map_or(0, |n| n.get());
         vec![
             ("level".into(), level.into()),
@@ -289,6 +291,9 @@ impl Registry {
             RECORDING.fetch_add(1, Ordering::Relaxed);
         }
         *level = to;
+        if to != TraceLevel::Off {
+            *recorder.latest.lock() = to;
+        }
         drop(level);
         let rings = (to != TraceLevel::Off).then(|| {
             recorder.rings.get_or_init(|| {

@@ -122,6 +122,7 @@ impl LaneRings {
         number: usize,
         name: String,
         settings: &Settings,
+        level: TraceLevel,
         saver: Option<Saver>,
     ) -> Result<LaneRings, TryReserveError> {
         let newest = settings.newest && saver.is_none();
@@ -131,7 +132,7 @@ impl LaneRings {
             structure: Record::new(frame_of(settings.capacity), newest)?,
             forks: Record::new(settings.capacity, newest)?,
             due: AtomicU64::new(0),
-            look: if settings.level == TraceLevel::Tasks { LOOKS.0 } else { LOOKS.1 },
+            look: if level == TraceLevel::Tasks { LOOKS.0 } else { LOOKS.1 },
             saver,
         })
     }
