@@ -61,7 +61,7 @@ const LEAST_PROCESSOR: f64 = 0.7;
 const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.03;
-/// So many nodes are simulated at most, roughly: what is finer counts as one piece.
+/// So many nodes of forks are simulated at most, roughly: what is finer counts as one piece.
 const MOST_NODES: f64 = 200_000.0;
 /// No stretch takes longer, in nanoseconds, whatever a file or a supposition says.
 const LONGEST: f64 = u64::MAX as f64;
@@ -233,7 +233,8 @@ impl Trace {
     /// What `supposed` names counts as so much faster or slower.
     ///
     /// Costs a pass over all events, with three nodes for each fork that was stolen or is worth a hand-off: the others become
-    /// one piece with what is around them. Then up to some 200,000 nodes are simulated.
+    /// one piece with what is around them. Then up to some 200,000 nodes are simulated, or as many as there are spawned tasks, which
+    /// stay as they are.
     ///
     /// # Errors
     ///
