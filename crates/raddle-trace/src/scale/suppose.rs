@@ -73,8 +73,9 @@ impl<'a> Supposing<'a> {
         let (factor, which) = (*factor, which.clone());
         which.into_iter().for_each(|at| self.used[at] = true);
         *self.sums.entry(label).or_default() += nanos;
+        let supposed = nanos * factor;
         // Neither negative nor none, if a program supposes that.
-        (nanos * factor).max(0.0).min(LONGEST)
+        if supposed > 0.0 { supposed.min(LONGEST) } else { 0.0 }
     }
 
     /// Refuses if something is supposed of what there is not.
