@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use raddle_core::{CancelOnDrop, Failure, FailureKind, Future, Killed, Promise};
 
-use crate::stack::{ENDS, MILLION, chain, check, end};
+use crate::stack::{ENDS, MILLION, check, end};
 use crate::support::{in_time, kind, on_small_stack, scaled};
 
 #[test]

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use raddle_core::{Failure, FailureKind, Future, Killed, Promise};
+use raddle_core::{Failure, FailureKind, Future, Promise};
 
 use crate::support::{Counted, kind, on_small_stack};
 
 pub(crate) const MILLION: usize = 1_000_000;
 
-pub(crate) fn chain(source: Future<usize>, length: usize) -> Future<usize> {
+fn chain(source: Future<usize>, length: usize) -> Future<usize> {
     (0..length).fold(source, |future, _| future.map(|n| n + 1))
 }
 
