@@ -339,7 +339,8 @@ fn this_thread() -> u16 {
         let mut threads = THREADS.lock();
         let room = threads.len().max(usize::from(number) + 1);
         threads.resize(room, None);
-        threads[usize::from(number)] = std::thread::current().name().map(str::to_owned);
+        // Of a thread whose locals are gone there is none; a lock may tell of it all the same.
+        threads[usize::from(number)] = raddle_sync::thread_name();
     }
     number
 }
