@@ -44,9 +44,9 @@ pub enum FailureKind {
 /// Why a future has no value: a kind, and for panics and errors what came with them.
 ///
 /// One word in size. It is an [`Error`], and is made by [`Failure::new`] from whatever converts into a boxed one: errors,
-/// texts, boxes, and those of `anyhow`. Errors of std, texts and boxes convert with `?` and `into()`, too. (As it is an
-/// error itself, Rust leaves no room for all other errors to do so: of those, say `.map_err(Failure::new)?`, or
-/// implement `From` for your own.)
+/// texts, boxes, and those of `anyhow`. Errors of std (but such as hold a value of yours), texts and boxes convert with `?` and
+/// `into()`, too. (As it is an error itself, Rust leaves no room for all other errors to do so: of those, say
+/// `.map_err(Failure::new)?`, or implement `From` for your own.)
 ///
 /// ```
 /// use raddle::{FailureKind, spawn};
@@ -479,22 +479,19 @@ macro_rules! from {
     })* };
 }
 
-from!(Failure::new: Boxed, String, Cow<'static, str>);
+from!(Failure::new: Boxed, &str, String, Cow<'static, str>);
 
 from! { of_error:
     std::io::Error, fmt::Error, std::num::ParseIntError, std::num::ParseFloatError, std::num::TryFromIntError,
     std::str::ParseBoolError, std::str::Utf8Error, std::string::FromUtf8Error, std::char::ParseCharError,
     std::array::TryFromSliceError, std::net::AddrParseError, std::env::VarError, std::sync::mpsc::RecvError,
     std::sync::mpsc::TryRecvError, std::sync::mpsc::RecvTimeoutError, std::time::SystemTimeError,
-    std::cell::BorrowError, std::cell::BorrowMutError, std::thread::AccessError,
-    std::ffi::NulError, std::alloc::LayoutError,
+    std::cell::BorrowError, std::cell::BorrowMutError, std::thread::AccessError, std::alloc::LayoutError,
+    std::ffi::NulError, std::ffi::IntoStringError, std::ffi::FromVecWithNulError, std::ffi::FromBytesWithNulError,
+    std::ffi::FromBytesUntilNulError, std::string::FromUtf16Error, std::char::DecodeUtf16Error,
+    std::char::CharTryFromError, std::char::TryFromCharError, std::time::TryFromFloatSecsError,
+    std::path::StripPrefixError, std::env::JoinPathsError, std::collections::TryReserveError,
 }
 
 #[cfg(not(raddle_loom))]
 from!(of_error: crate::pool::PoolBuildError);
-
-impl From<&str> for Failure {
-    fn from(text: &str) -> Failure {
-        Failure::new(text)
-    }
-}

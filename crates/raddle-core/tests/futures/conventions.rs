@@ -112,6 +112,19 @@ fn question_marks() {
     fn boxed() -> Result<u32, Box<dyn Error + Send + Sync>> {
         Ok(Future::<u32>::failed(Failure::timed_out()).wait()?)
     }
+    fn converts<E: Into<Failure>>() {}
+    converts::<std::string::FromUtf16Error>();
+    converts::<std::ffi::FromBytesWithNulError>();
+    converts::<std::ffi::FromBytesUntilNulError>();
+    converts::<std::ffi::FromVecWithNulError>();
+    converts::<std::ffi::IntoStringError>();
+    converts::<std::char::CharTryFromError>();
+    converts::<std::char::DecodeUtf16Error>();
+    converts::<std::char::TryFromCharError>();
+    converts::<std::time::TryFromFloatSecsError>();
+    converts::<std::path::StripPrefixError>();
+    converts::<std::env::JoinPathsError>();
+    converts::<std::collections::TryReserveError>();
     assert_eq!(number("12").unwrap(), 12);
     assert!(number("x").unwrap_err().downcast::<std::num::ParseIntError>().is_ok());
     assert_eq!(number("").unwrap_err().to_string(), "nothing");
