@@ -11,6 +11,7 @@ use crate::depth;
 use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::shared::Shared;
+use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local;
 use crate::panics::{contain, discard};
@@ -23,6 +24,15 @@ pub(crate) struct Awaited<T> {
 
 /// Who is to be woken.
 struct Woken(Mutex<Option<Waker>>);
+
+/// A waker that is of no use any more may own the next future that has one, and so on: so dropping it does not nest.
+impl Drop for Woken {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.get_mut().take() {
+            depth::nested(waker, discard, walk::drop_later);
+        }
+    }
+}
 
 impl Watch for Woken {
     fn told(self: Arc<Self>, _: usize) {

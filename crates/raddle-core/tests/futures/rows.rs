@@ -1,5 +1,9 @@
 //! Rows of links, of handlers, of waits and of signals: a thread with a small stack gets to their end, and looks at each a few times.
 
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 #[cfg(not(unix))]
 use std::time::Instant;
@@ -299,5 +303,41 @@ fn signals_that_are_replaced_by_drops() {
         }
         drop(next);
         assert!(promises.iter().all(|promise| promise.interrupted().is_some()));
+    });
+}
+
+/// What a waker would wake owns a future that has been polled, whose waker ..
+#[test]
+fn wakers_that_own_what_was_polled() {
+    struct Owns(#[expect(dead_code, reason = "dropped")] Option<Future<()>>);
+    impl Wake for Owns {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    fn row() -> (Vec<Promise<()>>, Future<()>) {
+        let (first, mut last) = Promise::new();
+        let mut promises = vec![first];
+        for _ in 0..scaled(100_000) {
+            let waker = Waker::from(Arc::new(Owns(Some(last))));
+            let (promise, mut next) = Promise::<()>::new();
+            let polled = Pin::new(&mut next).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            promises.push(promise);
+            last = next;
+        }
+        (promises, last)
+    }
+
+    on_small_stack(|| {
+        // As it is dropped, or taken over, or replaced, or never to be woken.
+        let (_promises, last) = row();
+        drop(last);
+        let (_promises, last) = row();
+        drop(last.map(|()| ()));
+        let (_promises, mut last) = row();
+        assert!(Pin::new(&mut last).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let (mut promises, last) = row();
+        promises.pop().unwrap().link(Future::never());
+        assert!(!last.is_done());
     });
 }
