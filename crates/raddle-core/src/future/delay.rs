@@ -6,14 +6,14 @@ use std::time::Duration;
 use raddle_sync::sync::{Mutex, MutexGuard};
 use raddle_sync::time::Instant;
 
-use crate::future::failure::Failure;
+use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::Future;
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{Interrupts, hear};
 use crate::future::promise::Promise;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::wait;
-use crate::panics::contain;
+use crate::panics::{contain, discard};
 use crate::timer::{self, Timeout};
 
 /// Calls `action` at that time, on the timer's thread, which has a stand-in while it waits there.
@@ -125,9 +125,16 @@ impl<T: Send + 'static> Future<T> {
     /// ```
     #[doc(alias = "delayedExecutor")]
     pub fn delayed(self, time: Duration) -> Future<T> {
-        // Both from the start, so that a kill finds both. An interrupted delay is one that is over.
+        // Both from the start, so that a kill finds both. An interrupted delay is one that is over; a kill ends what waits for it,
+        // which may be a loop that would go on at once, and again.
         let over = match Delay::start(time) {
-            Ok(delay) => delay.adapt(|_| Ok(())),
+            Ok(delay) => delay.adapt(|over| match over {
+                Err(failure) if failure.kind() == FailureKind::Killed => Err(failure),
+                over => {
+                    discard(over);
+                    Ok(())
+                }
+            }),
             Err(failure) => return Future::failed(failure),
         };
         let result = self.adapt(Ok);

@@ -1,11 +1,12 @@
 //! Kills, masks and futures that are never done.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use raddle_core::{
     FailureKind, Future, Killed, Pool, Promise, collect, first, interrupted, killed, select, spawn,
+    while_do,
 };
 
 use crate::interrupts::{OPS, Op};
@@ -211,6 +212,23 @@ fn a_kill_goes_on_to_the_fallback() {
         assert_eq!(answers.recv().unwrap(), (!kill, kill));
         assert_eq!(either.wait().is_err(), kill);
     }
+}
+
+/// What an interrupt hurries, a kill ends: a loop would go on at once, and again.
+#[test]
+fn a_kill_ends_a_loop_whose_turns_are_delayed() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&calls);
+    let go_on = move || counts.fetch_add(1, SeqCst) < 1000;
+    let (promise, first) = Promise::<()>::new();
+    let mut first = Some(first);
+    let turns = while_do(go_on, move || match first.take() {
+        Some(first) => first,
+        None => Future::ready(()).delayed(Duration::from_secs(3600)),
+    });
+    promise.set(());
+    assert_eq!(turns.kill(), Killed::BeforeStart);
+    assert_eq!(calls.load(SeqCst), 2);
 }
 
 // --- never ---
