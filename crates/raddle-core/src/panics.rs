@@ -34,6 +34,36 @@ impl<T> Drop for Discarding<T> {
     }
 }
 
+/// A value that is dropped by itself, also when a panic passes: for what is beside other values of users, of which another may panic
+/// as it goes.
+pub(crate) struct Apart<T>(Option<T>);
+
+impl<T> Apart<T> {
+    #[inline]
+    pub(crate) fn new(value: T) -> Apart<T> {
+        Apart(Some(value))
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self) -> &mut T {
+        self.0.as_mut().unwrap_or_else(|| unreachable!("it goes with this"))
+    }
+
+    #[inline]
+    pub(crate) fn take(mut self) -> T {
+        self.0.take().unwrap_or_else(|| unreachable!("it goes with this"))
+    }
+}
+
+impl<T> Drop for Apart<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            discard(value);
+        }
+    }
+}
+
 /// What is left of these is dropped one by one, also when a panic passes.
 pub(crate) struct Rest<I: Iterator>(pub(crate) I);
 

@@ -11,7 +11,7 @@ use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
-use crate::panics::{Discarding, Rest, discard, discard_all};
+use crate::panics::{Apart, Discarding, Rest, discard, discard_all};
 
 /// The values of all futures, in their order; or the first failure, at once.
 ///
@@ -87,15 +87,11 @@ where
     M: FromIterator<(K, T)> + Send + 'static,
 {
     let (keys, futures): (Vec<K>, Vec<Future<T>>) = futures.into_iter().unzip();
-    collect(futures).adapt(move |values| match values {
-        Ok(values) => {
-            let (mut keys, mut values) = (Rest(keys.into_iter()), Rest(values.into_iter()));
-            Ok(keys.0.by_ref().zip(values.0.by_ref()).collect())
-        }
-        Err(failure) => {
-            discard_all(keys);
-            Err(failure)
-        }
+    let mut keys = Discarding(keys);
+    collect(futures).adapt(move |values| {
+        let mut values = Rest(values?.into_iter());
+        let mut keys = Rest(std::mem::take(&mut keys.0).into_iter());
+        Ok(keys.0.by_ref().zip(values.0.by_ref()).collect())
     })
 }
 
@@ -139,7 +135,11 @@ pub fn fold<A: Send + 'static, T: Send + 'static>(
     start: A,
     f: impl FnMut(A, T) -> A + Send + 'static,
 ) -> Future<A> {
-    collect(futures).map(move |values| Rest(values.into_iter()).0.by_ref().fold(start, f))
+    let (start, mut f) = (Apart::new(start), Apart::new(f));
+    collect(futures).map(move |values| {
+        let mut values = Rest(values.into_iter());
+        values.0.by_ref().fold(start.take(), f.get())
+    })
 }
 
 /// What is known of one input.

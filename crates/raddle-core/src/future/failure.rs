@@ -16,6 +16,7 @@ use self::fixed::Message;
 pub use self::fixed::StaticFailure;
 use crate::drops;
 use crate::future::interrupt::Interrupt;
+use crate::panics::Apart;
 
 type Boxed = Box<dyn Error + Send + Sync>;
 
@@ -369,8 +370,8 @@ impl Failure {
     pub fn resume(self) -> ! {
         match self.into_inner() {
             Ok(Inner::Panicked(Panicked { payload, .. })) => panic::resume_unwind(payload),
-            Ok(inner) => panic!("{inner}"),
-            Err(shared) => match shared.inner() {
+            Ok(inner) => panic!("{}", Apart::new(inner).get()),
+            Err(shared) => match Apart::new(shared).get().inner() {
                 Inner::Panicked(Panicked { payload, .. }) => {
                     let text = message(payload).unwrap_or("a panic that others share").to_owned();
                     panic::resume_unwind(Box::new(text))

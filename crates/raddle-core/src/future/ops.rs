@@ -7,7 +7,7 @@ use crate::depth;
 use crate::future::failure::{Failure, FailureKind};
 use crate::future::handle::{Future, Repr};
 use crate::future::op::{Adapt, Op, Or, aside, pass};
-use crate::panics::discard;
+use crate::panics::{Apart, discard};
 
 impl<T> Future<T> {
     /// A future that is done, with this value. Costs nothing.
@@ -185,10 +185,13 @@ impl<T: Send + 'static> Future<T> {
     #[inline]
     pub fn filter(self, keep: impl FnOnce(&T) -> bool + Send + 'static) -> Future<T> {
         self.then(Op(move |result| match result {
-            Ok(value) => match keep(&value) {
-                true => Ok(value),
-                false => Err(Failure::plain(FailureKind::Empty)),
-            },
+            Ok(value) => {
+                let mut value = Apart::new(value);
+                match keep(value.get()) {
+                    true => Ok(value.take()),
+                    false => Err(Failure::plain(FailureKind::Empty)),
+                }
+            }
             Err(failure) => Err(pass(keep, failure)),
         }))
     }
@@ -203,7 +206,7 @@ impl<T: Send + 'static> Future<T> {
     #[doc(alias = "thenReturn")]
     #[inline]
     pub fn unit(self) -> Future<()> {
-        self.adapt(|result| result.map(drop))
+        self.adapt(|result| result.map(discard))
     }
 
     /// The future that `f` makes of the result, whichever it is.

@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 
 use crate::future::handle::{Future, Now};
+use crate::panics::{Apart, Discarding, discard};
 
 /// Calls `f` with `state`, with the state that its future gives, and so on, until one says
 /// [`Break`](ControlFlow::Break).
 ///
-/// A failure, and a panic of `f`, end the loop. Interrupts go to the future of the moment. No allocation for a turn whose
-/// future is done.
+/// A failure, and a panic of `f`, end the loop. Interrupts go to the future of the moment, and to all that `f` returns afterwards: so
+/// where failures are made values of, by [`lift`](Future::lift) say, `f` has to end the loop when it sees such a one, or else all turns
+/// that are left follow at once. No allocation for a turn whose future is done.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -30,20 +32,19 @@ where
     S: Send + 'static,
     T: Send + 'static,
 {
+    let f = Apart::new(f);
     // From within an operation, where panics are caught.
     Future::ready(state).flat_map(|state| turn(state, f))
 }
 
-fn turn<S, T>(
-    mut state: S,
-    mut f: impl FnMut(S) -> Future<ControlFlow<T, S>> + Send + 'static,
-) -> Future<T>
+fn turn<S, T, F>(mut state: S, mut f: Apart<F>) -> Future<T>
 where
     S: Send + 'static,
     T: Send + 'static,
+    F: FnMut(S) -> Future<ControlFlow<T, S>> + Send + 'static,
 {
     loop {
-        match f(state).now() {
+        match f.get()(state).now() {
             Now::Done(Ok(ControlFlow::Continue(next))) => state = next,
             Now::Done(Ok(ControlFlow::Break(value))) => return Future::ready(value),
             Now::Done(Err(failure)) => return Future::failed(failure),
@@ -81,12 +82,16 @@ where
 /// ```
 #[doc(alias = "whileDo")]
 pub fn while_do<T: Send + 'static>(
-    mut go_on: impl FnMut() -> bool + Send + 'static,
-    mut f: impl FnMut() -> Future<T> + Send + 'static,
+    go_on: impl FnMut() -> bool + Send + 'static,
+    f: impl FnMut() -> Future<T> + Send + 'static,
 ) -> Future<()> {
+    let (mut go_on, mut f) = (Apart::new(go_on), Apart::new(f));
     tail_loop((), move |()| {
-        if go_on() {
-            f().map(|_| ControlFlow::Continue(()))
+        if go_on.get()() {
+            f.get()().map(|value| {
+                discard(value);
+                ControlFlow::Continue(())
+            })
         } else {
             Future::ready(ControlFlow::Break(()))
         }
@@ -95,8 +100,9 @@ pub fn while_do<T: Send + 'static>(
 
 /// Calls `f` so many times, each time when the future before is done.
 ///
-/// Otherwise as [`tail_loop`]. No more often than at a certain rate: what `f` returns is [`delayed`](Future::delayed) by
-/// the time between two calls.
+/// Otherwise as [`tail_loop`]. No more often than at a certain rate: what `f` returns is [zipped](Future::zip) with a
+/// [`delay`](Future::delay) of the time between two calls. (An interrupt makes that fail, which ends the loop. What is
+/// [`delayed`](Future::delayed) it hurries, and all calls that are left follow at once.)
 ///
 /// ```
 /// use raddle::{Future, times};
@@ -137,17 +143,17 @@ pub fn times<T: Send + 'static>(
 #[doc(alias = "each")]
 pub fn traverse_sequentially<I, T: Send + 'static>(
     items: I,
-    mut f: impl FnMut(I::Item) -> Future<T> + Send + 'static,
+    f: impl FnMut(I::Item) -> Future<T> + Send + 'static,
 ) -> Future<Vec<T>>
 where
     I: IntoIterator,
     I::IntoIter: Send + 'static,
 {
-    let mut items = items.into_iter();
-    tail_loop(Vec::new(), move |mut values: Vec<T>| match items.next() {
-        None => Future::ready(ControlFlow::Break(values)),
-        Some(item) => f(item).map(|value| {
-            values.push(value);
+    let (mut items, mut f) = (Apart::new(items.into_iter()), Apart::new(f));
+    tail_loop(Discarding(Vec::new()), move |mut values: Discarding<T>| match items.get().next() {
+        None => Future::ready(ControlFlow::Break(std::mem::take(&mut values.0))),
+        Some(item) => f.get()(item).map(|value| {
+            values.0.push(value);
             ControlFlow::Continue(values)
         }),
     })

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::future::failure::Failure;
 use crate::future::handle::Future;
 use crate::future::repeat::tail_loop;
+use crate::panics::Apart;
 
 /// Calls `f` until its future has a value, at most `tries` times, and waits before each further try: `pause` before the
 /// second, twice as long before the third, and so on. Fails with the last failure.
@@ -63,7 +64,7 @@ pub struct Retry {
     tries: usize,
     pause: Duration,
     longest: Duration,
-    worth: Option<Worth>,
+    worth: Option<Apart<Worth>>,
 }
 
 type Worth = Box<dyn FnMut(&Failure) -> bool + Send>;
@@ -90,7 +91,7 @@ impl Retry {
     /// Only failures of which `worth` says so are worth another try. Any other is the last one.
     #[doc(alias = "retry_if")]
     pub fn when(mut self, worth: impl FnMut(&Failure) -> bool + Send + 'static) -> Retry {
-        self.worth = Some(Box::new(worth));
+        self.worth = Some(Apart::new(Box::new(worth)));
         self
     }
 
@@ -100,14 +101,18 @@ impl Retry {
         mut f: impl FnMut() -> Future<T> + Send + 'static,
     ) -> Future<T> {
         tail_loop(self, move |mut left| {
-            f().transform(move |result| match result {
-                Ok(value) => Future::ready(ControlFlow::Break(value)),
-                Err(failure) if left.is_over(&failure) => Future::failed(failure),
-                Err(_) => {
-                    let pause = left.pause.min(left.longest);
-                    left.pause = pause.saturating_mul(2);
-                    Future::delay(pause).map(move |()| ControlFlow::Continue(left))
+            f().transform(move |result| {
+                let mut failure = match result {
+                    Ok(value) => return Future::ready(ControlFlow::Break(value)),
+                    Err(failure) => Apart::new(failure),
+                };
+                if left.is_over(failure.get()) {
+                    return Future::failed(failure.take());
                 }
+                drop(failure);
+                let pause = left.pause.min(left.longest);
+                left.pause = pause.saturating_mul(2);
+                Future::delay(pause).map(move |()| ControlFlow::Continue(left))
             })
         })
     }
@@ -115,7 +120,7 @@ impl Retry {
     /// One try has failed: was it the last?
     fn is_over(&mut self, failure: &Failure) -> bool {
         self.tries -= 1;
-        self.tries == 0 || self.worth.as_mut().is_some_and(|worth| !worth(failure))
+        self.tries == 0 || self.worth.as_mut().is_some_and(|worth| !worth.get()(failure))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local::{self, Snapshot};
-use crate::panics::{Discarding, discard, discard_all};
+use crate::panics::{Apart, Discarding, discard, discard_all};
 
 /// Calls `f` with each item, so that at most `n` of the futures that it returns are on their way at once, and collects the
 /// values, in the order of the items; or fails with the first failure, and calls `f` no more.
@@ -53,9 +53,8 @@ where
     I::IntoIter: Send + 'static,
 {
     assert!(n > 0, "a window of 0 lets nothing through");
-    let mut items = items.into_iter();
-    let mut f = f;
-    let next: Next<T> = Box::new(move || items.next().map(&mut f));
+    let (mut items, mut f) = (Apart::new(items.into_iter()), Apart::new(f));
+    let next: Next<T> = Box::new(move || items.get().next().map(f.get()));
     let window = Arc::new_cyclic(|weak: &Weak<Window<T>>| {
         let inputs: Weak<dyn Inputs> = weak.clone();
         let (promise, future) = Promise::with_hearing(Interrupts::with_inputs(inputs));

@@ -3,6 +3,7 @@
 //! `RADDLE_STRESS=n` makes the long tests n times as long; below 1 it makes them shorter.
 #![allow(missing_docs)]
 
+mod apart;
 mod async_both_ways;
 mod chains;
 mod conventions;
