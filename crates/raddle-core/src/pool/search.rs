@@ -198,6 +198,8 @@ impl WorkerMemory {
             let claimed = std::mem::replace(&mut just_claimed, false);
             let work = if in_debt { self.find_in_debt(claimed) } else { self.find_any(searching) };
             if let Some(work) = work {
+                // To hand on takes its time.
+                let late_find = since.is_some_and(|since| since.elapsed() > registry.sure());
                 if searching {
                     self.hand_on();
                 }
@@ -208,7 +210,7 @@ impl WorkerMemory {
                     self.fork.request();
                 }
                 self.owned.fruitless.set(false);
-                if since.is_some_and(|since| since.elapsed() > registry.sure()) {
+                if late_find {
                     self.owned.bets_lost.set(0);
                 }
                 if late.is_none() && registry.is_ending() {
@@ -240,8 +242,8 @@ impl WorkerMemory {
                 }
             }
             self.owned.purse.turn_to(NOBODY);
-            self.owned.fruitless.set(true);
-            if since.is_some() {
+            // A search that follows one in vain is no bet.
+            if !self.owned.fruitless.replace(true) && !in_debt && since.is_some() {
                 self.owned.bets_lost.set(self.owned.bets_lost.get().wrapping_add(1));
             }
             let napped = searching && self.nap();
