@@ -9,6 +9,7 @@ use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::strand::{self, Local, Release};
 use raddle_sync::time::Instant;
 use raddle_sync::{const_fn, fence};
+use std::time::Duration;
 
 /// A word and its protocol; the states are in [`word`], [`slot`] and [`entry`](crate::entry).
 pub(crate) struct Core {
@@ -26,7 +27,16 @@ pub(crate) enum Patience {
     Back,
 }
 
+/// A limit that no clock can tell: 34 years.
+const AGES: Duration = Duration::from_secs(1 << 30);
+
 impl Patience {
+    /// For so long; a limit too far away to express is one all the same.
+    pub(crate) fn at_most(limit: Duration) -> Patience {
+        let now = Instant::now();
+        Patience::Until(Some(now.checked_add(limit).unwrap_or_else(|| now + AGES)))
+    }
+
     /// When it ends, if ever.
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {

@@ -62,12 +62,13 @@ pub(crate) fn linger(node: &Node, deadline: Option<Instant>) {
         return;
     }
     if LINGERING.fetch_add(1, Ordering::Relaxed) < processors() {
-        look_on(
-            node,
-            || deadline.is_some_and(|deadline| deadline <= Instant::now()),
-            thread::yield_now,
-        );
-        HABIT.set(habit.learn(node.signalled() != WAITING));
+        let is_over = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        look_on(node, is_over, thread::yield_now);
+        let signalled = node.signalled() != WAITING;
+        // Nothing is learnt of a look that was cut short.
+        if signalled || !is_over() {
+            HABIT.set(habit.learn(signalled));
+        }
     }
     LINGERING.fetch_sub(1, Ordering::Relaxed);
 }

@@ -268,6 +268,7 @@ fn a_limited_wait_for_what_one_has_fails() {
     let guard = lock.write();
     assert!(lock.try_write_for(SHORT).is_none());
     assert!(lock.try_write_until(Instant::now() + SHORT).is_none());
+    assert!(lock.try_write_for(Duration::MAX).is_none());
     drop(guard);
     strand::current();
     read_often(&lock);

@@ -36,7 +36,8 @@ pub fn unwinds_nowhere<R>(why: &'static str, f: impl FnOnce() -> R) -> R {
 pub(crate) const HOOK: &str = "a hook of a thread that blocks has panicked";
 
 /// The name of the calling thread, if it has one. None as well where the thread's locals are gone, as in what a C library calls at
-/// its very end: the standard library panics there, which is said on stderr, and goes no further.
+/// its very end: the standard library panics there, which is said on stderr, and goes no further (but that a panic hook which asks for the thread,
+/// as a harness of tests may, ends the process).
 ///
 /// ```
 /// let named = std::thread::Builder::new().name("weft".into());

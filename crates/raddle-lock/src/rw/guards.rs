@@ -215,8 +215,7 @@ impl<'a, T: ?Sized> RwLockUpgradableReadGuard<'a, T> {
     /// As [`upgrade`](Self::upgrade), waiting for at most `limit`; else gives the guard back. At once, if this strand reads the lock
     /// as well, as far as that is known.
     pub fn try_upgrade_for(this: Self, limit: Duration) -> Result<RwLockWriteGuard<'a, T>, Self> {
-        // A limit too far away to express is no limit.
-        Self::upgrade_within(this, Patience::Until(Instant::now().checked_add(limit)))
+        Self::upgrade_within(this, Patience::at_most(limit))
     }
 
     /// As [`upgrade`](Self::upgrade), waiting until `deadline` at the latest; else gives the guard back. At once where

@@ -113,8 +113,7 @@ impl<T: ?Sized> RwLock<T> {
 
     /// Comes in to read, waiting for at most `limit`.
     pub fn try_read_for(&self, limit: Duration) -> Option<RwLockReadGuard<'_, T>> {
-        // A limit too far away to express is no limit.
-        self.read_within(false, Patience::Until(Instant::now().checked_add(limit)))
+        self.read_within(false, Patience::at_most(limit))
     }
 
     /// Comes in to read, waiting until `deadline` at the latest.
@@ -180,9 +179,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Comes in to write, waiting for at most `limit`. Fails at once if this strand has the lock already, as far as that is known;
     /// see [`RwLock`].
     pub fn try_write_for(&self, limit: Duration) -> Option<RwLockWriteGuard<'_, T>> {
-        // A limit too far away to express is no limit.
-        let deadline = Instant::now().checked_add(limit);
-        self.write_within(Patience::Until(deadline)).then(|| RwLockWriteGuard::new(self))
+        self.write_within(Patience::at_most(limit)).then(|| RwLockWriteGuard::new(self))
     }
 
     /// Comes in to write, waiting until `deadline` at the latest. Fails at once where [`try_write_for`](RwLock::try_write_for) does.
@@ -226,9 +223,9 @@ impl<T: ?Sized> RwLock<T> {
         &self,
         limit: Duration,
     ) -> Option<RwLockUpgradableReadGuard<'_, T>> {
-        // A limit too far away to express is no limit.
-        let patience = Patience::Until(Instant::now().checked_add(limit));
-        self.core.read_upgradable(patience).then(|| RwLockUpgradableReadGuard::new(self))
+        self.core
+            .read_upgradable(Patience::at_most(limit))
+            .then(|| RwLockUpgradableReadGuard::new(self))
     }
 
     /// Comes in as the one reader that may write later, waiting until `deadline` at the latest.

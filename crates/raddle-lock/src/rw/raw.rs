@@ -157,8 +157,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Instant = Instant;
 
     fn try_lock_shared_for(&self, limit: Duration) -> bool {
-        // A limit too far away to express is no limit.
-        self.read(false, Patience::Until(Instant::now().checked_add(limit)))
+        self.read(false, Patience::at_most(limit))
     }
 
     fn try_lock_shared_until(&self, deadline: Instant) -> bool {
@@ -166,8 +165,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     }
 
     fn try_lock_exclusive_for(&self, limit: Duration) -> bool {
-        let patience = Patience::Until(Instant::now().checked_add(limit));
-        self.core.write_now() || self.core.write_slow(patience)
+        self.core.write_now() || self.core.write_slow(Patience::at_most(limit))
     }
 
     fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
