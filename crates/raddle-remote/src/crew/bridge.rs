@@ -240,12 +240,15 @@ fn said(conduit: &Conduit, io: &mut Io) -> String {
     }
 }
 
-fn read_tail(conduit: &Conduit, io: &mut Io) {
-    let Some(stderr) = &conduit.stderr else { return };
+/// Takes what is there; of somebody who does not cease, some: then there may be more.
+fn read_tail(conduit: &Conduit, io: &mut Io) -> bool {
+    let Some(stderr) = &conduit.stderr else { return false };
     let mut buffer = [0; 4096];
-    while let Ok(read @ 1..) = os::read(stderr, &mut buffer) {
+    for _ in 0..MOST_READS {
+        let Ok(read @ 1..) = os::read(stderr, &mut buffer) else { return false };
         io.tail.add(&buffer[..read]);
     }
+    true
 }
 
 impl Remote {
@@ -328,8 +331,8 @@ impl Crew {
                 }
             }
         }
-        if bits & (STDERR | ENDED) != 0 {
-            read_tail(conduit, io);
+        if bits & (STDERR | ENDED) != 0 && read_tail(conduit, io) {
+            left |= STDERR;
         }
         if io.closed || bits & ENDED != 0 {
             let said = said(conduit, io);

@@ -53,6 +53,8 @@ class Slot:
         self.answers = 0
         self.worker = None
         self.gone = True
+        # Whether somebody waits for the end of the worker, and takes nothing before.
+        self.leaving = False
         # The number of the worker, and of the one that was killed last: the kill may come first.
         self.number = self.killed = None
 
@@ -105,7 +107,7 @@ class Slot:
             theirs.close()
             second.close()
         with self.lock:
-            self.events, self.held, self.answers, self.gone = [], 0, 0, False
+            self.events, self.held, self.answers, self.gone, self.leaving = [], 0, 0, False, False
             self.worker, self.socket, self.control_socket = worker, ours, control
             self.number = number
             if self.killed == number:
@@ -147,6 +149,9 @@ class Slot:
     def last(self):
         """Waits until the worker, which was killed, has gone."""
         with self.lock:
+            # `pump` is to see that it has, however much there is that nobody has taken.
+            self.leaving = True
+            self.lock.notify_all()
             self.lock.wait_for(lambda: self.gone)
             return self.take()
 
@@ -202,7 +207,7 @@ class Slot:
         while True:
             # Who writes faster than that is passed on waits, as it would for a reader.
             with self.lock:
-                self.lock.wait_for(lambda: self.held < MOST_HELD)
+                self.lock.wait_for(lambda: self.held < MOST_HELD or self.leaving)
             ready = [fd for fd, _ in poll.poll()]
             ended = process in ready
             data = b""

@@ -175,7 +175,9 @@ fn call(
         running.run(nested, || call.run(args, vec![0; HEADER]))
     }));
     if std::process::id() != own {
-        // A child that the task has forked came back. The sockets are its parent's, and it has no guard.
+        // A child that the task has forked came back. The sockets are its parent's, and it has no guard. What it has written goes out,
+        // but for what Rust keeps of a line: the lock of that may be of a thread that is not here.
+        process::flush_c();
         process::exit_at_once(if result.is_err() { 101 } else { 0 });
     }
     guard::begin(0);

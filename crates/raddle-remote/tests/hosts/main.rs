@@ -63,6 +63,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("output_is_relayed", drivers::output_is_relayed),
     ("nobody_listens", sockets::nobody_listens),
     ("slots_of_a_machine_share_the_program", slots::slots_of_a_machine_share_the_program),
+    ("the_end_of_a_loud_worker_is_seen", slots::the_end_of_a_loud_worker_is_seen),
     ("a_lost_slot_is_replaced", strangers::a_lost_slot_is_replaced),
     ("other_builds_are_refused", strangers::other_builds_are_refused),
     ("other_versions_are_refused", strangers::other_versions_are_refused),

@@ -27,11 +27,36 @@ if slot.program is not None:
 sys.stdin.read()
 "##;
 
+/// A worker answers, and puts out more than a slot holds. Then it is killed, and what came with the answer has not been taken.
+const LOUD: &str = r##"
+WORKER = """
+import os, socket, struct
+socket.socket(fileno=os.dup(0)).sendall(struct.pack('<IBBHQ', 0, 16, 0, 0, 0))
+while True:
+    os.write(1, bytes(1 << 20))
+"""
+slot = Slot()
+config = {"args": ["python3", "-c", WORKER], "env": {}, "token": "RADDLE_TEST", "inherit": False}
+slot.start(1, sys.executable, config, b"hello")
+with slot.lock:
+    slot.answers = 1
+    slot.lock.wait_for(lambda: slot.held >= MOST_HELD)
+slot.kill(1)
+waits = threading.Thread(target=slot.last, daemon=True)
+waits.start()
+waits.join(60)
+print(waits.is_alive(), slot.gone, flush=True)
+"##;
+
 impl Slot {
     fn start(name: &str, load: &str) -> Slot {
+        Slot::running(SLOT, name, load)
+    }
+
+    fn running(program: &str, name: &str, load: &str) -> Slot {
         let mut command = Command::new("python3");
         command.args(["-c", "import sys; exec(sys.argv[1])"]);
-        command.args([&format!("{PROGRAM}{SLOT}"), name, load]);
+        command.args([&format!("{PROGRAM}{program}"), name, load]);
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a Python");
         let says = BufReader::new(process.stdout.take().unwrap());
@@ -72,4 +97,11 @@ pub(crate) fn slots_of_a_machine_share_the_program() {
     let mut last = Slot::start(&name, "none");
     assert_eq!(last.line(), "False");
     last.end();
+}
+
+/// Nobody had the slot see that the worker had ended, as it waited for somebody to take what there was.
+pub(crate) fn the_end_of_a_loud_worker_is_seen() {
+    let mut slot = Slot::running(LOUD, "loud", "none");
+    assert_eq!(slot.line(), "False True");
+    slot.end();
 }
