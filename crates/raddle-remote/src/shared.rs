@@ -168,6 +168,15 @@ fn note(data: &Arc<Data>) {
     });
 }
 
+/// What is in a shared value of a parent's may be given back: by its bytes, as nobody here knows its type.
+fn inherit(known: &mut HashMap<u64, Known>, data: &Data) {
+    for inner in data.inner.get().into_iter().flatten() {
+        let nobody: Weak<()> = Weak::new();
+        known.entry(inner.id).or_insert_with(|| Known::Made(nobody, Arc::downgrade(inner)));
+        inherit(known, inner);
+    }
+}
+
 impl<T: Arg + Sync> Shared<T> {
     pub(crate) fn new(value: T) -> Shared<T> {
         let id = RandomState::new().build_hasher().finish();
@@ -345,8 +354,10 @@ impl<T: Arg + Sync> Serialize for Shared<T> {
             serde::ser::Error::custom(error)
         })?;
         if self.data.process != std::process::id() {
-            // The child of a fork sends what its parent has made.
-            known().entry(self.data.id).or_insert_with(|| self.made());
+            // The child of a fork sends what its parent has made, and perhaps encoded.
+            let mut known = known();
+            known.entry(self.data.id).or_insert_with(|| self.made());
+            inherit(&mut known, &self.data);
         }
         note(&self.data);
         serializer.serialize_u64(self.data.id)

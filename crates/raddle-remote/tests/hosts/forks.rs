@@ -150,6 +150,14 @@ pub(crate) fn a_child_of_the_host_shares_values() {
         let back = processes(1).spawn(same, shared.clone()).wait().unwrap();
         assert!(std::ptr::eq(&*back, &*shared));
     }));
+    // Encoded by the parent, with what is in it.
+    let outer = env.share(vec![shared.clone()]).unwrap();
+    let first = |outer: Shared<Vec<Shared<Vec<u32>>>>| outer[0].clone();
+    assert_eq!(*processes(1).spawn(first, outer.clone()).wait().unwrap(), [1, 2, 3]);
+    assert!(in_child(|| {
+        let back = processes(1).spawn(first, outer.clone()).wait().unwrap();
+        assert_eq!(*back, [1, 2, 3]);
+    }));
     STOP.store(true, Ordering::Relaxed);
     others.join().unwrap();
 }
