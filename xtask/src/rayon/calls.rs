@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::controls::{original, program};
 use super::programs;
-use super::rows::{self, Row, Took};
+use super::rows::{self, Figures, Row, Took};
 use crate::steps::{Outcome, target_dir};
 
 /// Where the figures are.
@@ -39,12 +39,12 @@ fn measure() -> io::Result<()> {
     }
     let [ours, theirs] = found.map(medians);
     let both = ours.into_iter().zip(theirs);
-    let rows: Vec<Row> =
-        both.map(|((name, ours), (_, theirs))| Row { name, ours, theirs }).collect();
-    for Row { name, ours, theirs } in &rows {
+    let mut figures = Figures::new(ROUNDS);
+    figures.rows = both.map(|((name, ours), (_, theirs))| Row { name, ours, theirs }).collect();
+    for Row { name, ours, theirs } in &figures.rows {
         println!("{name}: {:.1} us, rayon {:.1}", ours.wall, theirs.wall);
     }
-    rows::save(FIGURES, ROUNDS, &rows)
+    figures.save(FIGURES)
 }
 
 /// Calls of some kind, in microseconds.
@@ -76,7 +76,7 @@ fn medians(rounds: Vec<Vec<Calls>>) -> Vec<Calls> {
 
 /// COMPARE's part about them.
 pub(crate) fn table(figures: &str) -> Result<String, String> {
-    let rows::Figures { machine, rounds, rows } = rows::parse(figures)?;
+    let Figures { machine, rounds, rows } = rows::parse(figures)?;
     let mut text = format!(
         "Calls from outside into a pool of two threads (`install`), in microseconds: the call in the middle, and the time of \
          processors for each, looking for more included. A program of rayon's, built with and without the line; medians of \

@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::packages::copy_package;
-use super::rows::{self, Row, Took};
+use super::rows::{self, Figures, Row, Took};
 use super::{demo_suite, missing};
 use crate::steps::{Outcome, cargo, target_dir};
 
@@ -65,7 +65,7 @@ fn measure(clone: &Path, rounds: usize) -> io::Result<()> {
     let ours = build(&ours, &folder.join("target"))?;
     let names = benchmarks(&theirs)?;
     let only = std::env::var("RADDLE_DEMO_ONLY").unwrap_or_default();
-    let mut rows = Vec::new();
+    let mut figures = Figures::new(rounds);
     for name in names.iter().filter(|name| name.contains(&only)) {
         let mut found: [Vec<Took>; 2] = Default::default();
         for _ in 0..rounds {
@@ -80,10 +80,10 @@ fn measure(clone: &Path, rounds: usize) -> io::Result<()> {
             "{name}: {:.0} ns, rayon {:.0}: {wall:.3}, processor time {busy:.3}",
             ours.wall, theirs.wall
         );
-        rows.push(row);
+        figures.rows.push(row);
         // Hours of measuring are not lost with the last row. Some rows are no table.
         if only.is_empty() {
-            rows::save(FIGURES, rounds, &rows)?;
+            figures.save(FIGURES)?;
         }
     }
     Ok(())
@@ -148,7 +148,7 @@ fn processor_time() -> io::Result<f64> {
 
 /// COMPARE's part about them.
 pub(crate) fn table(figures: &str) -> Result<String, String> {
-    let rows::Figures { machine, rounds, rows } = rows::parse(figures)?;
+    let Figures { machine, rounds, rows } = rows::parse(figures)?;
     let mut lines: BTreeMap<&str, String> = BTreeMap::new();
     let (mut sums, mut above) = ([0.0, 0.0], 0);
     for row in &rows {

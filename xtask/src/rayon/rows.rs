@@ -43,15 +43,28 @@ impl Row {
     }
 }
 
-/// Writes them down.
-pub(super) fn save(file: &str, rounds: usize, rows: &[Row]) -> io::Result<()> {
-    let both = |took: Took| [took.wall, took.busy];
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| json!({ "name": row.name, "ours": both(row.ours), "theirs": both(row.theirs) }))
-        .collect();
-    let figures = json!({ "machine": machine(), "rounds": rounds, "rows": rows });
-    fs::write(root().join(file), serde_json::to_string_pretty(&figures)? + "\n")
+/// What is in such a file.
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub(super) machine: String,
+    pub(super) rounds: u64,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Figures {
+    /// Of this machine, without rows yet.
+    pub(super) fn new(rounds: usize) -> Figures {
+        Figures { machine: machine(), rounds: rounds as u64, rows: Vec::new() }
+    }
+
+    /// Writes them down.
+    pub(super) fn save(&self, file: &str) -> io::Result<()> {
+        let both = |took: Took| [took.wall, took.busy];
+        let row = |row: &Row| json!({ "name": row.name, "ours": both(row.ours), "theirs": both(row.theirs) });
+        let rows: Vec<_> = self.rows.iter().map(row).collect();
+        let figures = json!({ "machine": self.machine, "rounds": self.rounds, "rows": rows });
+        fs::write(root().join(file), serde_json::to_string_pretty(&figures)? + "\n")
+    }
 }
 
 /// What they were measured on, of which commit, and when.
@@ -76,14 +89,6 @@ fn machine() -> String {
         said("git", &["describe", "--always", "--dirty"]).unwrap_or_else(|| "unknown".into()),
         said("date", &["-u", "+%F"]).unwrap_or_else(|| "some day".into()),
     )
-}
-
-/// What is in such a file.
-#[derive(Debug)]
-pub(super) struct Figures {
-    pub(super) machine: String,
-    pub(super) rounds: u64,
-    pub(super) rows: Vec<Row>,
 }
 
 /// The text of such a file.
