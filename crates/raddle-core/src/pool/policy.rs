@@ -74,6 +74,11 @@ impl Default for Policy {
     }
 }
 
+/// So many percent of what a wake costs.
+fn part(wake_cost: Duration, percent: u32) -> Duration {
+    wake_cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1) * percent / 100
+}
+
 impl Policy {
     /// How many to wake in a pool of so many threads, with so much work to be seen.
     pub fn wakes(&self, threads: usize, visible: usize) -> usize {
@@ -104,14 +109,13 @@ impl Policy {
     /// many of them, is a bet that the next region comes soon, and is made while it pays.
     pub fn patience(&self, wake_cost: Duration, fruitless: bool, lost: u32) -> Duration {
         let bets = lost < BETS || lost % BET_AGAIN == 0;
-        let spin = if bets { self.spin } else { self.spin.min(100) };
-        let time = wake_cost.clamp(SPIN_RANGE.0, SPIN_RANGE.1) * spin / 100;
+        let time = if bets { part(wake_cost, self.spin) } else { self.sure(wake_cost) };
         if fruitless { time / 4 } else { time }
     }
 
     /// How much of a search is no bet.
     pub fn sure(&self, wake_cost: Duration) -> Duration {
-        self.patience(wake_cost, false, BETS + 1)
+        part(wake_cost, self.spin.min(100))
     }
 }
 
