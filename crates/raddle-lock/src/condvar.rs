@@ -20,6 +20,7 @@ use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::const_fn;
 use raddle_sync::sync::{Mutex, MutexGuard as BucketGuard};
 use raddle_sync::time::Instant;
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub struct Condvar {
 
 /// Waiters of a few conditions, each with its condition, oldest first.
 #[repr(align(64))]
-struct Bucket(Mutex<Vec<Waiter>>);
+struct Bucket(Mutex<VecDeque<Waiter>>);
 
 pub(crate) struct Waiter {
     condition: *const Condvar,
@@ -65,22 +66,22 @@ unsafe impl Send for Waiter {}
 const BUCKETS: usize = if cfg!(raddle_model) { 1 } else { 256 };
 
 #[cfg(not(raddle_model))]
-static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
+static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(VecDeque::new())) }; BUCKETS];
 
 #[cfg(raddle_model)]
 raddle_sync::lazy_static! {
-    static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
+    static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(VecDeque::new())));
 }
 
 /// Locks all buckets.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn lock_all() -> Vec<BucketGuard<'static, Vec<Waiter>>> {
+pub(crate) fn lock_all() -> Vec<BucketGuard<'static, VecDeque<Waiter>>> {
     BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
 }
 
 /// In the child of a fork, where nobody waits.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
+pub(crate) fn forget_waiters(bucket: &mut VecDeque<Waiter>) {
     for waiter in bucket.drain(..) {
         // SAFETY: borrowed by the waiter, who waited until the fork.
         let condition = unsafe { &*waiter.condition };
@@ -187,7 +188,7 @@ impl Condvar {
         let Some(at) = bucket.iter().position(|waiter| std::ptr::eq(waiter.condition, self)) else {
             return false;
         };
-        let waiter = bucket.remove(at);
+        let waiter = bucket.remove(at).expect("where it was found");
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         drop(bucket);
         let mut node = List::new();
@@ -208,13 +209,13 @@ impl Condvar {
         let (woken, others) =
             bucket.drain(..).partition(|waiter| std::ptr::eq(waiter.condition, self));
         *bucket = others;
-        let mut woken: Vec<Waiter> = woken;
+        let mut woken: VecDeque<Waiter> = woken;
         self.waiting.store(0, Ordering::Relaxed); // C1
         drop(bucket);
         let count = woken.len();
         woken.rotate_right(count.min(1)); // The last one may not have gone to sleep yet.
         // One mutex, mostly.
-        while let Some(mutex) = woken.first().map(|waiter| waiter.mutex) {
+        while let Some(mutex) = woken.front().map(|waiter| waiter.mutex) {
             let mut nodes = List::new();
             woken.retain(|waiter| {
                 let other = !std::ptr::eq(waiter.mutex, mutex);
@@ -232,7 +233,7 @@ impl Condvar {
         mutex.assert_held();
         let node = Node::new();
         let mut bucket = self.bucket();
-        bucket.push(Waiter { condition: self, node: &node, mutex });
+        bucket.push_back(Waiter { condition: self, node: &node, mutex });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         drop(bucket);
         mutex.release::<false>();
@@ -261,7 +262,7 @@ impl Condvar {
         true
     }
 
-    fn bucket(&self) -> BucketGuard<'static, Vec<Waiter>> {
+    fn bucket(&self) -> BucketGuard<'static, VecDeque<Waiter>> {
         let address = std::ptr::from_ref(self).addr();
         let hash = (address as u64 >> 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         BUCKET[hash as usize % BUCKETS].0.lock()
@@ -304,7 +305,7 @@ mod tests {
                 thread::yield_now();
             }
             let mut guard = mutex.lock();
-            let waiters = |bucket: &[Waiter]| {
+            let waiters = |bucket: &VecDeque<Waiter>| {
                 let ours = bucket.iter().filter(|waiter| ptr::eq(waiter.condition, &condition));
                 ours.map(|waiter| waiter.node).collect::<Vec<_>>()
             };

@@ -20,14 +20,15 @@ use crate::{condvar, deadlock, entry, linger, monitor, once, pending, rw, slot, 
 use raddle_sync::fork;
 use raddle_sync::sync::MutexGuard;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 
 /// All mutexes of this crate (F1).
 struct Locked {
     deadlock: deadlock::Locked,
     pending: Vec<MutexGuard<'static, Vec<Pending>>>,
-    conditions: Vec<MutexGuard<'static, Vec<condvar::Waiter>>>,
-    readers: Vec<MutexGuard<'static, Vec<rw::Waiter>>>,
+    conditions: Vec<MutexGuard<'static, VecDeque<condvar::Waiter>>>,
+    readers: Vec<MutexGuard<'static, VecDeque<rw::Waiter>>>,
     makers: MutexGuard<'static, once::Makers>,
     /// As which strands the thread that forks has locks.
     ours: once::Names,

@@ -6,6 +6,7 @@ use crate::stats::{Count, count};
 use raddle_sync::atomic::Ordering;
 use raddle_sync::parker::Parker;
 use raddle_sync::sync::{Mutex, MutexGuard};
+use std::collections::VecDeque;
 
 /// What one waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +33,16 @@ pub(crate) struct Waiter {
 unsafe impl Send for Waiter {}
 
 #[repr(align(64))]
-struct Bucket(Mutex<Vec<Waiter>>);
+struct Bucket(Mutex<VecDeque<Waiter>>);
 
 const BUCKETS: usize = if cfg!(raddle_model) { 1 } else { 256 };
 
 #[cfg(not(raddle_model))]
-static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(Vec::new())) }; BUCKETS];
+static BUCKET: [Bucket; BUCKETS] = [const { Bucket(Mutex::new(VecDeque::new())) }; BUCKETS];
 
 #[cfg(raddle_model)]
 raddle_sync::lazy_static! {
-    static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(Vec::new())));
+    static BUCKET: [Bucket; BUCKETS] = std::array::from_fn(|_| Bucket(Mutex::new(VecDeque::new())));
 }
 
 /// Locks the bucket of a lock.
@@ -53,13 +54,13 @@ pub(super) fn bucket(lock: &RwCore) -> Guard {
 
 /// Locks all buckets.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn lock_all() -> Vec<MutexGuard<'static, Vec<Waiter>>> {
+pub(crate) fn lock_all() -> Vec<MutexGuard<'static, VecDeque<Waiter>>> {
     BUCKET.iter().map(|bucket| bucket.0.lock()).collect()
 }
 
 /// In the child of a fork, where nobody waits, nor has claimed a lock, sleeping.
 #[cfg(all(unix, not(any(miri, raddle_model))))]
-pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
+pub(crate) fn forget_waiters(bucket: &mut VecDeque<Waiter>) {
     for waiter in bucket.drain(..) {
         let gone = if waiter.kind == Kind::Claimant { CLAIMED } else { PARKED };
         // SAFETY: borrowed by the waiter, who waited until the fork.
@@ -71,7 +72,7 @@ pub(crate) fn forget_waiters(bucket: &mut Vec<Waiter>) {
 /// A locked bucket, as seen from one lock.
 pub(super) struct Guard {
     lock: *const RwCore,
-    list: MutexGuard<'static, Vec<Waiter>>,
+    list: MutexGuard<'static, VecDeque<Waiter>>,
 }
 
 impl Guard {
@@ -86,16 +87,30 @@ impl Guard {
     /// Takes one out; false if it is not there.
     pub(super) fn remove(&mut self, node: &Node) -> bool {
         let at = self.list.iter().position(|waiter| std::ptr::eq(waiter.node, node));
-        at.map(|at| self.list.remove(at)).is_some()
+        at.and_then(|at| self.list.remove(at)).is_some()
     }
 
     /// Ends the sleep of all readers; whom to wake when the bucket is unlocked (Q4). Others still wait.
     pub(super) fn take_readers(&mut self) -> Vec<&'static Parker> {
-        let mut parkers = Vec::new();
-        while let Some(at) = self.find(|kind| kind == Kind::Read) {
-            parkers.push(Node::signal(self.list.remove(at).node, WAKE));
-        }
-        parkers
+        self.readers().into_iter().map(|node| Node::signal(node, WAKE)).collect()
+    }
+
+    /// Takes all readers out: one pass, however many wait.
+    fn readers(&mut self) -> Vec<*const Node> {
+        let (lock, mut readers) = (self.lock, Vec::new());
+        self.list.retain(|waiter| {
+            let reader = std::ptr::eq(waiter.lock, lock) && waiter.kind == Kind::Read;
+            if reader {
+                readers.push(waiter.node);
+            }
+            !reader
+        });
+        readers
+    }
+
+    /// Takes out the one at a place.
+    fn take(&mut self, at: usize) -> Waiter {
+        self.list.remove(at).expect("a place in the list")
     }
 
     /// The strand that has claimed the lock, if it sleeps.
@@ -123,7 +138,7 @@ pub(super) fn wake_claimant(core: &RwCore) {
     let Some(at) = bucket.find(|kind| kind == Kind::Claimant) else {
         return;
     };
-    let waiter = bucket.list.remove(at);
+    let waiter = bucket.take(at);
     let parker = Node::signal(waiter.node, WAKE);
     drop(bucket); // Q4
     parker.unpark();
@@ -149,14 +164,14 @@ pub(super) fn wake(core: &RwCore, gone: u32, fair: bool) {
         }
         let upgradable = core.word.load(Ordering::Relaxed) & UPGRADABLE & !gone != 0;
         let alone = kind == Kind::Write && !upgradable;
-        while let Some(at) = bucket.find(|kind| kind == Kind::Read).filter(|_| !alone) {
-            nodes.push((bucket.list.remove(at).node, signal));
-            handed += u32::from(hand);
+        if !alone {
+            nodes.extend(bucket.readers().into_iter().map(|node| (node, signal)));
+            handed += if hand { nodes.len() as u32 } else { 0 };
         }
         // Readers do not wake those who wait for writers only, so one of them comes along.
         if let Some(at) = bucket.find(|kind| matches!(kind, Kind::Write | Kind::Upgradable)) {
             let hand = hand && kind != Kind::Read;
-            let waiter = bucket.list.remove(at);
+            let waiter = bucket.take(at);
             handed += match waiter.kind {
                 _ if !hand => 0,
                 Kind::Write => CLAIMED,
@@ -229,7 +244,7 @@ mod tests {
         beside_an_upgradable_reader(|core| {
             let mut bucket = bucket(core);
             let at = bucket.find(|kind| kind == Kind::Write).unwrap();
-            let writer = bucket.list.remove(at).node;
+            let writer = bucket.take(at).node;
             // The lock becomes free, and somebody else comes first.
             core.change(Ordering::Release, |word| (word & !CLAIMED) | UPGRADABLE);
             let parker = Node::signal(writer, WAKE);
