@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{FailureKind, Future, Promise, collect, first, spawn};
+use raddle_core::{FailureKind, Future, Promise, collect, first, spawn, while_do};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -156,10 +156,44 @@ fn a_time_beyond_all_clocks_never_comes() {
     };
     let failure = interrupted(Future::delay(Duration::MAX)).unwrap_err();
     assert_eq!(failure.to_string(), "interrupted: stop");
-    interrupted(Future::ready(()).delayed(Duration::MAX)).unwrap();
+    let failure = interrupted(Future::ready(()).delayed(Duration::MAX)).unwrap_err();
+    assert_eq!(failure.to_string(), "interrupted: stop");
     assert_eq!(Future::ready(1).within(Duration::MAX).wait().unwrap(), 1);
     let (promise, future) = Promise::new();
     let future = future.interrupt_after(Duration::MAX);
     promise.set(2);
     assert_eq!(future.wait().unwrap(), 2);
+}
+
+/// No turn follows at once on one whose delay was interrupted: an endless loop would never come back.
+#[test]
+fn an_interrupt_ends_an_endless_loop_of_delayed_turns() {
+    let turns: [fn() -> Future<()>; 3] =
+        [|| Future::ready(()), || spawn(|| ()), || spawn(|| ()).masked()];
+    for turn in turns {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&calls);
+        let heart = while_do(
+            || true,
+            move || {
+                counts.fetch_add(1, Ordering::SeqCst);
+                turn().delayed(LONG)
+            },
+        );
+        heart.interrupt("stop");
+        let failure = heart.wait_timeout(Duration::from_secs(60)).expect("it ends").unwrap_err();
+        assert_eq!(failure.to_string(), "interrupted: stop");
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn what_is_delayed_says_why_itself_if_it_is_interrupted() {
+    let (promise, work) = Promise::<u32>::new();
+    let delayed = work.delayed(LONG);
+    delayed.interrupt("stop");
+    assert!(!delayed.is_done());
+    promise.fail("cleaned up");
+    let failure = delayed.wait_timeout(Duration::from_secs(60)).expect("it ends").unwrap_err();
+    assert_eq!(failure.to_string(), "cleaned up");
 }

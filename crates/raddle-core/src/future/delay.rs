@@ -112,8 +112,8 @@ impl Inputs for Delay {
 impl<T: Send + 'static> Future<T> {
     /// The same future, but not before so long from now.
     ///
-    /// An interrupt ends the delay, and goes to this future. Fails as [`delay`](Future::delay) does where there is no timer. A few
-    /// allocations.
+    /// An interrupt goes to this future, and ends the delay: as nobody waits for the rest of it, a value that comes of it too early is
+    /// dropped, and the interrupt is the failure. Fails as [`delay`](Future::delay) does where there is no timer. A few allocations.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -125,19 +125,25 @@ impl<T: Send + 'static> Future<T> {
     /// ```
     #[doc(alias = "delayedExecutor")]
     pub fn delayed(self, time: Duration) -> Future<T> {
-        // Both from the start, so that a kill finds both. An interrupted delay is one that is over; a kill ends what waits for it,
-        // which may be a loop that would go on at once, and again.
+        // Both from the start, so that a kill finds both. What is interrupted may say why itself, so it is waited for; but there is no
+        // value before its time: a loop would go on at once, and again.
         let over = match Delay::start(time) {
             Ok(delay) => delay.adapt(|over| match over {
                 Err(failure) if failure.kind() == FailureKind::Killed => Err(failure),
-                over => {
-                    discard(over);
-                    Ok(())
-                }
+                over => Ok(over),
             }),
             Err(failure) => return Future::failed(failure),
         };
         let result = self.adapt(Ok);
-        over.zip(result).adapt(|both| both.and_then(|((), result)| result))
+        over.zip(result).adapt(|both| {
+            let (over, result) = both?;
+            match (over, result) {
+                (Err(early), Ok(value)) => {
+                    discard(value);
+                    Err(early)
+                }
+                (_, result) => result,
+            }
+        })
     }
 }

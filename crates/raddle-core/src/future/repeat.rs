@@ -101,8 +101,7 @@ pub fn while_do<T: Send + 'static>(
 /// Calls `f` so many times, each time when the future before is done.
 ///
 /// Otherwise as [`tail_loop`]. No more often than at a certain rate: what `f` returns is [zipped](Future::zip) with a
-/// [`delay`](Future::delay) of the time between two calls. (An interrupt makes that fail, which ends the loop. What is
-/// [`delayed`](Future::delayed) it hurries, and all calls that are left follow at once.)
+/// [`delay`](Future::delay) of the time between two calls. An interrupt makes that fail, which ends the loop.
 ///
 /// ```
 /// use raddle::{Future, times};
