@@ -85,6 +85,8 @@ pub(crate) struct Machine<'a> {
     /// Heavy fences so far.
     fences: usize,
     random: u64,
+    /// Leaves that are not done.
+    left: usize,
     done: Option<u64>,
 }
 
@@ -118,6 +120,7 @@ impl<'a> Machine<'a> {
             napper: None,
             fences: 0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            left: setup.leaves,
             done: None,
         }
     }
@@ -180,7 +183,10 @@ impl<'a> Machine<'a> {
     fn step(&mut self, me: usize) {
         match self.workers[me].doing {
             Doing::Runs(Next::Leaves(from, to)) => self.split(me, from, to),
-            Doing::Runs(Next::Pop) => self.pop(me),
+            Doing::Runs(Next::Pop) => {
+                self.left -= 1;
+                self.pop(me);
+            }
             Doing::Wakes => {
                 let late = self.pass_on(me);
                 self.workers[me].since = self.now;
@@ -222,7 +228,7 @@ impl<'a> Machine<'a> {
         if self.setup.rules == Rules::ForkJoinPool {
             let untaken = self.untaken(me);
             self.workers[me].public = untaken;
-            return if (1..=2).contains(&untaken) && self.sleeping > 0 {
+            return if (1..=self.setup.policy.fan_out).contains(&untaken) && self.sleeping > 0 {
                 self.wake_one(0)
             } else {
                 0
@@ -265,6 +271,7 @@ impl<'a> Machine<'a> {
                     let at = self.now + self.setup.costs.fork + late;
                     return self.plan(me, at, Doing::Runs(Next::Leaves(right.0, right.1)));
                 }
+                _ if self.setup.rules == Rules::ForkJoinPool => return self.complete(me),
                 Some(Item::Fork { done: true, .. }) => _ = self.workers[me].stack.pop(),
                 Some(Item::Fork { .. }) => {
                     self.workers[me].since = self.now;
@@ -283,6 +290,20 @@ impl<'a> Machine<'a> {
                 None => unreachable!("a worker that runs has something on its stack"),
             }
         }
+    }
+
+    /// What is left of a job is with others: nobody waits for them, and the last one completes what is above.
+    fn complete(&mut self, me: usize) {
+        let root = self.workers[me].stack.drain(..).any(|item| matches!(item, Item::Root));
+        let kind = if root { EventKind::Wait } else { EventKind::Executed };
+        self.note(me, self.now, kind, Subject::Fork);
+        if self.left == 0 {
+            self.note(0, self.now, EventKind::Waited, Subject::Fork);
+            self.note(0, self.now, EventKind::Executed, Subject::Region);
+            self.done = Some(self.now);
+            return;
+        }
+        self.idle_from(me, 0);
     }
 
     /// A stolen job is done.
@@ -307,6 +328,11 @@ impl<'a> Machine<'a> {
             self.workers[me].since = self.now;
             return self.plan(me, self.now + late, Doing::Waits);
         }
+        self.idle_from(me, late);
+    }
+
+    /// A worker without anything of its own searches, `late` from now on, or sleeps.
+    fn idle_from(&mut self, me: usize, late: u64) {
         self.workers[me].since = self.now;
         if self.searching < self.linger_cap() || self.setup.busy_loop {
             self.searching += 1;

@@ -61,8 +61,8 @@ impl Costs {
 pub(crate) enum Rules {
     /// Those of raddle's pool.
     Raddle,
-    /// Those of Java's as the study had it: forks are public at once, a push that leaves one or two of them wakes somebody, and who
-    /// finds work wakes as many as the fan-out says, however many search and however little is to be seen.
+    /// Those of Java's as the study had it: forks are public at once, a push that leaves no more of them than the fan-out says wakes
+    /// somebody, and nobody waits for what is with others: whoever completes the last part goes on with what is above.
     ForkJoinPool,
 }
 

@@ -144,8 +144,10 @@ fn setups_of_the_study() -> Vec<(&'static str, Setup)> {
         nap: 0,
         latency: vec![latency],
     };
+    // As many parts as Java's streams make: four for each processor.
+    const OF_A_STREAM: usize = 4 * 32;
     let setup = |policy, costs| {
-        let setup = setup(32, policy, costs, 512, WORK / 512);
+        let setup = setup(32, policy, costs, OF_A_STREAM, WORK / OF_A_STREAM as u64);
         Setup { full: 28, ..setup }
     };
     let theirs = |policy, costs| Setup {

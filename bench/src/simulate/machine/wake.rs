@@ -67,7 +67,8 @@ impl Machine<'_> {
 
     /// A thief has found work: wakes others. How long that takes.
     pub(super) fn hand_on(&mut self) -> u64 {
-        if self.sleeping == 0 && self.napper.is_none() {
+        let nobody_sleeps = self.sleeping == 0 && self.napper.is_none();
+        if nobody_sleeps || self.setup.rules == Rules::ForkJoinPool {
             return 0;
         }
         let mut visible = self.visible();
@@ -90,10 +91,8 @@ impl Machine<'_> {
     }
 
     pub(super) fn wake_some(&mut self, visible: usize, mut late: u64) -> u64 {
-        let bold = self.setup.rules == Rules::ForkJoinPool;
-        let wakes = self.setup.policy.wakes(self.setup.workers, visible);
-        for _ in 0..if bold { self.setup.policy.fan_out } else { wakes } {
-            if self.idle() > self.searching && (bold || self.searching < self.search_cap()) {
+        for _ in 0..self.setup.policy.wakes(self.setup.workers, visible) {
+            if self.idle() > self.searching && self.searching < self.search_cap() {
                 late += self.wake_one(late);
             }
         }
