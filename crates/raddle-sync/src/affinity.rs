@@ -64,6 +64,9 @@ const LONG: Duration = Duration::from_millis(500);
 /// Whether a thread that has left its processor had to wait for so long. (No step of a model's: there nobody leaves.)
 static HOGGED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
+/// No processor.
+const NONE: usize = usize::MAX;
+
 /// A thread that others wake on a processor other than theirs.
 #[derive(Debug)]
 pub struct WakeAffinity {
@@ -74,6 +77,8 @@ pub struct WakeAffinity {
     /// See the table.
     state: AtomicU32,
     saved: UnsafeCell<Saved>,
+    /// Where the thread was when it said so last, unless it has gone to sleep since. (No step of a model's.)
+    processor: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +112,7 @@ impl WakeAffinity {
             generation: AtomicU32::new(0),
             state: AtomicU32::new(0),
             saved: UnsafeCell::new(Saved { allowed: none, rest: none, known: none, all: false }),
+            processor: std::sync::atomic::AtomicUsize::new(NONE),
         }
     }
 
@@ -122,6 +128,7 @@ impl WakeAffinity {
     /// By the thread itself, before it lets others know that it sleeps: from now on until it calls
     /// [`release`](WakeAffinity::release) it may be confined.
     pub fn lie_down(&self) {
+        self.is_away();
         // ORD: Release pairs with the Acquire in `confine`: `saved` is the wakers' (P1), and `thread` is this one.
         self.state.fetch_or(LYING, Ordering::Release);
     }
@@ -214,12 +221,39 @@ impl WakeAffinity {
     ///
     /// Nobody else can let it go, as nobody knows when the system has chosen. Should the others be those of threads that do not give
     /// them up, it takes until the system has mercy; that happens once, and then no thread of the process is moved so any more.
-    pub fn avoid(&self, processor: usize) {
+    ///
+    /// True: it was there.
+    pub fn avoid(&self, processor: usize) -> bool {
+        let there = sys::processor() == Some(processor);
         // ORD: a hint.
-        let hogged = HOGGED.load(Ordering::Relaxed);
-        if hogged || sys::processor() != Some(processor) || !may_move(sys::THIS) {
-            return;
+        if there && !HOGGED.load(Ordering::Relaxed) && may_move(sys::THIS) {
+            self.leave();
         }
+        there
+    }
+
+    /// By the thread itself: it is here, and others that are to work beside it should not be.
+    #[inline]
+    pub fn is_here(&self) {
+        // ORD: a hint.
+        self.processor.store(sys::processor().unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    /// By the thread itself: it sleeps, and is in nobody's way.
+    pub fn is_away(&self) {
+        // ORD: a hint.
+        self.processor.store(NONE, Ordering::Relaxed);
+    }
+
+    /// By the thread itself: as [`avoid`](WakeAffinity::avoid) of the processor that `other` said last it is on.
+    pub fn avoid_that_of(&self, other: &WakeAffinity) -> bool {
+        // ORD: a hint.
+        self.avoid(other.processor.load(Ordering::Relaxed))
+    }
+
+    /// By the thread itself: moves to another processor than this.
+    #[cold]
+    fn leave(&self) {
         // ORD: Acquire pairs with the Releases that end `BUSY` (P1).
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
         if self.is_foreign() || self.state.compare_exchange(0, BUSY, success, failure).is_err() {
@@ -242,6 +276,7 @@ impl WakeAffinity {
     /// By the thread itself, once it is awake and before it runs anything: anywhere again.
     #[inline]
     pub fn release(&self) {
+        self.is_here();
         if self.state.load(Ordering::Relaxed) != 0 {
             self.release_slowly();
         }
@@ -309,121 +344,7 @@ fn may_move(thread: sys::Thread) -> bool {
 }
 
 #[cfg(all(target_os = "linux", not(any(miri, raddle_model))))]
-pub(crate) mod sys {
-    pub(crate) type Thread = libc::pid_t;
-
-    /// The calling thread.
-    pub(crate) const THIS: Thread = 0;
-
-    /// A set of processors.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Set(libc::cpu_set_t);
-
-    const SIZE: usize = size_of::<libc::cpu_set_t>();
-    /// `SCHED_DEADLINE`, whose threads may not be confined at all.
-    const DEADLINE: i32 = 6;
-
-    impl Set {
-        pub(crate) fn empty() -> Set {
-            // SAFETY: an array of integers, for which all zeroes is the empty set.
-            Set(unsafe { std::mem::zeroed() })
-        }
-
-        /// All that there are, and that may come.
-        pub(crate) fn all() -> Set {
-            let mut all = Set::empty();
-            // SAFETY: an array of integers, whose bits are the set's.
-            unsafe { (&raw mut all.0).cast::<u8>().write_bytes(0xff, SIZE) };
-            all
-        }
-
-        pub(crate) fn len(&self) -> usize {
-            // SAFETY: counts the bits of a set.
-            unsafe { libc::CPU_COUNT(&self.0) as usize }
-        }
-
-        /// Of these the first ones.
-        #[cfg(test)]
-        pub(crate) fn first(&self, most: usize) -> Set {
-            let mut rest = *self;
-            for cpu in (0..8 * SIZE).rev() {
-                if rest.len() > most {
-                    // SAFETY: in bounds.
-                    unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
-                }
-            }
-            rest
-        }
-
-        #[cfg(test)]
-        pub(crate) fn minus(&self, other: &Set) -> Set {
-            let mut rest = *self;
-            for cpu in 0..8 * SIZE {
-                // SAFETY: in bounds.
-                if unsafe { libc::CPU_ISSET(cpu, &other.0) } {
-                    // SAFETY: in bounds.
-                    unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
-                }
-            }
-            rest
-        }
-
-        pub(crate) fn equals(&self, other: &Set) -> bool {
-            // SAFETY: compares two sets.
-            unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
-        }
-    }
-
-    impl std::fmt::Debug for Set {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("Set")
-        }
-    }
-
-    pub(crate) fn current_thread() -> Thread {
-        // The call itself: glibc has had the function only since 2.30, and Rust's programs run on 2.17.
-        // SAFETY: no arguments, no effects.
-        unsafe { libc::syscall(libc::SYS_gettid) as Thread }
-    }
-
-    /// Where the thread may run.
-    pub(crate) fn affinity(thread: Thread) -> Option<Set> {
-        let mut allowed = Set::empty();
-        // SAFETY: writes at most `SIZE` bytes to a set of that size.
-        let failed = unsafe { libc::sched_getaffinity(thread, SIZE, &mut allowed.0) } != 0;
-        (!failed).then_some(allowed)
-    }
-
-    #[inline]
-    pub(crate) fn processor() -> Option<usize> {
-        // SAFETY: no arguments, no effects.
-        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
-    }
-
-    /// Whether it has a real-time policy.
-    pub(crate) fn is_realtime(thread: Thread) -> bool {
-        // The call itself: musl's function always fails.
-        // SAFETY: no pointers.
-        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) } as i32;
-        matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR | DEADLINE)
-    }
-
-    /// `affinity`, and that without the calling thread's processor, if anything is left.
-    pub(crate) fn without_this_processor(thread: Thread) -> Option<(Set, Set)> {
-        let cpu = processor()?;
-        let allowed = affinity(thread).filter(|_| cpu < 8 * SIZE)?;
-        let mut rest = allowed;
-        // SAFETY: in bounds, as just tested.
-        unsafe { libc::CPU_CLR(cpu, &mut rest.0) };
-        (rest.len() > 0).then_some((allowed, rest))
-    }
-
-    /// Whether it worked. Refused, the thread wakes wherever the system likes: as without us.
-    pub(crate) fn set_affinity(thread: Thread, set: &Set) -> bool {
-        // SAFETY: reads `SIZE` bytes of a set of that size.
-        unsafe { libc::sched_setaffinity(thread, SIZE, &set.0) == 0 }
-    }
-}
+pub(crate) mod sys;
 
 #[cfg(not(all(target_os = "linux", not(any(miri, raddle_model)))))]
 pub(crate) mod sys {

@@ -308,11 +308,15 @@ impl Registry {
         memory.owned.number.get()
     }
 
-    /// Has the calling thread leave the processor of the last guest, if it is there: on the same one it can only work in the
-    /// guest's stead, and the system may let it, or have it wait for the guest's time slice to end.
+    /// Has the calling thread, which has slept for a while, leave the processor of the last guest, or of somebody who works, if it is
+    /// there: on the same one it can only work in the other's stead, and the system may let it, or have it wait for the other's time
+    /// slice to end. Whoever is woken by a timer comes to be where it fell asleep, though others are idle (`raddle_sync::affinity`).
     pub(crate) fn make_way(&self, memory: &WorkerMemory) {
         // ORD: a hint.
-        memory.affinity.avoid(self.guest_processor.load(Ordering::Relaxed));
+        let guest = self.guest_processor.load(Ordering::Relaxed);
+        _ = memory.affinity.avoid(guest)
+            || !self.oversubscribed
+                && self.memories.iter().any(|other| memory.affinity.avoid_that_of(&other.affinity));
     }
 
     /// So many guests have come so far: a hint.

@@ -123,6 +123,7 @@ impl WorkerMemory {
         self.owned.context.set(context);
         self.owned.hold.set(Hold::Place);
         self.set_room();
+        self.affinity.is_here();
         self.owned.looks.forget();
         Worker::occupy(self);
         self.heed_followers(self.base());
@@ -155,6 +156,7 @@ impl WorkerMemory {
         }
         self.ring.give_back();
         Worker::vacate(self);
+        self.affinity.is_away();
         // Now that its memory is at hand: so that the next guest's first fork need not.
         self.fork.relax();
         if self.owned.hold.replace(Hold::None) == Hold::Place {
@@ -305,6 +307,7 @@ impl WorkerMemory {
         registry.sign_off(self);
         self.owned.hold.set(Hold::None);
         self.lane.note(EventKind::Park, 0, NOTHING);
+        self.affinity.is_away();
         let mut since = Instant::now();
         let mut visits = registry.visits();
         let visits_before = visits;
@@ -317,8 +320,8 @@ impl WorkerMemory {
                 // Somebody else works in this place: it is given back.
                 break false;
             }
+            registry.make_way(self);
             if self.has_mail() || registry.visible_work() > 0 && self.work_lasts() {
-                registry.make_way(self);
                 break true;
             }
             let visits_now = registry.visits();
@@ -331,7 +334,6 @@ impl WorkerMemory {
             if registry.is_ending() || since.elapsed() >= drowsy {
                 break false;
             }
-            registry.make_way(self);
             self.parker().nap(NAP);
         };
         let disturbed = !registry.places.end_nap(self.index);
@@ -343,21 +345,27 @@ impl WorkerMemory {
         wanted
     }
 
-    /// Whether there is work a moment after a napper has seen some, or the next guest has come: to take part in a region that is
-    /// about to end costs its owner more than it is worth.
+    /// Whether there is work a moment after a napper has seen some, or more has come meanwhile, or the next guest: to take part in a region
+    /// that is about to end costs its owner more than it is worth.
     fn work_lasts(&self) -> bool {
         let registry = self.registry();
         let (since, visits) = (Instant::now(), registry.visits());
+        // Not the last look alone: one loop after the other, each of two thirds of that time, is seen in its first half only.
+        let mut gone = false;
         loop {
             self.pause();
             if registry.places.counts().napper() != Some(self.index) {
                 return true;
             }
+            let visible = registry.visible_work() > 0;
+            if gone && visible {
+                return true;
+            }
+            gone |= !visible;
             if since.elapsed() >= GRACE {
-                break;
+                return visible || visits != registry.visits();
             }
         }
-        visits != registry.visits() || registry.visible_work() > 0
     }
 
     /// The thread is awake again.
