@@ -221,39 +221,12 @@ impl WakeAffinity {
     ///
     /// Nobody else can let it go, as nobody knows when the system has chosen. Should the others be those of threads that do not give
     /// them up, it takes until the system has mercy; that happens once, and then no thread of the process is moved so any more.
-    ///
-    /// True: it was there.
-    pub fn avoid(&self, processor: usize) -> bool {
-        let there = sys::processor() == Some(processor);
+    pub fn avoid(&self, processor: usize) {
         // ORD: a hint.
-        if there && !HOGGED.load(Ordering::Relaxed) && may_move(sys::THIS) {
-            self.leave();
+        let hogged = HOGGED.load(Ordering::Relaxed);
+        if hogged || sys::processor() != Some(processor) || !may_move(sys::THIS) {
+            return;
         }
-        there
-    }
-
-    /// By the thread itself: it is here, and others that are to work beside it should not be.
-    #[inline]
-    pub fn is_here(&self) {
-        // ORD: a hint.
-        self.processor.store(sys::processor().unwrap_or(NONE), Ordering::Relaxed);
-    }
-
-    /// By the thread itself: it sleeps, and is in nobody's way.
-    pub fn is_away(&self) {
-        // ORD: a hint.
-        self.processor.store(NONE, Ordering::Relaxed);
-    }
-
-    /// By the thread itself: as [`avoid`](WakeAffinity::avoid) of the processor that `other` said last it is on.
-    pub fn avoid_that_of(&self, other: &WakeAffinity) -> bool {
-        // ORD: a hint.
-        self.avoid(other.processor.load(Ordering::Relaxed))
-    }
-
-    /// By the thread itself: moves to another processor than this.
-    #[cold]
-    fn leave(&self) {
         // ORD: Acquire pairs with the Releases that end `BUSY` (P1).
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
         if self.is_foreign() || self.state.compare_exchange(0, BUSY, success, failure).is_err() {
@@ -271,6 +244,25 @@ impl WakeAffinity {
         }
         // ORD: Release pairs with the Acquires that set `BUSY`: done with `saved` (P1).
         self.state.store(0, Ordering::Release);
+    }
+
+    /// By the thread itself: it is here, and others that are to work beside it should not be.
+    #[inline]
+    pub fn is_here(&self) {
+        // ORD: a hint.
+        self.processor.store(sys::processor().unwrap_or(NONE), Ordering::Relaxed);
+    }
+
+    /// By the thread itself: it sleeps, and is in nobody's way.
+    pub fn is_away(&self) {
+        // ORD: a hint.
+        self.processor.store(NONE, Ordering::Relaxed);
+    }
+
+    /// Whether the thread said last that it is on that processor.
+    pub fn is_on(&self, processor: usize) -> bool {
+        // ORD: a hint.
+        self.processor.load(Ordering::Relaxed) == processor
     }
 
     /// By the thread itself, once it is awake and before it runs anything: anywhere again.

@@ -312,11 +312,13 @@ impl Registry {
     /// there: on the same one it can only work in the other's stead, and the system may let it, or have it wait for the other's time
     /// slice to end. Whoever is woken by a timer comes to be where it fell asleep, though others are idle (`raddle_sync::affinity`).
     pub(crate) fn make_way(&self, memory: &WorkerMemory) {
+        let Some(here) = raddle_sync::affinity::processor() else { return };
         // ORD: a hint.
-        let guest = self.guest_processor.load(Ordering::Relaxed);
-        _ = memory.affinity.avoid(guest)
-            || !self.oversubscribed
-                && self.memories.iter().any(|other| memory.affinity.avoid_that_of(&other.affinity));
+        let of_a_guest = self.guest_processor.load(Ordering::Relaxed) == here;
+        let works_here = |other: &WorkerMemory| other.affinity.is_on(here);
+        if of_a_guest || !self.oversubscribed && self.memories.iter().any(works_here) {
+            memory.affinity.avoid(here);
+        }
     }
 
     /// So many guests have come so far: a hint.

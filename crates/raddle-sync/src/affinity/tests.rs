@@ -65,23 +65,22 @@ fn a_thread_that_avoids_its_processor_may_come_back() {
     assert!(all == 1 || processors() == all);
 }
 
-/// Who works somewhere is made way for, until it sleeps.
 #[test]
-fn a_thread_avoids_the_processor_of_another_that_is_here() {
-    let (napper, other) = (WakeAffinity::new(), WakeAffinity::new());
-    napper.adopt();
-    assert!(!napper.avoid_that_of(&other), "it has said nothing");
+fn a_thread_says_where_it_is_unless_it_sleeps() {
+    let thread = WakeAffinity::new();
     // More than once, as a thread may be moved any moment.
-    let is_there = |says: fn(&WakeAffinity)| {
+    let is_here = |says: fn(&WakeAffinity)| {
         (0..1000).any(|_| {
-            says(&other);
-            napper.avoid_that_of(&other)
+            says(&thread);
+            thread.is_on(processor().unwrap())
         })
     };
-    assert!(is_there(WakeAffinity::is_here));
-    assert!(!is_there(WakeAffinity::is_away));
-    assert!(!is_there(WakeAffinity::lie_down), "who lies is in nobody's way");
-    assert!(is_there(WakeAffinity::release));
+    assert!(!is_here(|_| ()));
+    assert!(is_here(WakeAffinity::is_here));
+    assert!(!is_here(WakeAffinity::is_away));
+    assert!(is_here(WakeAffinity::is_here));
+    assert!(!is_here(WakeAffinity::lie_down));
+    assert!(is_here(WakeAffinity::release));
 }
 
 /// Two that did so, by the same record, wrote to it at the same time.
