@@ -12,6 +12,8 @@ pub(crate) struct Set(libc::cpu_set_t);
 const SIZE: usize = size_of::<libc::cpu_set_t>();
 /// `SCHED_DEADLINE`, whose threads may not be confined at all.
 const DEADLINE: i32 = 6;
+/// `SCHED_RESET_ON_FORK`, which a program's lock file may have a `libc` from before.
+const RESET_ON_FORK: i32 = 0x4000_0000;
 
 impl Set {
     pub(crate) fn empty() -> Set {
@@ -28,8 +30,9 @@ impl Set {
     }
 
     pub(crate) fn len(&self) -> usize {
-        // SAFETY: counts the bits of a set.
-        unsafe { libc::CPU_COUNT(&self.0) as usize }
+        // SAFETY: an array of integers of this size, whose bits are the set's.
+        let bytes = unsafe { (&raw const self.0).cast::<[u8; SIZE]>().read() };
+        bytes.iter().map(|byte| byte.count_ones() as usize).sum()
     }
 
     /// Of these the first ones.
@@ -95,7 +98,7 @@ pub(crate) fn is_realtime(thread: Thread) -> bool {
     // The call itself: musl's function always fails.
     // SAFETY: no pointers.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) } as i32;
-    matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR | DEADLINE)
+    matches!(policy & !RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR | DEADLINE)
 }
 
 /// `affinity`, and that without the calling thread's processor, if anything is left.

@@ -16,6 +16,10 @@ fn lost() -> ! {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod os {
+    // The system's numbers, which a program's lock file may have a `libc` from before.
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
     fn membarrier(command: libc::c_int) -> libc::c_long {
         let flags: libc::c_uint = 0;
         let cpu: libc::c_int = 0;
@@ -25,12 +29,11 @@ mod os {
     }
 
     pub(in super::super) fn register() -> bool {
-        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0
-            && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0
+        membarrier(REGISTER_PRIVATE_EXPEDITED) == 0 && membarrier(PRIVATE_EXPEDITED) == 0
     }
 
     pub(in super::super) fn issue() {
-        if membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 {
+        if membarrier(PRIVATE_EXPEDITED) != 0 {
             super::lost();
         }
     }
@@ -39,7 +42,7 @@ mod os {
     /// for all processors, up to 20 ms. Where this is not called, in a library that is loaded late, or fails,
     /// `register` makes up for it.
     extern "C" fn register_early() {
-        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+        membarrier(REGISTER_PRIVATE_EXPEDITED);
     }
 
     #[cfg(not(miri))]
