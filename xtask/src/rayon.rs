@@ -104,6 +104,10 @@ fn try_run(options: Options) -> io::Result<bool> {
     if !foreign.is_empty() {
         eprintln!("xtask: the drop-in brings into a program's lock: {}", foreign.join(", "));
     }
+    let with_old_libc = lock::allows_old_libc(&folder.join("lock"))?;
+    if !with_old_libc {
+        eprintln!("xtask: the drop-in does not compile with an old libc");
+    }
     // First: they say whether what follows shows anything.
     let controlled = options.quick || controls::run(&folder)?;
     let threads = if options.quick { &[2] } else { THREADS };
@@ -111,7 +115,7 @@ fn try_run(options: Options) -> io::Result<bool> {
     let runs = run_all(&suites, threads, options.repeat, &folder.join("target"))?;
     println!("\nrayon {RAYON}, rayon-core {RAYON_CORE}, RADDLE_WAITS={}", waits());
     runs.iter().for_each(|runs| println!("{runs}"));
-    Ok(foreign.is_empty() && controlled && runs.iter().all(|runs| runs.well()))
+    Ok(foreign.is_empty() && with_old_libc && controlled && runs.iter().all(|runs| runs.well()))
 }
 
 /// All that is to be run, and how many tests rayon's have.

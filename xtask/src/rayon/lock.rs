@@ -1,7 +1,8 @@
 //! What the drop-in brings into a program's lock.
 //!
 //! A lock has what any target might need, and what one crate asks for others may have an older version of. Then cargo keeps
-//! the old rayon-core without a word, and the patch is not used. So as little as can be may come along.
+//! the old rayon-core without a word, and the patch is not used. So as little as can be may come along, and it asks for no
+//! newer version of what programs have.
 
 use std::fs;
 use std::io;
@@ -13,6 +14,9 @@ use crate::steps::cargo;
 /// rayon, what it asks for besides rayon-core, and what the system is called by.
 const ALLOWED: &[&str] =
     &["either", "crossbeam-utils", "lock", "libc", "rayon", "rayon-core", "wasm_sync"];
+
+/// A `libc` that locks of programs may have, of 2019.
+const OLD_LIBC: &str = "0.2.60";
 
 /// The crates beyond these, and raddle's own, that the lock of a program in `folder` has.
 pub(super) fn foreign(folder: &Path, rayon: &str, ours: &Path) -> io::Result<Vec<String>> {
@@ -29,6 +33,19 @@ pub(super) fn foreign(folder: &Path, rayon: &str, ours: &Path) -> io::Result<Vec
         return Err(io::Error::other("cargo cannot make a lock"));
     }
     Ok(beyond(&fs::read_to_string(folder.join("Cargo.lock"))?))
+}
+
+/// Whether the drop-in compiles where the lock in `folder`, which [`foreign`] has made, has an old `libc`.
+pub(super) fn allows_old_libc(folder: &Path) -> io::Result<bool> {
+    for command in [
+        &["update", "--quiet", "--package", "libc", "--precise", OLD_LIBC][..],
+        &["check", "--quiet", "--package", "rayon-core", "--target-dir", "target"],
+    ] {
+        if !cargo().current_dir(folder).args(command).status()?.success() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn beyond(lock: &str) -> Vec<String> {
