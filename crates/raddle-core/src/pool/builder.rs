@@ -264,6 +264,9 @@ impl PoolBuilder {
     /// before its result is there for others; if it was killed meanwhile, which resolves it at once, when its closure has returned. One
     /// that was killed or interrupted before it started has neither call.
     ///
+    /// No scope local of the future is bound by then, as what they hold goes before its result is there; nor is any of those of the
+    /// thread. What is to be said of the request that it was for, [`before_start`](PoolBuilder::before_start) can note by the id.
+    ///
     /// If it panics, the panic hook reports that, and the future's result stands.
     ///
     /// For an async future it is called once, when that has been dropped, on the thread that ends it, which may be another than that of
