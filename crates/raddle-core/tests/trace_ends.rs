@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::trace::TraceLevel;
-use raddle_core::{Pool, PoolBuildError};
+use raddle_core::{Pool, PoolBuildError, par};
 use raddle_trace::{Event, EventKind, Subject, Trace};
 
 fn pool(level: TraceLevel) -> Pool {
@@ -165,4 +165,19 @@ fn a_recording_that_fits_in_no_memory_is_no_pool() {
         "{error:?}"
     );
     assert!(error.to_string().starts_with("no memory to record 1073741824 events of each thread"));
+}
+
+/// A recording of one thread, of whom nobody asks for work, tells what more would find.
+#[test]
+fn a_loop_is_forked_as_far_as_it_is_worth_it_where_forks_are_recorded() {
+    let pool = Pool::builder().threads(1).trace(TraceLevel::Tasks).build().unwrap();
+    let forks = |items: usize, each: Duration| {
+        let before = all(&pool.trace(), EventKind::Fork).len();
+        pool.run(|_| par::for_each(&mut vec![(); items], |()| spin(each)));
+        all(&pool.trace(), EventKind::Fork).len() - before
+    };
+    for items in [40, 400] {
+        let forks = forks(items, Duration::from_micros(100));
+        assert!((items / 2..items).contains(&forks), "{forks} of {items}");
+    }
 }

@@ -71,12 +71,18 @@ fn alone<W: Work>(mut work: W) -> W::Output {
 
 /// Runs a loop, and has others take part who ask. A `whole` one they may share before anything is known of it: its first item may
 /// wait for its last.
+///
+/// Where every fork is recorded, what is known to be worth one is forked whoever asks: a recording is to tell what more threads
+/// would find, and not what these few have asked for.
 pub(crate) fn drive<W: Work>(worker: &Worker, place: Place, mut work: W, whole: bool) -> W::Output {
+    let recorded = worker.memory().lane.has_tasks();
     let mut step = W::FIRST;
-    let mut pace = Pace::new(work.left(), whole);
+    let mut pace = Pace::new(work.left(), whole, recorded);
     loop {
         let left = work.left();
-        if left >= W::LEAST && pace.is_worth(left) && (left <= HANDFUL || worker.should_fork()) {
+        let is_asked =
+            |pace: &Pace| left <= HANDFUL || worker.should_fork() || (recorded && pace.known);
+        if left >= W::LEAST && pace.is_worth(left) && is_asked(&pace) {
             let (front, back) = work.halve();
             let (front, back) = worker.join_at(
                 place,
@@ -102,18 +108,22 @@ struct Pace {
     time: u64,
     left: usize,
     worth: bool,
+    /// That was measured.
+    known: bool,
     /// To be looked at when so few are left.
     next: usize,
     all: usize,
 }
 
 impl Pace {
-    fn new(all: usize, whole: bool) -> Pace {
+    /// Of a few nothing is to be known, unless it is `wanted`.
+    fn new(all: usize, whole: bool, wanted: bool) -> Pace {
         // Models do not depend on the time.
-        let unseen = all < FEW || cfg!(raddle_model);
+        let few = all < FEW || cfg!(raddle_model);
+        let unseen = few && !wanted;
         let time = if unseen { 0 } else { clock::now() };
-        let next = if unseen { 0 } else { all - 1 };
-        Pace { time, left: all, worth: unseen || whole, next, all }
+        let next = if unseen { 0 } else { all.saturating_sub(1) };
+        Pace { time, left: all, worth: few || whole, known: false, next, all }
     }
 
     #[inline]
@@ -127,7 +137,8 @@ impl Pace {
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
-        self.worth = took >= GLANCE && took.saturating_mul(left as u64) / done as u64 >= WORTH;
+        self.known = took >= GLANCE && took.saturating_mul(left as u64) / done as u64 >= WORTH;
+        self.worth = self.known || self.all < FEW;
         (self.time, self.left) = (now, left);
         self.next = left - (self.all - left).min(left / 4).max(1);
     }
@@ -139,7 +150,7 @@ mod tests {
 
     /// Says for `n` items, of which those from `long` on take a while, at how many left the loop was worth a fork first.
     fn first_worth(n: usize, long: usize) -> Option<usize> {
-        let mut pace = Pace::new(n, false);
+        let mut pace = Pace::new(n, false, false);
         for left in (1..n).rev() {
             if n - left > long {
                 let start = clock::now();

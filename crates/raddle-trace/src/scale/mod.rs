@@ -228,7 +228,10 @@ fn nanos(nanos: f64) -> Duration {
 
 impl Trace {
     /// Work and span of what was recorded, and what it would take on 1 to 1,024 processors, from a recording at level
-    /// [`Tasks`](TraceLevel::Tasks) that has lost nothing. One thread's is as good as many threads', and less disturbed.
+    /// [`Tasks`](TraceLevel::Tasks) that has lost nothing. One thread's is as good as many threads', and less disturbed, as far as a
+    /// program forks alike on one: what it did not fork is one piece here. Sorts and scans of `raddle::par` fork as there are threads,
+    /// on one not at all; so do rayon's loops (unless `with_max_len` says how large a piece may be), and loops that ask
+    /// `Worker::should_fork`.
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
