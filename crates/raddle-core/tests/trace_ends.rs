@@ -181,3 +181,15 @@ fn a_loop_is_forked_as_far_as_it_is_worth_it_where_forks_are_recorded() {
         assert!((items / 2..items).contains(&forks), "{forks} of {items}");
     }
 }
+
+#[test]
+fn the_file_of_a_pool_that_was_never_recorded_is_whole() {
+    let name = format!("raddle-never-recorded-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let pool = Pool::builder().threads(1).trace_to(&path).build().unwrap();
+    pool.run(|_| ());
+    drop(pool);
+    let trace = Trace::load(&path).map(|trace| (trace.len(), trace.threads));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(trace.unwrap(), (0, 1));
+}

@@ -266,6 +266,8 @@ impl Recorder {
             if let Some(stream) = &self.stream {
                 stream.finish(rings);
             }
+        } else if let Some(stream) = &self.stream {
+            stream.finish_empty(self.threads);
         }
     }
 }

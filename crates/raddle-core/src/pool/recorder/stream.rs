@@ -85,7 +85,9 @@ impl Stream {
         };
         let shared =
             Shared { file: Mutex::new(saved), over: Mutex::new(false), end: Condvar::new() };
-        Ok(Stream { path: path.to_owned(), shared: Arc::new(shared), thread: Mutex::new(None) })
+        // Read back also when the process works elsewhere by then.
+        let path = std::path::absolute(path)?;
+        Ok(Stream { path, shared: Arc::new(shared), thread: Mutex::new(None) })
     }
 
     pub(super) fn saver(&self, rings: &Arc<Rings>) -> Saver {
@@ -140,6 +142,16 @@ impl Stream {
             let ended = writer.finish().map(|_| ());
             file.check(ended);
         }
+    }
+
+    /// Ends the file of a pool that was never recorded: a trace of nothing.
+    pub(super) fn finish_empty(&self, threads: usize) {
+        let mut file = self.shared.file();
+        let Some(mut writer) = file.writer.take() else { return };
+        let now = clock::pair();
+        (file.known.start, file.known.end, file.known.threads) = (now, now, threads as u32);
+        let ended = writer.describe(&file.known).and_then(|()| writer.finish().map(|_| ()));
+        file.check(ended);
     }
 
     /// What is in the file, everything recorded so far saved before.
