@@ -264,7 +264,9 @@ fn number(count: u64) -> String {
 
 /// A name of which no character breaks the line, or tells a terminal what to do: a file's names are anything.
 pub(crate) fn clean(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    // Those that end lines, and those that turn what follows around, are no control characters to Rust.
+    let breaks = |c| matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    name.chars().map(|c| if c.is_control() || breaks(c) { '?' } else { c }).collect()
 }
 
 /// A clean name in at most so many characters.
@@ -329,6 +331,12 @@ mod tests {
             }
             assert!(text.contains(&format!("{} dropped", u64::MAX >> 20)), "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_neither_ends_a_line_nor_turns_it_around() {
+        assert_eq!(clean("a\nb\u{1b}[31mc\u{2028}d\u{202e}e\u{2067}f"), "a?b?[31mc?d?e?f");
+        assert_eq!(clean("日本語 é \u{200d}"), "日本語 é \u{200d}");
     }
 
     #[test]
