@@ -149,8 +149,8 @@
 //! - One rule for drops: dropping a future detaches, be it awaited or not; what
 //!   [`cancel_on_drop`](Future::cancel_on_drop) wraps is interrupted.
 //! - `future.await` works in any async runtime, and [`Future::from_async`] has the pool drive an async one.
-//! - An operation is one allocation and two or three atomic operations; on a future that is done it is none. Nothing
-//!   recurses: chains and loops may be millions long.
+//! - An operation is one allocation and two or three atomic operations; on a future that is done it is none. (Those that have
+//!   several inputs or consumers, a limit, a delay or a pool take a few.) Nothing recurses: chains and loops may be millions long.
 //!
 //! [`names`] has the names of all this in other libraries. Programs of a page each, among the examples of this crate: `retries`
 //! (a few at a time, again after a pause), `mirrors` (the first of several, and an end for the others), `edit_distance` (a recursion

@@ -113,7 +113,7 @@ impl<T: Send + 'static> Future<T> {
     /// The same future, but not before so long from now.
     ///
     /// An interrupt goes to this future, and ends the delay: as nobody waits for the rest of it, a value that comes of it too early is
-    /// dropped, and the interrupt is the failure. Fails as [`delay`](Future::delay) does where there is no timer. A few allocations.
+    /// dropped, and the interrupt is the failure. Fails as [`delay`](Future::delay) does where there is no timer. A dozen allocations.
     ///
     /// ```
     /// use std::time::{Duration, Instant};

@@ -38,7 +38,7 @@ impl<T: Send + 'static> Future<T> {
     ///
     /// Hooks of the pool are called once: [`before_start`](crate::PoolBuilder::before_start) before the first poll, and
     /// [`after_finish`](crate::PoolBuilder::after_finish) when it is over and the async future has been dropped, perhaps on another
-    /// thread. One allocation for the async future, and one for each poll.
+    /// thread. Five allocations for the async future, and one for each poll.
     ///
     /// ```
     /// use raddle::{Future, spawn};

@@ -195,7 +195,8 @@ impl Failure {
     /// A failure of the kind `Error` that was made from this; a `Failure` stays what it is, and an [`Interrupt`] makes one of
     /// the kind `Interrupted`.
     ///
-    /// Two allocations; none for a `Failure`.
+    /// One allocation beside the box of the error, if that is not one already, and what is in it: three for a text. None for a
+    /// `Failure`.
     ///
     /// ```
     /// use raddle::{Failure, FailureKind};

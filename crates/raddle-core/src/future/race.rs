@@ -23,7 +23,8 @@ pub type Selected<T> = (Result<T, Failure>, usize, Vec<Future<T>>);
 /// The others are dropped, which leaves nothing with them; what has become another future ([`flat_map`](Future::flat_map) when its closure
 /// has returned, [`Promise::link`](crate::Promise::link)) keeps some 200 bytes there until that one is done. Interrupts go to all. An empty race fails with
 /// [`Empty`](FailureKind::Empty). One that takes part in itself, through a [`Shared`](crate::Shared), fails with
-/// [`Cycle`](FailureKind::Cycle), though another might have won. One allocation for each future, and a few more; none if one is done.
+/// [`Cycle`](FailureKind::Cycle), though another might have won. One allocation for each future, and a few more; if one
+/// is done none but the list's, which a vector is already.
 ///
 /// ```
 /// use raddle::{Future, first, spawn};
