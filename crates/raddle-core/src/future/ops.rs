@@ -42,7 +42,7 @@ impl<T> Future<T> {
     ///
     /// So it is with a future that *becomes* this one, by a closure that returns it or by a linked promise: the closures
     /// of what was made of it are dropped then, and when it is dropped nothing is left. (What is made of an
-    /// [`interruptible`](Future::interruptible) one stays, since an interrupt would end it.)
+    /// [`interruptible`](Future::interruptible) one stays, also when it is dropped, since an interrupt would end it.)
     ///
     /// ```
     /// use std::time::Duration;
