@@ -3,8 +3,9 @@
 use crate::states::{Follower, State};
 use crate::trace::Lane;
 
-/// Steps in one block: a question costs a look at two blocks, however long it reaches.
-const BLOCK: usize = 1024;
+/// Steps in one block, at least, and at most: a question costs a look at two blocks, however long it reaches, and a block has room for each
+/// number of lanes.
+const BLOCKS: (usize, usize) = (64, 1024);
 /// So many numbers of lanes are always told apart ..
 const LEVELS: usize = 1024;
 /// .. and more of them while there are no more than so many, those of all blocks together, or of all questions.
@@ -19,6 +20,8 @@ pub(crate) struct Activity {
     before: Vec<u64>,
     /// How many numbers there are.
     levels: usize,
+    /// How many steps in a block.
+    block: usize,
 }
 
 /// What was active between two moments.
@@ -67,7 +70,7 @@ impl Activity {
             }
         }
         changes.sort_unstable();
-        let most = (MOST.0 / (changes.len() / BLOCK + 1)).min(MOST.1 / regions.max(1)).max(LEVELS);
+        let most = (MOST.0 / (changes.len() / BLOCKS.1 + 1)).min(MOST.1 / regions.max(1)).max(LEVELS);
         let mut active = 0_u32;
         let mut steps: Vec<(u64, u32)> = Vec::with_capacity(changes.len());
         for (tsc, starts) in changes {
@@ -79,30 +82,31 @@ impl Activity {
             }
         }
         let levels = steps.iter().map(|step| step.1 as usize + 1).max().unwrap_or(1);
+        let block = levels.clamp(BLOCKS.0, BLOCKS.1);
         let mut before = vec![0; levels];
         let mut sum = before.clone();
-        for (block, of) in steps.chunks(BLOCK).enumerate() {
+        for (number, of) in steps.chunks(block).enumerate() {
             for (index, &(tsc, active)) in of.iter().enumerate() {
-                let next = steps.get(block * BLOCK + index + 1).map_or(tsc, |next| next.0);
+                let next = steps.get(number * block + index + 1).map_or(tsc, |next| next.0);
                 sum[active as usize] += next - tsc;
             }
             before.extend_from_slice(&sum);
         }
-        Activity { steps, before, levels }
+        Activity { steps, before, levels, block }
     }
 
     /// For how many ticks each number of lanes was active before `tsc`.
     fn ticks_before(&self, tsc: u64) -> Vec<u64> {
         let at = self.steps.partition_point(|step| step.0 <= tsc);
-        let block = at / BLOCK;
+        let block = at / self.block;
         let mut ticks = self.before[block * self.levels..(block + 1) * self.levels].to_vec();
-        for index in block * BLOCK..at {
+        for index in block * self.block..at {
             let (from, active) = self.steps[index];
             let to = self.steps.get(index + 1).map_or(tsc, |next| next.0.min(tsc));
             ticks[active as usize] += to.saturating_sub(from);
         }
         // The last step of all lasts on, and no block says so.
-        if at == self.steps.len() && at % BLOCK == 0 {
+        if at == self.steps.len() && at % self.block == 0 {
             let last = at.checked_sub(1).map(|last| self.steps[last]);
             if let Some((from, active)) = last {
                 ticks[active as usize] += tsc - from;
@@ -166,8 +170,8 @@ impl Activity {
     ) -> Option<usize> {
         let mut at = start;
         while at < end {
-            if at % BLOCK == 0 && at + BLOCK <= end && !self.has(at / BLOCK, level) {
-                at += BLOCK;
+            if at % self.block == 0 && at + self.block <= end && !self.has(at / self.block, level) {
+                at += self.block;
             } else if holds(at) {
                 return Some(at);
             } else {
@@ -186,8 +190,9 @@ impl Activity {
     ) -> Option<usize> {
         let mut at = end;
         while at > start {
-            if at % BLOCK == 0 && at >= start + BLOCK && !self.has(at / BLOCK - 1, level) {
-                at -= BLOCK;
+            if at % self.block == 0 && at >= start + self.block && !self.has(at / self.block - 1, level)
+            {
+                at -= self.block;
             } else if holds(at - 1) {
                 return Some(at - 1);
             } else {
@@ -230,7 +235,7 @@ mod tests {
         };
         let lanes = [lane(100, 30), lane(100, 61), lane(70_000, 150)];
         let activity = Activity::of(&lanes);
-        assert!(activity.steps.len() > 2 * BLOCK);
+        assert!(activity.steps.len() > 2 * activity.block);
         for (from, to) in
             [(0, 50), (0, 1_000_000), (90, 140_100), (70_000, 70_100), (4_321, 99_999)]
         {
