@@ -70,7 +70,8 @@ impl Activity {
             }
         }
         changes.sort_unstable();
-        let most = (MOST.0 / (changes.len() / BLOCKS.1 + 1)).min(MOST.1 / regions.max(1)).max(LEVELS);
+        let most =
+            (MOST.0 / (changes.len() / BLOCKS.1 + 1)).min(MOST.1 / regions.max(1)).max(LEVELS);
         let mut active = 0_u32;
         let mut steps: Vec<(u64, u32)> = Vec::with_capacity(changes.len());
         for (tsc, starts) in changes {
@@ -190,7 +191,9 @@ impl Activity {
     ) -> Option<usize> {
         let mut at = end;
         while at > start {
-            if at % self.block == 0 && at >= start + self.block && !self.has(at / self.block - 1, level)
+            if at % self.block == 0
+                && at >= start + self.block
+                && !self.has(at / self.block - 1, level)
             {
                 at -= self.block;
             } else if holds(at - 1) {
