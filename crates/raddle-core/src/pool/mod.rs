@@ -249,7 +249,7 @@ impl Pool {
     /// of a future, [`kill`](crate::Future::kill) that one.
     ///
     /// Closures that have not been started and async futures are dropped here, one after the other: what is dropped must not wait for
-    /// another of them. What is to follow the futures runs when all have been killed, and so may wait for others of them:
+    /// its own future or another of them. What is to follow the futures runs when all have been killed, and so may wait for others of them:
     /// before this returns, or where this is called by what follows a future itself, after that.
     pub fn kill_all(&self) -> usize {
         kill::kill_all(&self.registry)
