@@ -327,7 +327,7 @@ impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
 impl<T: Send + 'static> Future<T> {
     /// The values of both; or the first failure, at once.
     ///
-    /// Interrupts go to both. Half a dozen allocations; none if both are done, or one has failed.
+    /// Interrupts go to both. Half a dozen allocations.
     ///
     /// ```
     /// use raddle::spawn;
@@ -342,19 +342,7 @@ impl<T: Send + 'static> Future<T> {
             One(T),
             Other(U),
         }
-        let (one, other) = match (self.now(), other.now()) {
-            (Now::Done(Ok(one)), Now::Done(Ok(other))) => return Future::ready((one, other)),
-            (Now::Done(Err(failure)), unused) => {
-                discard(unused);
-                return Future::from(Err(failure));
-            }
-            (unused, Now::Done(Err(failure))) => {
-                discard(unused);
-                return Future::from(Err(failure));
-            }
-            (one, other) => (Future::from_now(one), Future::from_now(other)),
-        };
-        let one = one.adapt(|one| one.map(Either::One));
+        let one = self.adapt(|one| one.map(Either::One));
         let other = other.adapt(|other| other.map(Either::Other));
         collect([one, other]).adapt(|both| {
             let mut both = both?.into_iter();

@@ -160,15 +160,6 @@ impl<T> Future<T> {
         Future(Repr::Pending(pending))
     }
 
-    /// What `now` was told of, again.
-    pub(crate) fn from_now(now: Now<T>) -> Future<T> {
-        match now {
-            Now::Done(result) => Future::from(result),
-            Now::Pending(pending) => Future::from_pending(pending),
-            Now::Never => Future(Repr::Never(Box::default())),
-        }
-    }
-
     /// Whether the result is there: [`wait`](Future::wait) would not block.
     #[doc(alias = "isDefined")]
     #[doc(alias = "isCompleted")]
