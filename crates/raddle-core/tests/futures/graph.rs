@@ -410,16 +410,17 @@ impl World {
     fn check(&mut self) {
         let (mut real, mut model) =
             (std::mem::take(&mut *self.log.lock().unwrap()), std::mem::take(&mut self.model.log));
-        // Which of several promises hears first is not said; nor, of several futures that a signal ends, which ends first, with what
-        // follows it.
+        // Which of several promises hears first is not said, nor whether before or after what is called in the same step; nor, of several
+        // futures that a signal ends, which ends first, with what follows it.
         let ended = std::mem::take(&mut self.model.ended_by_signal);
         for log in [&mut real, &mut model] {
             let is_heard = |event: &Event| matches!(event, Event::Heard(..));
-            match ended {
-                true => log.sort(),
-                false => {
-                    log.chunk_by_mut(|a, b| is_heard(a) && is_heard(b)).for_each(<[Event]>::sort);
-                }
+            if ended {
+                log.sort();
+            } else {
+                log.sort_by_key(is_heard);
+                let calls = log.partition_point(|event| !is_heard(event));
+                log[calls..].sort();
             }
         }
         assert_eq!(real, model);
