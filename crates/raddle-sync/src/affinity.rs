@@ -128,7 +128,7 @@ impl WakeAffinity {
     /// By the thread itself, before it lets others know that it sleeps: from now on until it calls
     /// [`release`](WakeAffinity::release) it may be confined.
     pub fn lie_down(&self) {
-        self.is_away();
+        self.note_away();
         // ORD: Release pairs with the Acquire in `confine`: `saved` is the wakers' (P1), and `thread` is this one.
         self.state.fetch_or(LYING, Ordering::Release);
     }
@@ -248,13 +248,13 @@ impl WakeAffinity {
 
     /// By the thread itself: it is here, and others that are to work beside it should not be.
     #[inline]
-    pub fn is_here(&self) {
+    pub fn note_here(&self) {
         // ORD: a hint.
         self.processor.store(sys::processor().unwrap_or(NONE), Ordering::Relaxed);
     }
 
     /// By the thread itself: it sleeps, and is in nobody's way.
-    pub fn is_away(&self) {
+    pub fn note_away(&self) {
         // ORD: a hint.
         self.processor.store(NONE, Ordering::Relaxed);
     }
@@ -268,7 +268,7 @@ impl WakeAffinity {
     /// By the thread itself, once it is awake and before it runs anything: anywhere again.
     #[inline]
     pub fn release(&self) {
-        self.is_here();
+        self.note_here();
         if self.state.load(Ordering::Relaxed) != 0 {
             self.release_slowly();
         }

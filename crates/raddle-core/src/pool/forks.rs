@@ -36,7 +36,7 @@ impl WorkerMemory {
         }
         let searching = self.registry().places.counts().searching();
         self.fork.publish(slot, searching);
-        self.affinity.is_here();
+        self.affinity.note_here();
         self.tell();
         if self.owned.spreads.get() > 0 {
             self.spread();

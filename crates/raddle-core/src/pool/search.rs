@@ -123,7 +123,7 @@ impl WorkerMemory {
         self.owned.context.set(context);
         self.owned.hold.set(Hold::Place);
         self.set_room();
-        self.affinity.is_here();
+        self.affinity.note_here();
         self.owned.looks.forget();
         Worker::occupy(self);
         self.heed_followers(self.base());
@@ -156,7 +156,7 @@ impl WorkerMemory {
         }
         self.ring.give_back();
         Worker::vacate(self);
-        self.affinity.is_away();
+        self.affinity.note_away();
         // Now that its memory is at hand: so that the next guest's first fork need not.
         self.fork.relax();
         if self.owned.hold.replace(Hold::None) == Hold::Place {
@@ -307,7 +307,7 @@ impl WorkerMemory {
         registry.sign_off(self);
         self.owned.hold.set(Hold::None);
         self.lane.note(EventKind::Park, 0, NOTHING);
-        self.affinity.is_away();
+        self.affinity.note_away();
         let mut since = Instant::now();
         let mut visits = registry.visits();
         let visits_before = visits;

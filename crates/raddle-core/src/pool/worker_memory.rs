@@ -161,7 +161,7 @@ impl WorkerMemory {
 
     /// The thread has given its place away, and sleeps on one of these.
     pub(crate) fn note_sleep(&self, parkers: [&'static Parker; 2]) {
-        self.affinity.is_away();
+        self.affinity.note_away();
         for (place, parker) in self.sleeps_on.iter().zip(parkers) {
             // ORD: Release pairs with the Acquire in `wakes_up`: by then it is parked.
             place.store(std::ptr::from_ref(parker).cast_mut(), Ordering::Release);
@@ -170,7 +170,7 @@ impl WorkerMemory {
 
     /// It has a place again, or goes on without.
     pub(crate) fn note_awake(&self) {
-        self.affinity.is_here();
+        self.affinity.note_here();
         // ORD: a hint, once its place is counted.
         self.sleeps_on
             .iter()

@@ -76,9 +76,9 @@ fn a_thread_says_where_it_is_unless_it_sleeps() {
         })
     };
     assert!(!is_here(|_| ()));
-    assert!(is_here(WakeAffinity::is_here));
-    assert!(!is_here(WakeAffinity::is_away));
-    assert!(is_here(WakeAffinity::is_here));
+    assert!(is_here(WakeAffinity::note_here));
+    assert!(!is_here(WakeAffinity::note_away));
+    assert!(is_here(WakeAffinity::note_here));
     assert!(!is_here(WakeAffinity::lie_down));
     assert!(is_here(WakeAffinity::release));
 }
