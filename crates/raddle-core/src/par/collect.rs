@@ -6,6 +6,7 @@
 use std::marker::PhantomData;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
+use std::slice;
 
 use crate::par::drive::{Work, run};
 use crate::par::items::{Divide, Items};
@@ -27,14 +28,20 @@ impl<'a, R> Run<'a, R> {
         Run { start: places.as_mut_ptr().cast(), room, done: 0, places: PhantomData }
     }
 
+    /// Fills the next `count` places with what comes of as many items: a loop that compilers see through, with the count in a
+    /// register where `f` cannot panic.
     #[inline]
-    fn push(&mut self, result: R) {
-        assert!(self.done < self.room);
-        // SAFETY: below `room`, so in its places (CO1).
-        let place = unsafe { self.start.add(self.done) };
-        // SAFETY: its own, and vacant (CO1).
-        unsafe { place.write(result) };
-        self.done += 1;
+    fn fill<I>(&mut self, count: usize, items: impl Iterator<Item = I>, f: impl Fn(I) -> R) {
+        assert!(count <= self.room - self.done);
+        // SAFETY: at most one past its places.
+        let vacant = unsafe { self.start.add(self.done) };
+        // SAFETY: CO1: its own, and borrowed as long as `self` is.
+        let vacant = unsafe { slice::from_raw_parts_mut(vacant.cast(), count) };
+        let mut filled = Filled { done: &mut self.done, new: 0 };
+        for (place, item) in vacant.iter_mut().zip(items) {
+            MaybeUninit::write(place, f(item));
+            filled.new += 1;
+        }
     }
 
     /// Cuts off the places from `at` on, none of which is filled.
@@ -59,6 +66,18 @@ impl<'a, R> Run<'a, R> {
 
     fn is_full(&self) -> bool {
         self.done == self.room
+    }
+}
+
+/// Counts what is filled also if a panic ends it.
+struct Filled<'a> {
+    done: &'a mut usize,
+    new: usize,
+}
+
+impl Drop for Filled<'_> {
+    fn drop(&mut self) {
+        *self.done += self.new;
     }
 }
 
@@ -91,8 +110,7 @@ where
 
     #[inline]
     fn advance(&mut self, count: usize) {
-        let results = &mut self.results;
-        self.parts.take(count).iter().for_each(|item| results.push((self.f)(item)));
+        self.results.fill(count, self.parts.take(count).iter(), self.f);
     }
 
     fn halve(self) -> (Self, Self) {
@@ -170,7 +188,14 @@ where
 
     #[inline]
     fn advance(&mut self, count: usize) {
-        self.results.extend(self.parts.take(count).iter().filter_map(self.f));
+        // In a local variable its length is in a register.
+        let mut results = mem::take(&mut self.results);
+        for item in self.parts.take(count).iter() {
+            if let Some(result) = (self.f)(item) {
+                results.push(result);
+            }
+        }
+        self.results = results;
     }
 
     fn halve(self) -> (Self, Self) {
@@ -250,10 +275,10 @@ mod tests {
         let mut all = Vec::with_capacity(count);
         let mut front = Run::new(&mut all.spare_capacity_mut()[..count]);
         let before = at.min(done.0);
-        (0..before).for_each(|_| front.push(Rc::clone(&value)));
+        front.fill(before, 0..before, |_| Rc::clone(&value));
         let (mut front, mut back) = front.split(at);
-        (before..done.0).for_each(|_| front.push(Rc::clone(&value)));
-        (0..done.1).for_each(|_| back.push(Rc::clone(&value)));
+        front.fill(done.0 - before, before..done.0, |_| Rc::clone(&value));
+        back.fill(done.1, 0..done.1, |_| Rc::clone(&value));
         assert_eq!(Rc::strong_count(&value), 1 + done.0 + done.1);
         if done == (at, count - at) {
             let full = front.append(back);
@@ -285,16 +310,28 @@ mod tests {
     fn no_more_than_there_is_room_for() {
         let mut places = [MaybeUninit::uninit(), MaybeUninit::uninit()];
         let mut run = Run::new(&mut places[..1]);
-        run.push(Box::new(1));
-        assert!(catch_unwind(AssertUnwindSafe(|| run.push(Box::new(2)))).is_err());
+        run.fill(1, 0..9, Box::new);
+        assert!(catch_unwind(AssertUnwindSafe(|| run.fill(1, 0..1, Box::new))).is_err());
         assert_eq!(run.done, 1);
+    }
+
+    #[test]
+    fn what_was_filled_before_a_panic_is_dropped() {
+        let value = Rc::new(());
+        let mut places: Vec<_> = (0..9).map(|_| MaybeUninit::uninit()).collect();
+        let mut run = Run::new(&mut places);
+        let make = |i| if i < 5 { Rc::clone(&value) } else { panic!("at {i}") };
+        assert!(catch_unwind(AssertUnwindSafe(|| run.fill(9, 0..9, make))).is_err());
+        assert_eq!((run.done, Rc::strong_count(&value)), (5, 6));
+        drop(run);
+        assert_eq!(Rc::strong_count(&value), 1);
     }
 
     #[test]
     fn values_without_size_are_counted() {
         let mut all = Vec::with_capacity(3);
         let mut run = Run::new(&mut all.spare_capacity_mut()[..3]);
-        (0..3).for_each(|_| run.push(()));
+        run.fill(3, 0..3, drop);
         assert!(run.is_full());
         mem::forget(run);
         // SAFETY: all are filled.

@@ -6,13 +6,17 @@ use crate::pool::recorder::Place;
 use crate::pool::{Pool, Worker, clock};
 
 /// What takes less time, in ticks of the clock, is not worth a fork that another thread takes: some microseconds.
-const WORTH: u64 = 20_000;
-/// In less time nothing is learnt of how long items take.
-const GLANCE: u64 = 500;
+const WORTH: u64 = 10_000;
+/// In less time nothing is learnt of how long items take: one that has to come from memory takes as long.
+const GLANCE: u64 = 250;
 /// So few items are forked each by itself, as whoever takes part may ask when the last one has begun.
 const HANDFUL: usize = 8;
-/// So few items may be long ones, and are shared before anything is known of them.
+/// So few items may be long ones, and are shared before anything is known of them ..
 const FEW: usize = 64;
+/// .. and so few for each thread, when none has been done: were they long, the first would hold up all the others.
+const FEW_EACH: usize = 16;
+/// What takes less time, in ticks, is hardly worth a look at the clock.
+const HARDLY: u64 = WORTH / 4;
 
 /// A loop in progress: what is left of it, and what it has come to so far.
 pub(crate) trait Work: Sized + Send {
@@ -69,15 +73,15 @@ fn alone<W: Work>(mut work: W) -> W::Output {
     work.finish()
 }
 
-/// Runs a loop, and has others take part who ask. A `whole` one they may share before anything is known of it: its first item may
-/// wait for its last.
+/// Runs a loop, and has others take part who ask; of a `whole` one nothing has been done yet.
 ///
 /// Where every fork is recorded, what is known to be worth one is forked whoever asks: a recording is to tell what more threads
 /// would find, and not what these few have asked for.
 pub(crate) fn drive<W: Work>(worker: &Worker, place: Place, mut work: W, whole: bool) -> W::Output {
     let recorded = worker.memory().lane.has_tasks();
     let mut step = W::FIRST;
-    let mut pace = Pace::new(work.left(), whole, recorded);
+    let few = if whole { FEW.max(FEW_EACH * worker.num_threads()) } else { FEW };
+    let mut pace = Pace::new(work.left(), few, recorded);
     loop {
         let left = work.left();
         let is_asked =
@@ -101,8 +105,9 @@ pub(crate) fn drive<W: Work>(worker: &Worker, place: Place, mut work: W, whole: 
     }
 }
 
-/// How fast a loop goes, and so whether what is left of it is worth a fork. Looked at each time that as much has been done again,
-/// and before more than a quarter of what is left is done unseen: the last items may be the long ones.
+/// How fast a loop goes, and so whether what is left of it is worth a fork. Looked at each time that three times as much has been
+/// done again, and before more than a quarter of what is left is done unseen, or half if it seems to be over at once: the last items
+/// may be the long ones.
 struct Pace {
     /// At the last look: when that was, and how many items were left.
     time: u64,
@@ -113,17 +118,18 @@ struct Pace {
     /// To be looked at when so few are left.
     next: usize,
     all: usize,
+    few: bool,
 }
 
 impl Pace {
-    /// Of a few nothing is to be known, unless it is `wanted`.
-    fn new(all: usize, whole: bool, wanted: bool) -> Pace {
+    /// Of fewer than `few` nothing is to be known, unless it is `wanted`.
+    fn new(all: usize, few: usize, wanted: bool) -> Pace {
         // Models do not depend on the time.
-        let few = all < FEW || cfg!(raddle_model);
+        let few = all < few || cfg!(raddle_model);
         let unseen = few && !wanted;
         let time = if unseen { 0 } else { clock::now() };
         let next = if unseen { 0 } else { all.saturating_sub(1) };
-        Pace { time, left: all, worth: few || whole, known: false, next, all }
+        Pace { time, left: all, worth: few, known: false, next, all, few }
     }
 
     #[inline]
@@ -137,10 +143,12 @@ impl Pace {
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
-        self.known = took >= GLANCE && took.saturating_mul(left as u64) / done as u64 >= WORTH;
-        self.worth = self.known || self.all < FEW;
+        let rest = took.saturating_mul(left as u64) / done as u64;
+        self.known = took >= GLANCE && rest >= WORTH;
+        self.worth = self.known || self.few;
         (self.time, self.left) = (now, left);
-        self.next = left - (self.all - left).min(left / 4).max(1);
+        let unseen = if rest < HARDLY { left / 2 } else { left / 4 };
+        self.next = left - (3 * (self.all - left)).min(unseen).max(1);
     }
 }
 
@@ -150,7 +158,7 @@ mod tests {
 
     /// Says for `n` items, of which those from `long` on take a while, at how many left the loop was worth a fork first.
     fn first_worth(n: usize, long: usize) -> Option<usize> {
-        let mut pace = Pace::new(n, false, false);
+        let mut pace = Pace::new(n, FEW, false);
         for left in (1..n).rev() {
             if n - left > long {
                 let start = clock::now();

@@ -32,7 +32,7 @@
 //! By who asks. A loop goes on sequentially, a few items at a time, and looks whether some thread has nothing to do
 //! ([`Worker::should_fork`](crate::Worker::should_fork)). Only then it forks half of what is left. So there is no grain to choose, a loop costs
 //! about what it costs sequentially when all threads are busy, and items of very different lengths balance out. The
-//! calls within one look cannot be shared: some 512 items at most, and while items take next to nothing a third of what is left.
+//! calls within one look cannot be shared: some 512 items at most, and while items take next to nothing half of what is left.
 //! Where every fork is recorded ([`TraceLevel::Tasks`](crate::trace::TraceLevel::Tasks)), a loop forks without being asked, down to pieces
 //! of some microseconds: so the recording tells what more threads would find to do.
 //!
