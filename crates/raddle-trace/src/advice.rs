@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::edges::Wakes;
 use crate::event::{Event, EventKind, Subject};
-use crate::phases::Phases;
+use crate::overview::Overview;
 use crate::trace::{Lane, Trace};
 use crate::workers::Times;
 
@@ -40,13 +40,13 @@ impl Trace {
     /// assert!(trace.advice()[0].to_string().starts_with("no region was recorded"));
     /// ```
     pub fn advice(&self) -> Vec<Advice> {
-        self.advice_from(&self.phases(), &self.workers(), &self.wakes())
+        self.advice_from(&Overview::of(self), &self.workers(), &self.wakes())
     }
 
     /// The same, from what is known already.
     pub(crate) fn advice_from(
         &self,
-        regions: &[Phases],
+        regions: &Overview,
         workers: &[Times],
         wakes: &Wakes,
     ) -> Vec<Advice> {
@@ -61,7 +61,7 @@ impl Trace {
                  more room (--trace-room, PoolBuilder::trace_capacity)",
             );
         }
-        let total: Duration = regions.iter().map(|region| region.total).sum();
+        let total = regions.total;
         if total.is_zero() {
             let from_outside = |lane: &Lane| {
                 let spawns = |e: &Event| e.kind == EventKind::Fork && e.subject() == Subject::Task;
@@ -69,7 +69,7 @@ impl Trace {
                     && lane.events.iter().all(|e| e.kind != EventKind::Exec)
             };
             let ran =
-                regions.is_empty() && self.drops() == 0 && self.lanes.iter().any(from_outside);
+                regions.count == 0 && self.drops() == 0 && self.lanes.iter().any(from_outside);
             let (why, remedy) = match ran {
                 // There is no thread of the pool's whose time it would be.
                 true => (
@@ -86,21 +86,15 @@ impl Trace {
             advise_on_steals(workers, &mut advice);
             return advice;
         }
-        let part = |of: fn(&Phases) -> Duration| {
-            let sum: Duration = regions.iter().map(of).sum();
-            sum.as_secs_f64() / total.as_secs_f64()
-        };
+        let parts = regions.parts.map(|sum| sum.as_secs_f64() / total.as_secs_f64());
+        let [first_handoff, ramp_up, _, catch_up, result_handoff, unattributed] = parts;
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
-        let mean = total / u32::try_from(regions.len()).unwrap_or(u32::MAX);
+        let mean = total / u32::try_from(regions.count).unwrap_or(u32::MAX);
         let wake = Wakes::median(&wakes.latency);
-        let (ramp_up, catch_up) = (part(|r| r.ramp_up), part(|r| r.catch_up));
 
-        if part(|r| r.first_handoff) > NOTEWORTHY {
+        if first_handoff > NOTEWORTHY {
             say(
-                format!(
-                    "the first hand-off is {} of the regions' time",
-                    percent(part(|r| r.first_handoff))
-                ),
+                format!("the first hand-off is {} of the regions' time", percent(first_handoff)),
                 "submit less often and more at a time, or start regions from inside the pool",
             );
         }
@@ -131,33 +125,27 @@ impl Trace {
                 "the last tasks are too long: split them further, or fork the long ones first",
             );
         }
-        if part(|r| r.result_handoff) > NOTEWORTHY {
+        if result_handoff > NOTEWORTHY {
             say(
-                format!(
-                    "the result's hand-off is {} of the time",
-                    percent(part(|r| r.result_handoff))
-                ),
+                format!("the result's hand-off is {} of the time", percent(result_handoff)),
                 "wait from inside the pool, or for more at a time",
             );
         }
-        if part(|r| r.unattributed) > DOUBTFUL {
+        if unattributed > DOUBTFUL {
             say(
-                format!("{} of the time is not accounted for", percent(part(|r| r.unattributed))),
+                format!("{} of the time is not accounted for", percent(unattributed)),
                 "events that bound a phase are missing; record with more room",
             );
         }
         advise_on_the_machine(workers, &mut advice);
-        self.advise_on_the_bound(regions, total, &mut advice);
+        self.advise_on_the_bound(regions, &mut advice);
         advise_on_steals(workers, &mut advice);
         advice
     }
 
     /// Why not all workers were busy.
-    fn advise_on_the_bound(&self, regions: &[Phases], total: Duration, advice: &mut Vec<Advice>) {
-        let busy: f64 = regions.iter().map(|r| r.average() * r.total.as_secs_f64()).sum();
-        let average = busy / total.as_secs_f64();
-        // Of all regions it is the same.
-        let width = regions.first().map_or(0, |region| region.width);
+    fn advise_on_the_bound(&self, regions: &Overview, advice: &mut Vec<Advice>) {
+        let (average, width) = (regions.average, regions.width);
         if width < 2 || average > 0.75 * width as f64 {
             return;
         }

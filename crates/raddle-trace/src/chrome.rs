@@ -168,7 +168,7 @@ impl Json<'_> {
     }
 
     fn regions(&mut self) {
-        for (id, region) in self.trace.phases().iter().enumerate() {
+        for (id, region) in self.trace.regions().enumerate() {
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
             let start = region.start.as_nanos() as u64;
             self.span("region", id, &name, start, start + region.total.as_nanos() as u64);

@@ -108,7 +108,7 @@ impl Trace {
     pub fn profile(&self) -> Profile {
         let mut sums: BTreeMap<String, (Duration, usize)> = BTreeMap::new();
         let mut phases = Named::new();
-        for region in self.phases() {
+        for region in self.regions() {
             for (name, spent) in region.parts() {
                 *phases.entry(name.into()).or_default() += spent;
             }

@@ -62,7 +62,7 @@ impl Trace {
         out.push(']');
         self.first_screen(out);
         out.push_str(",\"regions\":[");
-        join(out, self.phases(), |out, region| {
+        join(out, self.regions(), |out, region| {
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
             let parts = region.parts().map(|(_, time)| time.as_nanos().to_string()).join(",");
             let _ = write!(out, "[{},{},{parts}]", quoted(&name), region.start.as_nanos());

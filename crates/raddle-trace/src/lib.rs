@@ -3,7 +3,7 @@
 //! | to | use |
 //! |---|---|
 //! | hold events | [`Event`], 16 bytes; [`Lane`], those of one thread; [`Trace`], all |
-//! | split a region's time into five phases | [`Trace::phases`] |
+//! | split a region's time into five phases | [`Trace::phases`], [`Trace::regions`] |
 //! | see what each worker did | [`Trace::workers`], [`Lane::segments`] |
 //! | see what wakes and steals cost | [`Trace::wakes`] |
 //! | find what bounds a program, and what more processors would give | [`Trace::scale`] |
@@ -45,9 +45,11 @@ mod html;
 mod lengths;
 mod names;
 mod nest;
+mod overview;
 mod perfetto;
 mod phases;
 mod queues;
+mod regions;
 mod scale;
 mod states;
 mod summary;

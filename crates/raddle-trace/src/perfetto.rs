@@ -210,7 +210,7 @@ impl Trace {
         // Regions that overlap get tracks of their own.
         let first = 2 * self.lanes.len() as u64 + 10;
         let mut rows = Rows::default();
-        for region in self.phases() {
+        for region in self.regions() {
             let start = region.start.as_nanos() as u64;
             let end = start + region.total.as_nanos() as u64;
             let known = rows.count;

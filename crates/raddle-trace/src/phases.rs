@@ -15,12 +15,11 @@
 //! A lane is *active* while the innermost interval open on it is an `EXEC` ([`State::Executing`](crate::State::Executing)). Whichever region its task
 //! belongs to: where regions overlap, each sees the other's work as activity.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
 use crate::activity::Activity;
-use crate::event::{Event, EventKind, Subject};
+use crate::event::Event;
 use crate::trace::Trace;
 
 /// The five phases of one region, what no phase accounts for, and how parallel it became.
@@ -102,22 +101,17 @@ impl Phases {
     }
 }
 
-/// All regions together have room for so many numbers of lanes, and for some with each event; then each has a few.
-const ROOM: usize = 1 << 21;
-const EACH: usize = 4;
-/// So many lanes each region has room for in any case: those of a large machine.
-const ORDINARY: usize = 128;
+/// Where there is no room to tell more numbers of lanes apart.
 const FEW: usize = 16;
 
 /// What the trace says about one region.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    lane: usize,
-    submit: Event,
-    first_exec: Option<u64>,
-    resolved: Option<u64>,
-    executed: Option<u64>,
-    resumed: Option<u64>,
+pub(crate) struct Found {
+    pub(crate) lane: usize,
+    pub(crate) submit: Event,
+    pub(crate) first_exec: Option<u64>,
+    pub(crate) done: Option<u64>,
+    pub(crate) resumed: Option<u64>,
 }
 
 impl Trace {
@@ -126,74 +120,17 @@ impl Trace {
     ///
     /// See the [crate] for an example.
     pub fn phases(&self) -> Vec<Phases> {
-        let mut regions = self.find_regions();
-        regions.sort_by_key(|found| found.submit.tsc);
-        let activity = Activity::of_regions(&self.lanes, regions.len());
-        let width = self.width_by(|| activity.width());
-        let mut room = ROOM + EACH * self.len() + ORDINARY * regions.len();
-        let region = |found| {
-            let region = self.region(found, &activity, width, room);
-            room = room.saturating_sub(region.levels.len());
-            region
-        };
-        regions.into_iter().map(region).collect()
+        self.regions().collect()
     }
 
-    fn find_regions(&self) -> Vec<Found> {
-        let mut regions = Vec::new();
-        let mut by_key: HashMap<(Subject, u32), Vec<usize>> = HashMap::new();
-        let mut waiting: HashMap<(usize, (Subject, u32)), Vec<usize>> = HashMap::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            for event in lane.events.iter().filter(|e| e.kind == EventKind::Submit) {
-                by_key.entry(event.key()).or_default().push(regions.len());
-                waiting.entry((number, event.key())).or_default().push(regions.len());
-                regions.push(Found {
-                    lane: number,
-                    submit: *event,
-                    first_exec: None,
-                    resolved: None,
-                    executed: None,
-                    resumed: None,
-                });
-            }
-        }
-        // Numbers may come back: an event belongs to the last region of its number that was submitted
-        // before it, or to the first one if the clocks have it that none was.
-        for same in by_key.values_mut().chain(waiting.values_mut()) {
-            same.sort_by_key(|&region| regions[region].submit.tsc);
-        }
-        let of_regions = by_key.keys().fold([false; 4], |mut subjects, key| {
-            subjects[key.0 as usize] = true;
-            subjects
-        });
-        for (number, lane) in self.lanes.iter().enumerate() {
-            // Most events are of forks, and no region is one.
-            for event in lane.events.iter().filter(|e| of_regions[e.subject() as usize]) {
-                use EventKind::{Exec, Executed, Joined, Resolve, TouchEnd, Waited};
-                let of = match event.kind {
-                    Exec | Executed | Resolve => by_key.get(&event.key()),
-                    Joined | TouchEnd | Waited => waiting.get(&(number, event.key())),
-                    _ => None,
-                };
-                if let Some(same) = of {
-                    let tsc = event.tsc;
-                    let before = same.partition_point(|&r| regions[r].submit.tsc <= tsc);
-                    let found: &mut Found = &mut regions[same[before.saturating_sub(1)]];
-                    let first = |so_far: Option<u64>| Some(so_far.map_or(tsc, |t| t.min(tsc)));
-                    match event.kind {
-                        Exec => found.first_exec = first(found.first_exec),
-                        Resolve => found.resolved = first(found.resolved),
-                        Executed => found.executed = found.executed.max(Some(tsc)),
-                        _ if tsc >= found.submit.tsc => found.resumed = first(found.resumed),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        regions
-    }
-
-    fn region(&self, found: Found, activity: &Activity, width: usize, room: usize) -> Phases {
+    pub(crate) fn region(
+        &self,
+        found: Found,
+        activity: &Activity,
+        width: usize,
+        room: usize,
+        scratch: &mut Vec<u64>,
+    ) -> Phases {
         let submit = found.submit.tsc;
         let mut clamped = 0;
         let mut not_before = |tsc: u64, bound: u64| {
@@ -201,16 +138,16 @@ impl Trace {
             tsc.max(bound)
         };
         let first_exec = found.first_exec.map(|tsc| not_before(tsc, submit));
-        let done = found.resolved.or(found.executed);
-        let done = done.map(|tsc| not_before(tsc, first_exec.unwrap_or(submit)));
+        let done = found.done.map(|tsc| not_before(tsc, first_exec.unwrap_or(submit)));
         let begun = done.or(first_exec).unwrap_or(submit);
         let resumed = found.resumed.map(|tsc| not_before(tsc, begun));
         let end = resumed.or(done).unwrap_or_else(|| self.end.tsc.max(begun));
         let window = (first_exec.unwrap_or(end), done.unwrap_or(end));
         let full = if self.threads > 0 { self.threads as usize } else { usize::MAX };
-        let active = activity.within(window, full);
+        let active = activity.within(window, full, scratch);
         let (peak, peak_begin, peak_end) = (active.peak, active.first, active.last);
-        let ticks = activity.within((submit, end), full).ticks;
+        activity.ticks((submit, end), scratch);
+        let ticks = &scratch[..];
         let spent = |ticks: u64| Duration::from_nanos(self.span_of(ticks));
         let most = ticks.iter().rposition(|&time| time > 0).unwrap_or(0).max(peak);
         let kept = if most < room { most } else { most.min(FEW) };
@@ -221,8 +158,12 @@ impl Trace {
         let busy: u128 = ticks.iter().zip(0..).map(|(&time, lanes)| lanes * u128::from(time)).sum();
         let busy = spent(u64::try_from(busy).unwrap_or(u64::MAX));
 
+        let [submit, end] = [submit, end].map(|tsc| self.nanos(tsc));
+        let [first_exec, peak_begin, peak_end, done, resumed] =
+            [first_exec, peak_begin, peak_end, done, resumed]
+                .map(|tsc| tsc.map(|tsc| self.nanos(tsc)));
         let between = |from: Option<u64>, to: Option<u64>| match (from, to) {
-            (Some(from), Some(to)) => Duration::from_nanos(self.between(from, to)),
+            (Some(from), Some(to)) => Duration::from_nanos(to.saturating_sub(from)),
             _ => Duration::ZERO,
         };
         let first_handoff = between(Some(submit), first_exec);
@@ -237,7 +178,7 @@ impl Trace {
             task: found.submit.task,
             name: self.name_of(&found.submit).map(str::to_owned),
             lane: found.lane,
-            start: Duration::from_nanos(self.offset(submit)),
+            start: Duration::from_nanos(submit.saturating_sub(self.start.nanos)),
             first_handoff,
             ramp_up,
             full_parallelism,

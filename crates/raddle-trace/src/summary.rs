@@ -4,12 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::edges::Wakes;
-use crate::phases::Phases;
+use crate::overview::{Overview, SHOWN};
 use crate::trace::Trace;
 use crate::workers::Times;
-
-/// How many regions and workers are shown one by one, at most.
-const SHOWN: usize = 12;
 
 impl Trace {
     /// What happened, as a table that fits 80 columns: regions and their phases, workers and their
@@ -22,7 +19,7 @@ impl Trace {
     }
 
     fn write_summary(&self, out: &mut String) -> std::fmt::Result {
-        let regions = self.phases();
+        let regions = Overview::of(self);
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
         let text = format!(
             "{} events on {} lanes in {}, {} dropped; {} threads, {} regions",
@@ -30,8 +27,8 @@ impl Trace {
             self.lanes.iter().filter(|lane| lane.does_something()).count(),
             time(span),
             self.drops(),
-            self.width(),
-            regions.len()
+            regions.width,
+            regions.count
         );
         wrap(out, &text);
         write_regions(out, &regions)?;
@@ -47,8 +44,8 @@ impl Trace {
     }
 
     /// The worker whose tasks were done last of all in the longest region, and how much later than the others'.
-    fn last_to_finish(&self, regions: &[Phases]) -> Option<(String, Duration)> {
-        let region = regions.iter().max_by_key(|region| region.total)?;
+    fn last_to_finish(&self, regions: &Overview) -> Option<(String, Duration)> {
+        let region = regions.longest()?;
         let from = region.start.as_nanos() as u64;
         let to = from + region.total.as_nanos() as u64;
         // Of each lane the last end within the region: found from behind.
@@ -96,7 +93,7 @@ impl Trace {
         Ok(())
     }
 
-    fn write_edges(&self, out: &mut String, wakes: &Wakes, regions: &[Phases]) -> std::fmt::Result {
+    fn write_edges(&self, out: &mut String, wakes: &Wakes, regions: &Overview) -> std::fmt::Result {
         out.push('\n');
         let row = |out: &mut String, name: &str, times: &[u64]| {
             if times.is_empty() {
@@ -147,8 +144,8 @@ impl Trace {
     }
 }
 
-fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
-    if regions.is_empty() {
+fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
+    if regions.count == 0 {
         return Ok(());
     }
     writeln!(
@@ -156,35 +153,32 @@ fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
         "\n{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
         "region [us]", "hand-off", "ramp-up", "full", "catch-up", "result", "total", "busy"
     )?;
-    let row = |out: &mut String, name: &str, region: &Phases, peak: &str| {
-        let us = |time: Duration| micros(time);
+    let row = |out: &mut String, name: &str, times: [Duration; 7], busy: &str| {
+        let [first, ramp_up, full, catch_up, result, unattributed, total] = times;
         writeln!(
             out,
             "{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
             short(name, 17),
-            us(region.first_handoff),
-            us(region.ramp_up),
-            us(region.full_parallelism),
-            us(region.catch_up),
-            us(region.result_handoff),
-            us(region.total),
-            peak
+            micros(first),
+            micros(ramp_up),
+            micros(full),
+            micros(catch_up),
+            micros(result),
+            micros(total),
+            busy
         )?;
-        if !region.unattributed.is_zero() {
-            writeln!(out, "  unattributed {} us of it", us(region.unattributed))?;
+        if !unattributed.is_zero() {
+            writeln!(out, "  unattributed {} us of it", micros(unattributed))?;
         }
         Ok(())
     };
-    // The longest ones, in order of time.
-    let mut shown: Vec<&Phases> = regions.iter().collect();
-    shown.sort_by_key(|region| std::cmp::Reverse(region.total));
-    shown.truncate(SHOWN);
-    shown.sort_by_key(|region| region.start);
-    for region in &shown {
+    for region in &regions.longest {
         let name = region.name.clone().unwrap_or_else(|| format!("#{}", region.task));
-        row(out, &name, region, &format!("{:.2}/{}", region.average(), region.width))?;
+        let [a, b, c, d, e, f] = region.parts().map(|(_, time)| time);
+        let busy = format!("{:.2}/{}", region.average(), region.width);
+        row(out, &name, [a, b, c, d, e, f, region.total], &busy)?;
     }
-    if let Some(longest) = shown.iter().max_by_key(|region| region.total) {
+    if let Some(longest) = regions.longest() {
         let at_once = longest.levels.iter().enumerate().rev().filter(|(_, time)| !time.is_zero());
         let most = at_once.clone().count().saturating_sub(5);
         // The last number stands for those that there was no room for, too.
@@ -198,39 +192,17 @@ fn write_regions(out: &mut String, regions: &[Phases]) -> std::fmt::Result {
         let name = longest.name.clone().unwrap_or_else(|| format!("#{}", longest.task));
         wrap(out, &format!("busy at once in {}: {}", short(&name, 30), parts.join(", ")));
     }
-    if regions.len() > shown.len() {
-        writeln!(out, "  and {} shorter ones", regions.len() - shown.len())?;
+    if regions.count > regions.longest.len() {
+        writeln!(out, "  and {} shorter ones", regions.count - regions.longest.len())?;
     }
-    if regions.len() > 1 {
-        row(out, "median", &median(regions), "")?;
+    if let Some(median) = regions.median {
+        row(out, "median", median, "")?;
     }
-    let clamped: usize = regions.iter().map(|region| region.clamped).sum();
+    let clamped = regions.clamped;
     if clamped > 0 {
         writeln!(out, "{clamped} boundaries of phases came out negative, and were moved")?;
     }
     Ok(())
-}
-
-/// The median of each phase on its own: they need not add up.
-pub(crate) fn median(regions: &[Phases]) -> Phases {
-    let of = |phase: fn(&Phases) -> Duration| {
-        let mut times: Vec<u64> = regions
-            .iter()
-            .map(|r| u64::try_from(phase(r).as_nanos()).unwrap_or(u64::MAX))
-            .collect();
-        times.sort_unstable();
-        Wakes::median(&times)
-    };
-    Phases {
-        first_handoff: of(|r| r.first_handoff),
-        ramp_up: of(|r| r.ramp_up),
-        full_parallelism: of(|r| r.full_parallelism),
-        catch_up: of(|r| r.catch_up),
-        result_handoff: of(|r| r.result_handoff),
-        unattributed: of(|r| r.unattributed),
-        total: of(|r| r.total),
-        ..regions[0].clone()
-    }
 }
 
 /// Microseconds in at most eight characters.
