@@ -114,11 +114,14 @@ impl Serialize for Report {
     }
 }
 
-/// One JSON object and a newline.
+/// One JSON object and a newline, written as it is made: of a trace it may be longer than the memory.
 pub(crate) fn print_json(object: &impl Serialize) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(object)
-        .map_err(|error| Error::failure(format!("the report is not JSON: {error}")))?;
-    print(&(text + "\n"))
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, object)
+        .map_err(io::Error::from)
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::stdout(&e))
 }
 
 /// Writes to standard output, and fails where `print!` would panic.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use raddle::PoolBuilder;
 use raddle::trace::{Change, Damage, Diff, LoadError, Scale, Trace, TraceLevel};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Common, DiffArgs, DrawnArgs, ScaleArgs, ShownArgs, TraceCommand};
@@ -21,7 +22,7 @@ pub(crate) fn run(command: &TraceCommand, json: bool) -> Result<(), Error> {
         TraceCommand::Summary(shown) => {
             let loaded = load(shown)?;
             if json {
-                tell(&summary(&shown.file, &loaded))
+                report::print_json(&Summary { file: &shown.file, loaded: &loaded })
             } else {
                 report::print(&loaded.trace.summary())
             }
@@ -163,51 +164,70 @@ fn scaled(scale: &Scale) -> Value {
     })
 }
 
-/// What `trace summary` says, for programs.
-fn summary(file: &Path, Loaded { trace, damage }: &Loaded) -> Value {
-    let lane = |lane: &raddle::trace::Lane| json!({ "name": lane.name, "events": lane.events.len(), "dropped": lane.dropped });
-    let region = |region: &raddle::trace::Phases| {
-        let mut facts = Map::from_iter([
-            ("name".to_owned(), json!(region.name)),
-            ("task".to_owned(), json!(region.task)),
-            ("lane".to_owned(), json!(region.lane)),
-            ("start_us".to_owned(), json!(micros(region.start))),
-            ("busy_average".to_owned(), json!(region.average())),
-            (
-                "busy_for_us".to_owned(),
-                region.levels.iter().map(|&time| micros(time)).collect::<Vec<_>>().into(),
-            ),
-        ]);
-        facts.extend(phases_json(region));
-        Value::from(facts)
-    };
-    let worker = |worker: &raddle::trace::Times| {
-        json!({
-            "name": trace.lanes[worker.lane].name,
-            "busy_us": micros(worker.busy),
-            "without_processor_us": micros(worker.lost),
-            "stealing_us": micros(worker.stealing),
-            "spinning_us": micros(worker.spinning),
-            "waiting_us": micros(worker.waiting),
-            "locked_us": micros(worker.locked),
-            "parked_us": micros(worker.parked),
-            "absent_us": micros(worker.absent),
-            "tasks": worker.tasks,
-            "steals": worker.steals,
-            "wakes": worker.wakes,
-        })
-    };
-    json!({
-        "schema": "raddle-trace-summary-1",
-        "file": file.display().to_string(),
-        "damage": damage.as_ref().map(ToString::to_string),
-        "events": trace.len(),
-        "dropped": trace.drops(),
-        "lanes": trace.lanes.iter().map(lane).collect::<Vec<_>>(),
-        "regions": trace.phases().iter().map(region).collect::<Vec<_>>(),
-        "workers": trace.workers().iter().map(worker).collect::<Vec<_>>(),
-        "advice": trace.advice().iter().map(ToString::to_string).collect::<Vec<_>>(),
-    })
+/// What `trace summary` says, for programs. Regions may be too many to be kept.
+struct Summary<'a> {
+    file: &'a Path,
+    loaded: &'a Loaded,
+}
+
+impl Serialize for Summary<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Loaded { trace, damage } = self.loaded;
+        let lanes = trace.lanes.iter().map(
+            |lane| json!({ "name": lane.name, "events": lane.events.len(), "dropped": lane.dropped }),
+        );
+        let worker = |worker: &raddle::trace::Times| {
+            json!({
+                "name": trace.lanes[worker.lane].name,
+                "busy_us": micros(worker.busy),
+                "without_processor_us": micros(worker.lost),
+                "stealing_us": micros(worker.stealing),
+                "spinning_us": micros(worker.spinning),
+                "waiting_us": micros(worker.waiting),
+                "locked_us": micros(worker.locked),
+                "parked_us": micros(worker.parked),
+                "absent_us": micros(worker.absent),
+                "tasks": worker.tasks,
+                "steals": worker.steals,
+                "wakes": worker.wakes,
+            })
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", "raddle-trace-summary-1")?;
+        map.serialize_entry("file", &self.file.display().to_string())?;
+        map.serialize_entry("damage", &damage.as_ref().map(ToString::to_string))?;
+        map.serialize_entry("events", &trace.len())?;
+        map.serialize_entry("dropped", &trace.drops())?;
+        map.serialize_entry("lanes", &lanes.collect::<Vec<_>>())?;
+        map.serialize_entry("regions", &Regions(trace))?;
+        map.serialize_entry("workers", &trace.workers().iter().map(worker).collect::<Vec<_>>())?;
+        let advice = trace.advice();
+        let advice = advice.iter().map(ToString::to_string);
+        map.serialize_entry("advice", &advice.collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+struct Regions<'a>(&'a Trace);
+
+impl Serialize for Regions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.regions().map(|region| {
+            let mut facts = Map::from_iter([
+                ("name".to_owned(), json!(region.name)),
+                ("task".to_owned(), json!(region.task)),
+                ("lane".to_owned(), json!(region.lane)),
+                ("start_us".to_owned(), json!(micros(region.start))),
+                ("busy_average".to_owned(), json!(region.average())),
+                (
+                    "busy_for_us".to_owned(),
+                    region.levels.iter().map(|&time| micros(time)).collect::<Vec<_>>().into(),
+                ),
+            ]);
+            facts.extend(phases_json(&region));
+            facts
+        }))
+    }
 }
 
 /// One recording is let go before the other is read: each may be large.
