@@ -137,8 +137,18 @@ pub(crate) struct TaskVTable {
     pub(crate) is_awaited: unsafe fn(NonNull<TaskHeader>) -> bool,
     /// Completes the future of a task that `kill` killed.
     pub(crate) complete_killed: unsafe fn(NonNull<TaskHeader>),
-    /// Whether `run` itself records that the task is over, before those go on who wait for that.
-    pub(crate) notes_end: bool,
+    /// What `run` itself records.
+    pub(crate) notes: Notes,
+}
+
+/// What a task records of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notes {
+    Nothing,
+    /// That it is over, before those go on who wait for that.
+    End,
+    /// That it runs and is over: whether it does is found out when it is started.
+    All,
 }
 
 impl TaskVTable {
@@ -150,13 +160,13 @@ impl TaskVTable {
             is_void: |_| false,
             is_awaited: |_| false,
             complete_killed: |_| (),
-            notes_end: false,
+            notes: Notes::Nothing,
         }
     }
 
     /// The same where `run` lets go whoever waits for the task: it records the end itself.
     pub(crate) const fn awaited(run: unsafe fn(NonNull<TaskHeader>, RunOn)) -> TaskVTable {
-        TaskVTable { notes_end: true, ..TaskVTable::plain(run) }
+        TaskVTable { notes: Notes::End, ..TaskVTable::plain(run) }
     }
 }
 

@@ -106,7 +106,7 @@ impl Task {
             is_void: |_| unreachable!("asked by pools only"),
             is_awaited: |_| unreachable!("asked by pools only"),
             complete_killed: |_| unreachable!("by `kill_all` below"),
-            notes_end: false,
+            notes: crate::job::Notes::Nothing,
         };
         Arc::new(Task {
             header: TaskHeader::new(TABLE),

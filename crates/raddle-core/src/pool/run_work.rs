@@ -8,7 +8,7 @@ use raddle_trace::EventKind;
 
 use crate::depth;
 use crate::fork_stack::{Slot, Thief};
-use crate::job::ForkHeader;
+use crate::job::{ForkHeader, Notes};
 use crate::latch;
 use crate::local::{self, Entered};
 use crate::pool::find_work::Work;
@@ -183,21 +183,28 @@ impl WorkerMemory {
         let key = task_key(task);
         // SAFETY: a queued task is alive until its queue's share of it is used, which is here.
         let vtable = unsafe { task.as_ref() }.vtable;
-        // SAFETY: as above. What others have run or killed does not run here.
-        let recorded = self.lane.is_on() && !unsafe { (vtable.is_void)(task) };
-        if recorded {
+        if vtable.notes != Notes::All {
             self.lane.note(EventKind::Exec, 0, key);
         }
         // SAFETY: as above; it frees itself.
         unsafe { (vtable.run)(task, std::ptr::from_ref(at).cast()) };
-        if recorded && !vtable.notes_end {
+        if vtable.notes == Notes::Nothing {
             self.lane.note(EventKind::Executed, 0, key);
         }
         self.owned.context.set(before);
         self.entries.settle();
     }
 
-    /// Records that a task is over, before whoever waits for it goes on: by a task that does so itself (`TaskVTable::notes_end`).
+    /// Runs a task that this thread has started, and records that.
+    #[inline]
+    pub(crate) fn noted(&self, task: Task, run: impl FnOnce()) {
+        let key = task_key(task);
+        self.lane.note(EventKind::Exec, 0, key);
+        run();
+        self.lane.note(EventKind::Executed, 0, key);
+    }
+
+    /// Records that a task is over, before whoever waits for it goes on: by a task that does so itself ([`Notes::End`]).
     #[inline]
     pub(crate) fn note_end(&self, task: Task) {
         if self.lane.is_on() {

@@ -14,7 +14,7 @@ use crate::future::pinned::{PinVTable, Pinned};
 use crate::future::state::{Ended, State};
 use crate::future::upstream::{Locked, Visitor};
 use crate::future::{Assist, Future, Interrupt, Killed, Waiter, walk};
-use crate::job::{RunOn, TaskHeader, TaskVTable};
+use crate::job::{Notes, RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Frame};
 use crate::memory;
 use crate::panics::discard;
@@ -160,6 +160,7 @@ where
         kill: Some(Self::kill_queued),
         complete_killed: Self::complete_killed,
         is_void: Self::is_void,
+        notes: Notes::All,
         is_awaited: Self::is_awaited,
         ..TaskVTable::plain(Self::run)
     };
@@ -185,13 +186,12 @@ where
         let this = unsafe { task.as_ref() };
         // SAFETY: by `run`'s contract.
         let worker = unsafe { &*worker.cast::<Worker>() };
-        if this.head.state.is_dropped() && this.claim.start_alone() {
+        let alone = this.head.state.is_dropped() && this.claim.start_alone();
+        match if alone { Started::Yes } else { this.claim.start_queued() } {
             // SAFETY: started.
-            return unsafe { Self::execute(task, worker, true) };
-        }
-        match this.claim.start_queued() {
-            // SAFETY: started.
-            Started::Yes => unsafe { Self::execute(task, worker, false) },
+            Started::Yes => worker.memory().noted(header, || unsafe {
+                Self::execute(task, worker, alone);
+            }),
             Started::No => {}
             // SAFETY: K3.
             Started::Free => unsafe { memory::free(task) },
@@ -486,10 +486,7 @@ where
         // SAFETY: started.
         let run = || local::outside(|| unsafe { Self::execute(task, worker, false) });
         // Its entry in a queue is void now, and not recorded when it is come by.
-        let key = recorder::task_key(header);
-        memory.lane.note(EventKind::Exec, 0, key);
-        memory.on_top(run);
-        memory.lane.note(EventKind::Executed, 0, key);
+        memory.on_top(|| memory.noted(header, run));
         if unqueued {
             memory.entries.settle();
             memory.see_to_end();
