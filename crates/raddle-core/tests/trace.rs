@@ -526,3 +526,75 @@ fn each_call_of_a_broadcast_is_forked() {
     assert_eq!(of(EventKind::Fork), of(EventKind::Exec));
     assert_eq!(of(EventKind::Fork), of(EventKind::Executed));
 }
+
+#[test]
+fn what_a_waiter_takes_from_who_dequeued_it_runs_once() {
+    // Whoever had found that it was yet to be run recorded that it runs, and then the waiter was first.
+    let build = Pool::builder().threads(2).trace(TraceLevel::Tasks).trace_capacity(1 << 20);
+    let pool = build.build().unwrap();
+    let busy = |micros| {
+        let end = Instant::now() + Duration::from_micros(micros);
+        while Instant::now() < end {}
+    };
+    const MANY: usize = 60_000;
+    pool.run(|_| {
+        for _ in 0..MANY {
+            let future = pool.spawn(move || busy(2));
+            busy(3);
+            future.wait().unwrap();
+        }
+    });
+    let trace = pool.trace();
+    assert_eq!(trace.drops(), 0);
+    for kind in [EventKind::Exec, EventKind::Executed] {
+        let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+        let tasks = events.filter(|e| e.kind == kind && e.subject() == Subject::Task);
+        assert_eq!(tasks.count(), MANY);
+    }
+}
+
+#[test]
+fn two_pools_do_not_record_into_one_file() {
+    let path = std::env::temp_dir().join(format!("raddle-core-two-{}.trace", std::process::id()));
+    let link = path.with_extension("link");
+    let build = |path| Pool::builder().threads(1).trace(TraceLevel::Phase).trace_to(path).build();
+    let first = build(&path).unwrap();
+    first.run(|_| ());
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for path in [&path, &link].into_iter().filter(|path| path.exists()) {
+        // It had the other's chunks between its own, and nobody could read it.
+        let refused = build(path).unwrap_err().to_string();
+        assert!(refused.contains("another pool records into it"), "{refused}");
+    }
+    drop(first);
+    assert_eq!(Trace::load(&path).unwrap().phases().len(), 1);
+    drop(build(&path).unwrap());
+    _ = std::fs::remove_file(&link);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn of_a_recording_whose_level_changed_the_least_counts() {
+    let path = std::env::temp_dir().join(format!("raddle-core-least-{}.trace", std::process::id()));
+    for (from, to) in
+        [(TraceLevel::Tasks, TraceLevel::Phase), (TraceLevel::Phase, TraceLevel::Tasks)]
+    {
+        let pool = Pool::builder().threads(1).trace(from).trace_to(&path).build().unwrap();
+        let halves = || pool.run(|w| w.join(|_| spin(Duration::from_micros(50)), |_| ()));
+        halves();
+        pool.set_trace(TraceLevel::Off);
+        pool.set_trace(to);
+        halves();
+        drop(pool);
+        // Half of it lacks forks: what would be told of that has no span.
+        let trace = Trace::load(&path).unwrap();
+        assert_eq!(trace.level(), TraceLevel::Phase);
+        assert_eq!(trace.scale(&[]).unwrap_err(), Refusal::Level);
+    }
+    std::fs::remove_file(&path).unwrap();
+    let pool = pool(TraceLevel::Off);
+    pool.set_trace(TraceLevel::Tasks);
+    pool.run(|w| fib(w, 5));
+    assert_eq!(pool.trace().level(), TraceLevel::Tasks);
+}

@@ -89,9 +89,9 @@ impl Trace {
         }
     }
 
-    /// What is known of the recording by this name: see [`Trace::facts`].
+    /// What is known of the recording by this name: see [`Trace::facts`]. Of several the last, as more may be known later.
     pub fn fact(&self, name: &str) -> Option<&str> {
-        self.facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.as_str())
+        self.facts.iter().rfind(|fact| fact.0 == name).map(|fact| fact.1.as_str())
     }
 
     /// How much was recorded. If the trace does not say, it is told by whether there are forks in it.

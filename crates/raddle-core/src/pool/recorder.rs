@@ -84,8 +84,8 @@ pub(crate) struct Recorder {
     rings: OnceLock<Arc<Rings>>,
     /// What is recorded now; held to change it.
     level: Mutex<TraceLevel>,
-    /// What was recorded when that was not nothing.
-    latest: Mutex<TraceLevel>,
+    /// The least of what was recorded when that was not nothing.
+    least: Mutex<TraceLevel>,
     /// As a pointer, null while nothing is recorded.
     outside: AtomicPtr<Mutex<Outside>>,
     next_region: AtomicUsize,
@@ -186,7 +186,7 @@ impl Recorder {
         }
         Ok(Recorder {
             stream: settings.file.as_deref().map(Stream::create).transpose()?,
-            latest: Mutex::new(settings.level),
+            least: Mutex::new(TraceLevel::Off),
             settings,
             workers,
             threads,
@@ -238,7 +238,7 @@ impl Recorder {
 
     /// What is known of the recording.
     fn facts(&self, rings: &Rings) -> Vec<(String, String)> {
-        let level = match *self.latest.lock() {
+        let level = match *self.least.lock() {
             TraceLevel::Off => return Vec::new(),
             TraceLevel::Phase => "phase",
             TraceLevel::Tasks => "tasks",
@@ -294,7 +294,9 @@ impl Registry {
         }
         *level = to;
         if to != TraceLevel::Off {
-            *recorder.latest.lock() = to;
+            // What a part of the recording lacks, the whole does.
+            let mut least = recorder.least.lock();
+            *least = if *least == TraceLevel::Off { to } else { to.min(*least) };
         }
         drop(level);
         let rings = (to != TraceLevel::Off).then(|| {

@@ -242,8 +242,12 @@ impl<R: Read> Reader<R> {
         };
         let number = u32::from_le_bytes(*number);
         let next = self.trace.lanes.len() as u32;
-        if number != next || self.clock.is_none_or(|lanes| number >= lanes) {
+        if number != next {
             return Err(self.damage(format!("lane {number} where lane {next} was to come")));
+        }
+        let all = self.clock.unwrap_or(0);
+        if number >= all {
+            return Err(self.damage(format!("lane {number} of {all}")));
         }
         let name = self.text(name)?;
         self.trace.lanes.push(Lane::new(name, Vec::new()));

@@ -48,6 +48,46 @@ struct Saved {
     /// Where each worker's lane is in the file, and each outside thread's.
     workers: Vec<Option<usize>>,
     outside: Vec<(u16, usize, u64)>,
+    /// As long as it is written.
+    taken: Option<Taken>,
+}
+
+/// The files that pools record to now: two in one would be of no use to either.
+static TAKEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A file that no other pool records to meanwhile.
+#[derive(Debug)]
+struct Taken(PathBuf);
+
+impl Taken {
+    /// Links lead to the same file, and files that are none (devices, pipes) take what many write.
+    fn of(path: &Path) -> io::Result<Option<Taken>> {
+        if path.exists() && !path.is_file() {
+            return Ok(None);
+        }
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            // It is yet to be made; its directory must be there.
+            Err(_) => {
+                let within = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let within = within.unwrap_or(Path::new(".")).canonicalize()?;
+                within.join(path.file_name().unwrap_or_default())
+            }
+        };
+        let mut taken = TAKEN.lock().unwrap_or_else(|e| e.into_inner());
+        if taken.contains(&path) {
+            let why = "another pool records into it";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        taken.push(path.clone());
+        Ok(Some(Taken(path)))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        TAKEN.lock().unwrap_or_else(|e| e.into_inner()).retain(|path| *path != self.0);
+    }
 }
 
 /// A worker's way to save its full ring.
@@ -74,6 +114,7 @@ impl Shared {
 
 impl Stream {
     pub(super) fn create(path: &Path) -> io::Result<Stream> {
+        let taken = Taken::of(path)?;
         let writer = Writer::new(BufWriter::new(File::create(path)?))?;
         let zero = trace::ClockPair { tsc: 0, nanos: 0 };
         let saved = Saved {
@@ -82,6 +123,7 @@ impl Stream {
             described: (0, 0, 0),
             workers: Vec::new(),
             outside: Vec::new(),
+            taken,
         };
         let shared =
             Shared { file: Mutex::new(saved), over: Mutex::new(false), end: Condvar::new() };
@@ -94,7 +136,7 @@ impl Stream {
         Saver { shared: Arc::clone(&self.shared), rings: Arc::downgrade(rings) }
     }
 
-    /// Begins to save, if that has not begun.
+    /// Begins to save, or if that has begun notes what is known of the recording by now.
     pub(super) fn start(
         &self,
         rings: &Arc<Rings>,
@@ -102,10 +144,15 @@ impl Stream {
         facts: impl FnOnce() -> Vec<(String, String)>,
     ) {
         let mut thread = self.thread.lock().unwrap_or_else(|e| e.into_inner());
+        let mut file = self.shared.file();
         if thread.is_some() {
+            for fact in facts() {
+                if file.known.fact(&fact.0) != Some(&fact.1) {
+                    file.known.facts.push(fact);
+                }
+            }
             return;
         }
-        let mut file = self.shared.file();
         (file.known.start, file.known.threads) = (rings.start, threads as u32);
         file.known.facts = facts();
         file.workers = vec![None; rings.workers.len()];
@@ -142,6 +189,7 @@ impl Stream {
             let ended = writer.finish().map(|_| ());
             file.check(ended);
         }
+        file.taken = None;
     }
 
     /// Ends the file of a pool that was never recorded: a trace of nothing.
@@ -152,6 +200,7 @@ impl Stream {
         (file.known.start, file.known.end, file.known.threads) = (now, now, threads as u32);
         let ended = writer.describe(&file.known).and_then(|()| writer.finish().map(|_| ()));
         file.check(ended);
+        file.taken = None;
     }
 
     /// What is in the file, everything recorded so far saved before.
