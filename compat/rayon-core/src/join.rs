@@ -85,14 +85,14 @@ where
 #[derive(Debug)]
 pub struct FnContext {
     migrated: bool,
-    /// Of one thread: neither `Send` nor `Sync`.
-    _here: PhantomData<*mut ()>,
+    /// Of one thread: neither `Send` nor `Sync`. Named as in the original, whose Debug shows it.
+    _marker: PhantomData<*mut ()>,
 }
 
 impl FnContext {
     #[inline]
     fn new(migrated: bool) -> FnContext {
-        FnContext { migrated, _here: PhantomData }
+        FnContext { migrated, _marker: PhantomData }
     }
 
     /// Whether the closure runs on another thread than the one that called.

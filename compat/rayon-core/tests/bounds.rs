@@ -62,3 +62,11 @@ fn a_builder_shows_what_it_was_given() {
     let all = none.replacen("false", "true", 1).replace("r: None", "r: Some(<closure>)");
     assert_eq!(format!("{given:?}"), all.replace("e: None", "e: Some(<closure>)"));
 }
+
+#[test]
+fn a_fork_shows_what_it_is_told() {
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (a, b) = pool.install(|| join_context(|a| format!("{a:?}"), |b| format!("{b:?}")));
+    assert_eq!(a, "FnContext { migrated: false, _marker: PhantomData<*mut ()> }");
+    assert_eq!(b, a);
+}
