@@ -1,6 +1,8 @@
 //! What raddle binds around code of rayon's is seen within it.
 
 use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
 use raddle::scope_local;
@@ -151,4 +153,58 @@ fn on_each_thread_of_another_pool() {
         rayon::scope(|s| s.spawn(|_| pool.install(|| on_each_thread(|| is("anna")))));
     });
     pool.install(|| on_each_thread(|| assert_eq!(USER.get(), None)));
+}
+
+/// What is lent before a scope opens is there as long as its tasks are.
+#[test]
+fn in_tasks_of_scopes_what_is_lent_around_them() {
+    let _alone = alone();
+    let (user, missed) = ("anna", AtomicUsize::new(0));
+    let is_lent = || {
+        if USER.get() != Some("anna") {
+            missed.fetch_add(1, Relaxed);
+        }
+    };
+    // On a thread of the pool, and on one from outside.
+    for inside in [true, false] {
+        let scopes = || {
+            USER.bind_ref(&user).run(|| {
+                rayon::scope(|s| s.spawn(|s| s.spawn(|_| is_lent())));
+                rayon::scope_fifo(|s| s.spawn_fifo(|s| s.spawn_fifo(|_| is_lent())));
+                rayon::in_place_scope(|s| s.spawn(|s| s.spawn(|_| is_lent())));
+                rayon::in_place_scope_fifo(|s| s.spawn_fifo(|s| s.spawn_fifo(|_| is_lent())));
+                rayon::scope(|s| s.spawn_broadcast(|_, _| is_lent()));
+                rayon::scope_fifo(|s| s.spawn_broadcast(|_, _| is_lent()));
+            });
+        };
+        if inside {
+            rayon::join(scopes, || ());
+        } else {
+            scopes();
+        }
+        assert_eq!(missed.load(Relaxed), 0, "inside: {inside}");
+    }
+}
+
+/// A task that is taken in another's turn has what its own spawner had.
+#[test]
+fn in_tasks_that_are_run_in_turn() {
+    let _alone = alone();
+    let seen = Mutex::new(Vec::new());
+    let see = |user| seen.lock().unwrap().push((user, USER.get()));
+    bound("anna", || {
+        rayon::scope_fifo(|s| {
+            for _ in 0..50 {
+                s.spawn_fifo(|_| see(Some("anna")));
+                bound("berta", || s.spawn_fifo(|_| see(Some("berta"))));
+                // Lent within the scope, it may be gone.
+                USER.bind_ref(&"clara").run(|| s.spawn_fifo(|_| see(None)));
+            }
+        });
+    });
+    let seen = seen.into_inner().unwrap();
+    assert_eq!(seen.len(), 150);
+    for (user, has) in seen {
+        assert_eq!(has, user);
+    }
 }

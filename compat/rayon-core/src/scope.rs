@@ -4,7 +4,6 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-use raddle_core::Snapshot;
 use raddle_core::compat::{self, Place, Team, with_here};
 
 use crate::broadcast::BroadcastContext;
@@ -25,7 +24,7 @@ pub struct ScopeFifo<'scope> {
 /// A queue for each thread of the pool: of the same call.
 struct Fifos<'scope>(NonNull<[Fifo<Entry<'scope>>]>);
 
-type Entry<'scope> = Box<dyn FnOnce(&ScopeFifo<'scope>) + Send + 'scope>;
+type Entry<'scope> = Box<dyn FnOnce(&raddle_core::Scope<'scope>) + Send + 'scope>;
 
 // SAFETY: a reference to a `Sync` value, and `Fifos`.
 unsafe impl Send for ScopeFifo<'_> {}
@@ -225,11 +224,11 @@ impl<'scope> ScopeFifo<'scope> {
             return;
         };
         // It may run by the token of another, but not in its context.
-        let context = Snapshot::capture();
-        fifos.all()[index].push(Box::new(move |scope| context.run(|| body(scope))));
+        let entry = move |scope: &_| body(&ScopeFifo::of(scope, fifos));
+        fifos.all()[index].push(Box::new(compat::scope_carry(scope, entry)));
         scope.spawn(move |scope| {
             let entry = fifos.all()[index].pop();
-            entry(&ScopeFifo::of(scope, fifos));
+            entry(scope);
         });
     }
 

@@ -248,6 +248,23 @@ impl<'scope> Scope<'scope> {
         Some(unsafe { Context::within(self.context) })
     }
 
+    /// `f` in the context of a task that is spawned here, for another task of the scope to call.
+    pub(crate) fn carry<F>(&self, f: F) -> impl FnOnce(&Scope<'scope>) + Send + use<'scope, F>
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        let (own, context) = (ptr::from_ref(self).addr(), self.inherited());
+        move |scope| {
+            // The context is one within this scope's.
+            assert_eq!(ptr::from_ref(scope).addr(), own, "a task of another scope");
+            let memory = pool::here(scope.registry()).expect("tasks run in the scope's pool");
+            match &context {
+                None => scope.run_part(memory, &(), || f(scope)),
+                Some(context) => scope.run_part(memory, context, || f(scope)),
+            }
+        }
+    }
+
     /// Calls `f`, which is part of a task, and keeps its panic.
     fn run_part(&self, memory: &WorkerMemory, context: &impl Inherited, f: impl FnOnce()) {
         context.run(self, memory, || {

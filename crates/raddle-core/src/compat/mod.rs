@@ -389,6 +389,22 @@ where
     scope.spawn_each(f);
 }
 
+/// `f` as a task of the scope runs it that is spawned here, in the context that it has: for another of its tasks to call,
+/// which may be a later one.
+///
+/// # Panics
+///
+/// When it is called, with another scope.
+pub fn scope_carry<'scope, F>(
+    scope: &Scope<'scope>,
+    f: F,
+) -> impl FnOnce(&Scope<'scope>) + Send + use<'scope, F>
+where
+    F: FnOnce(&Scope<'scope>) + Send + 'scope,
+{
+    scope.carry(f)
+}
+
 /// Whether the calling thread works in the pool of this scope, and its index there.
 pub fn scope_index(scope: &Scope<'_>) -> Option<usize> {
     let here = here()?;

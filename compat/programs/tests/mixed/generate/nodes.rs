@@ -193,10 +193,10 @@ impl Generator {
         !ctx.held && !ctx.again && (self.ranked || teams)
     }
 
-    /// It may lie on top of what holds a lock.
+    /// It may lie on top of what holds a lock, and runs several times.
     fn on_each_thread(&self, ctx: Ctx) -> Ctx {
         let held = self.holding && self.substitutes(ctx.rules);
-        Ctx { locks: usize::MAX, held, ..ctx }
+        Ctx { locks: usize::MAX, held, exact: false, ..ctx }
     }
 
     fn a_loop(&mut self, ctx: Ctx, budget: usize) -> Node {
@@ -273,7 +273,11 @@ impl Generator {
     }
 
     fn futures(&mut self, ctx: Ctx, budget: usize) -> Node {
-        let kind = if ctx.panics { self.any(WHOLE) } else { self.any(FUTURES) };
+        let mut kind = if ctx.panics { self.any(WHOLE) } else { self.any(FUTURES) };
+        // With a time limit a thread runs nothing while it waits, and there may be no other.
+        if kind == Futures::Timeout && !self.substitutes(ctx.rules) {
+            kind = Futures::Forward;
+        }
         let (count, each) = self.many(budget);
         match kind {
             Futures::FromOutside => Node::Futures(kind, count, Box::new(Node::Leaf(0))),
