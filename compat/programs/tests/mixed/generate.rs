@@ -113,7 +113,7 @@ pub(crate) fn generate(seed: u64, shape: Shape) -> Program {
     let size = match shape.size {
         Some(size) => size,
         None if holding => generator.rng.between(20, 250),
-        None => generator.rng.sized(30_000),
+        None => generator.rng.sized(150_000),
     };
     let roots = (0..roots).map(|_| generator.root(size / roots + 1)).collect();
     Program { pools: generator.pools, roots, cells: generator.cells }

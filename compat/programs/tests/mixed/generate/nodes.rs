@@ -99,7 +99,7 @@ impl Generator {
                 return node;
             }
             // What is not possible here may be all that there is.
-            if self.rng.chance(10) {
+            if self.rng.chance(3) {
                 return self.leaf(ctx);
             }
         }
@@ -128,7 +128,7 @@ impl Generator {
 
     fn of(&mut self, what: What, ctx: Ctx, budget: usize) -> Option<Node> {
         Some(match what {
-            What::Leaf => self.leaf(ctx),
+            What::Leaf if budget < 20 || self.rng.chance(5) => self.leaf(ctx),
             What::Seq => {
                 let count = self.rng.between(2, 5);
                 Node::Seq((0..count).map(|_| self.node(ctx, budget / count)).collect())
