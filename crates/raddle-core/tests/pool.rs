@@ -382,6 +382,28 @@ fn a_yield_in_a_pool_of_hosts_runs_what_is_polled_for() {
 }
 
 #[test]
+fn a_yield_calls_what_a_broadcast_calls_on_the_thread() {
+    for waits in [Waits::Substitute, Waits::Host] {
+        for threads in [1, 2, 3] {
+            let pool = Pool::builder().threads(threads).waits(waits).build().unwrap();
+            let polls = pool.spawn(move || {
+                let broadcast = spawn(|| raddle_core::broadcast(|thread| thread.index()));
+                while !broadcast.is_done() {
+                    yield_now();
+                }
+                assert_eq!(broadcast.wait().unwrap(), Vec::from_iter(0..threads));
+            });
+            let Ok(result) = polls.wait_timeout(Duration::from_secs(60)) else {
+                // The pool would wait for its threads.
+                std::mem::forget(pool);
+                panic!("hangs: {threads} threads, {waits:?}");
+            };
+            result.unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_broadcast_that_could_not_end_panics() {
     let (pool, other) = (Pool::new(1).unwrap(), Arc::new(Pool::new(1).unwrap()));
     let pool = &pool;

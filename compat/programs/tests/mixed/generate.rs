@@ -13,7 +13,9 @@
 //! - **G3** A lock is held while something waits only where threads that wait take on nothing else; and of a pool's locks by that pool's
 //!   code alone, in the order of their numbers. Nothing there yields, or enters a pool downwards. What is called on each thread takes
 //!   no locks, as it may lie on top of what holds one.
-//! - **G4** At the cap of spare threads anything is taken on after all. So programs with such locks are small.
+//! - **G4** All places of a pool may be with threads that block for a lock of the standard library's. So whoever holds such a one waits
+//!   only for what it can run itself.
+//! - **G5** At the cap of spare threads anything is taken on after all. So programs with such locks are small.
 
 mod nodes;
 mod weights;
@@ -78,6 +80,8 @@ struct Generator {
     ranked: bool,
     /// Whether locks are held while something waits.
     holding: bool,
+    /// Whether such a lock may be one for which threads block with their places.
+    foreign: bool,
     pools: Vec<PoolSpec>,
     ranks: Vec<usize>,
     cells: Vec<(CellKind, Node)>,
@@ -96,12 +100,14 @@ pub(crate) fn generate(seed: u64, shape: Shape) -> Program {
         ranks.swap(i, rng.below(i + 1));
     }
     let holding = rng.chance(40);
+    let foreign = rng.chance(50);
     let weights = weights::Weights::new(&mut rng);
     let mut generator = Generator {
         rng,
         shape,
         ranked,
         holding,
+        foreign,
         pools,
         ranks,
         cells: Vec::new(),
@@ -156,7 +162,8 @@ impl Generator {
             let pool = self.rng.below(self.pools.len());
             let kind = if self.rng.chance(50) { CellKind::Std } else { CellKind::Raddle };
             let ctx = self.within_pool(pool);
-            let waits = self.holding && self.substitutes(ctx.rules);
+            let is_safe = self.foreign || kind == CellKind::Raddle;
+            let waits = self.holding && self.substitutes(ctx.rules) && is_safe;
             let depth = self.rng.between(1, 3);
             let inner = Ctx { held: true, locks: usize::MAX, leaves: !waits, depth, ..ctx };
             let node = self.node(Ctx { exact: false, ..inner }, 30);

@@ -117,7 +117,8 @@ pub fn current_worker_index() -> Option<usize> {
 /// Lets another thread work in this one's place for a moment, if there is work; outside of pools, the system decides.
 ///
 /// For code that polls for what a queued task will do; to wait for a future is better. In a pool of
-/// [`Waits::Host`](crate::Waits::Host) it runs some of the work itself, as rayon's does.
+/// [`Waits::Host`](crate::Waits::Host) it runs some of the work itself, as rayon's does. What a [`broadcast`](crate::broadcast()) calls
+/// on this thread is called here, as where a thread waits.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,6 +137,11 @@ pub fn current_worker_index() -> Option<usize> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn yield_now() {
+    // What was sent to this thread nobody else runs, and what it polls for may wait for that.
+    let takes_mail = |memory: &WorkerMemory| memory.has_mail() && memory.holds_place();
+    if Worker::here().is_some_and(|here| takes_mail(here) && here.take_on(|_| here.open_mail())) {
+        return;
+    }
     let has_work = |memory: &WorkerMemory| memory.registry().visible_work() > 0;
     let Some(memory) = Worker::here().filter(|_| Worker::occupied().any(has_work)) else {
         return raddle_sync::thread::yield_now();

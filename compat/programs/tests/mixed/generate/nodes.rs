@@ -46,7 +46,7 @@ const LOOPS: &[Loop] = &[
     Loop::ParFindAny,
     Loop::ParScan,
 ];
-/// Those that end only when all of their tasks have.
+/// Those that end only when all of their tasks have, and panic as they do.
 const WHOLE: &[Futures] = &[
     Futures::Forward,
     Futures::Backward,
@@ -55,7 +55,6 @@ const WHOLE: &[Futures] = &[
     Futures::Any,
     Futures::Ops,
     Futures::Long,
-    Futures::Shared,
 ];
 const FUTURES: &[Futures] = &[
     Futures::Forward,
@@ -143,6 +142,9 @@ impl Generator {
             What::Pair => {
                 let fork = self.any(FORKS);
                 let first = self.rng.between(0, budget);
+                // A thread that joins while a panic passes calls nothing for others.
+                let alone = matches!(fork, Fork::Raddle | Fork::Worker) && ctx.panics;
+                let ctx = Ctx { again: ctx.again || alone, ..ctx };
                 let halves = [self.node(ctx, first), self.node(ctx, budget - first)];
                 Node::Pair(fork, Box::new(halves))
             }
@@ -278,6 +280,20 @@ impl Generator {
         if kind == Futures::Timeout && !self.substitutes(ctx.rules) {
             kind = Futures::Forward;
         }
+        // What the waiting thread cannot run itself.
+        let by_others = matches!(
+            kind,
+            Futures::Promised
+                | Futures::Async
+                | Futures::Timeout
+                | Futures::Any
+                | Futures::Completed
+                | Futures::Window
+        );
+        if by_others && ctx.held && self.foreign {
+            kind = Futures::Backward;
+        }
+        let ctx = Ctx { again: ctx.again || kind == Futures::Timeout, ..ctx };
         let (count, each) = self.many(budget);
         match kind {
             Futures::FromOutside => Node::Futures(kind, count, Box::new(Node::Leaf(0))),
@@ -296,8 +312,14 @@ impl Generator {
             return None;
         }
         let lock = self.rng.between(ctx.locks, LOCKS - 1);
+        let grip = match self.any(GRIPS) {
+            Grip::Std | Grip::StdRead if waits && !self.foreign => Grip::StdBlocking,
+            // The same lock.
+            Grip::Std if self.holding && !self.foreign => Grip::StdBlocking,
+            grip => grip,
+        };
         let inner = Ctx { locks: lock + 1, held: true, leaves: !waits, ..ctx };
-        Some(Node::Hold(lock, self.any(GRIPS), self.boxed(inner, budget)))
+        Some(Node::Hold(lock, grip, self.boxed(inner, budget)))
     }
 
     fn cell(&mut self, ctx: Ctx) -> Option<Node> {
