@@ -429,7 +429,8 @@ where
                 let within = Frame::current_claim();
                 // On this very thread, or as a fork of the task on another.
                 let own = within.is_some_and(|claim| std::ptr::eq(claim, &this.claim));
-                if own || memory.running.contains(header) {
+                // The list is as long as tasks wait on this thread; one that nobody has started is not in it.
+                if own || !this.claim.is_queued() && memory.running.contains(header) {
                     return Assist::Cycle;
                 }
                 let nobody = || worker.registry().has_nobody_for_more();
