@@ -202,3 +202,20 @@ fn tasks_meet_while_others_wait() {
         }
     });
 }
+
+/// What each thread has to call may wait, and lies in line with more of its kind.
+#[test]
+fn broadcasts_that_wait_do_not_pile_up_on_a_stack() {
+    ends(|pool| {
+        let (done, wait) = channel();
+        for _ in 0..5_000 {
+            let done = done.clone();
+            pool.spawn_broadcast(move |_| {
+                rayon_core::scope(|s| s.spawn(|_| thread::yield_now()));
+                done.send(()).unwrap();
+            });
+        }
+        drop(done);
+        assert_eq!(wait.iter().count(), 5_000 * pool.current_num_threads());
+    });
+}

@@ -124,7 +124,8 @@ impl WorkerMemory {
         // Then mail, and what a thief may be helped with, come after what lies here.
         let has_own =
             ordered && (self.ring.has_work() || self.is_host(goal) && self.fork.has_work());
-        let mail = if has_own { None } else { self.open_mail() };
+        // Nobody else opens it, but what it holds may take more stack than there is: see `is_cramped`.
+        let mail = if has_own || !self.has_room() { None } else { self.open_mail() };
         if mail.is_some() {
             return mail.map(Found::Any);
         }

@@ -270,7 +270,7 @@ impl WorkerMemory {
             searching = self.sleep_apart(goal, at);
             let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, waited)) {
-                if let Some(work) = self.find_as_host(at) {
+                if let Some(work) = self.find_at_last(at) {
                     self.hidden(|| self.run_on_top(work, at));
                     self.see_to_end();
                 }
@@ -409,13 +409,23 @@ impl WorkerMemory {
         self.registry().memories[thief.worker].fork.watch(thief.floor)
     }
 
-    /// Whether the wait would take on anything if the stack had room. Nobody else may be there to do it, so after a
-    /// while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, with any stack
-    /// that is left.
+    /// Whether the wait would take on something if the stack had room: anything, or its mail. Nobody else may be there to do it,
+    /// so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, and for
+    /// mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        let hosts = self.registry().config.waits == Waits::Host && !goal.is_alone();
+        !self.has_room() && !goal.is_alone() && (self.hosts_at_last() || self.has_mail())
+    }
+
+    /// Whether that is anything, and not only its mail.
+    fn hosts_at_last(&self) -> bool {
         let enough = || self.registry().is_seated() || stack::remaining() > LAST_ROOM;
-        hosts && !self.has_room() && enough()
+        self.registry().config.waits == Waits::Host && enough()
+    }
+
+    /// What a wait takes on that is cramped: mail first, as nobody else does.
+    fn find_at_last(&self, at: &Worker) -> Option<Work> {
+        let hosts = self.hosts_at_last();
+        self.open_mail().or_else(|| hosts.then(|| self.find_as_host(at))?)
     }
 
     /// Whether the wait takes on anything though its stack is nearly full, when it has waited for so long once more.
