@@ -219,3 +219,19 @@ fn broadcasts_that_wait_do_not_pile_up_on_a_stack() {
         assert_eq!(wait.iter().count(), 5_000 * pool.current_num_threads());
     });
 }
+
+/// Each yields its place to others, who would begin the next one rather than do what the first polls for.
+#[test]
+fn what_many_tasks_poll_for_comes_to_pass() {
+    ends(|pool| {
+        pool.install(|| {
+            each(0..1_000, &|i| {
+                let future = raddle_core::spawn(move || i);
+                while !future.is_done() {
+                    raddle_core::yield_now();
+                }
+                assert_eq!(future.wait().unwrap(), i);
+            });
+        });
+    });
+}

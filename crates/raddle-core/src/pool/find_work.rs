@@ -57,7 +57,9 @@ impl WorkerMemory {
     /// Anything.
     #[inline(always)]
     pub(crate) fn find_any(&self, eager: bool) -> Option<Work> {
-        if self.registry().is_seated() {
+        // Where threads give their places away, those that come begin ever more in that order, the oldest forks first, and none of
+        // what those wait for that yield.
+        if self.is_ordered() {
             return self.find_in_order(eager, None);
         }
         let tick = self.owned.tick.get().wrapping_add(1);
@@ -73,7 +75,7 @@ impl WorkerMemory {
     /// What a thread takes on before it pays a debt with its place: what only it may run; and if it was `claimed` just now, one thing
     /// of what others would take that had a place. Those that were quicker, guests or threads that had blocked, may be so each time.
     pub(crate) fn find_in_debt(&self, claimed: bool) -> Option<Work> {
-        if self.registry().is_seated() {
+        if self.is_ordered() {
             return (claimed || self.has_mail()).then(|| self.find_in_order(claimed, None))?;
         }
         self.open_mail().or_else(|| claimed.then(|| self.one_by_turns())?)
@@ -150,7 +152,7 @@ impl WorkerMemory {
         })
     }
 
-    /// Whether programs rely on the order in which waits take things on.
+    /// Whether programs rely on the order in which things are taken on.
     fn is_ordered(&self) -> bool {
         self.registry().is_seated() && self.registry().config.waits == Waits::Host
     }
