@@ -10,6 +10,7 @@
 //!   (`RADDLE_WAITS=substitute`).
 //! - **G2** A broadcast needs each thread of its pool. In programs that are not ranked only pools by rayon's rules have them, and
 //!   none where a lock is held, nor where threads give their places away.
+//!   What is called on each thread lies on top of a thread's waits: where it waits itself, one on the other. So few do.
 //! - **G3** A lock is held while something waits only where threads that wait take on nothing else; and of a pool's locks by that pool's
 //!   code alone, in the order of their numbers. Nothing there yields, or enters a pool downwards. What is called on each thread takes
 //!   no locks, as it may lie on top of what holds one.
@@ -71,6 +72,8 @@ struct Ctx {
     again: bool,
     /// Pools on the way here, as bits.
     path: u64,
+    /// About so many of its kind there may be at a time.
+    crowd: usize,
     depth: usize,
 }
 
@@ -206,6 +209,7 @@ impl Generator {
             stays: true,
             again: false,
             path: 1 << pool,
+            crowd: 1,
             depth: self.rng.between(2, 9),
         }
     }

@@ -86,6 +86,16 @@ const GRIPS: &[Grip] = &[
     Grip::Reentrant,
 ];
 
+/// So many tasks may wait for each other's threads.
+const CROWD: usize = 64;
+
+impl Ctx {
+    /// For one of so many.
+    fn among(self, count: u32) -> Ctx {
+        Ctx { crowd: self.crowd.saturating_mul(count as usize), ..self }
+    }
+}
+
 impl Generator {
     pub(super) fn node(&mut self, ctx: Ctx, budget: usize) -> Node {
         if ctx.depth == 0 || budget <= 1 || ctx.leaves {
@@ -178,7 +188,7 @@ impl Generator {
             What::Frail if ctx.stays => {
                 let kinds = [Frail::Kill, Frail::Interrupt, Frail::Within, Frail::CancelOnDrop];
                 let (count, each) = self.many(budget.min(500));
-                let inner = Ctx { panics: false, exact: false, ..ctx };
+                let inner = Ctx { panics: false, exact: false, ..ctx.among(count) };
                 Node::Frail(self.any(&kinds), count, self.boxed(inner, each))
             }
             What::Hold => return self.hold(ctx, budget, true),
@@ -192,13 +202,14 @@ impl Generator {
 
     fn may_broadcast(&self, ctx: Ctx) -> bool {
         let teams = ctx.rules == Rules::Team && !self.shape.substitute;
-        !ctx.held && !ctx.again && (self.ranked || teams)
+        !ctx.held && !ctx.again && ctx.crowd <= CROWD && (self.ranked || teams)
     }
 
     /// It may lie on top of what holds a lock, and runs several times.
     fn on_each_thread(&self, ctx: Ctx) -> Ctx {
         let held = self.holding && self.substitutes(ctx.rules);
-        Ctx { locks: usize::MAX, held, exact: false, ..ctx }
+        let leaves = ctx.leaves || ctx.crowd > CROWD;
+        Ctx { locks: usize::MAX, held, exact: false, leaves, ..ctx }
     }
 
     fn a_loop(&mut self, ctx: Ctx, budget: usize) -> Node {
@@ -213,7 +224,7 @@ impl Generator {
         let once = !kind.ends_early() && kind != Loop::SortCached;
         let inner =
             Ctx { exact: ctx.exact && once, panics: ctx.panics && !kind.ends_early(), ..ctx };
-        let inner = self.node(inner, each);
+        let inner = self.node(inner.among(count), each);
         if self.holding && matches!(inner, Node::Leaf(_)) && self.rng.chance(50) {
             count *= 20;
         }
@@ -242,9 +253,9 @@ impl Generator {
             Spread::Nested => count = count.min(if self.rng.chance(10) { 1000 } else { 60 }),
             _ => {}
         }
-        let mut inner = ctx;
+        let mut inner = ctx.among(count);
         if spread == Spread::Everywhere {
-            inner = self.on_each_thread(ctx);
+            inner = self.on_each_thread(inner);
         }
         Some(Node::Scope(kind, spread, count, self.boxed(inner, each)))
     }
@@ -263,13 +274,13 @@ impl Generator {
         ];
         let kind = self.any(&kinds);
         let (count, mut each) = self.many(budget);
-        let mut inner = ctx;
+        let mut inner = ctx.among(count);
         if kind == Detached::Broadcast {
             if !self.may_broadcast(ctx) {
                 return None;
             }
             each /= ctx.threads;
-            inner = self.on_each_thread(ctx);
+            inner = self.on_each_thread(inner);
         }
         Some(Node::Detached(kind, count, self.boxed(inner, each)))
     }
@@ -293,8 +304,8 @@ impl Generator {
         if by_others && ctx.held && self.foreign {
             kind = Futures::Backward;
         }
-        let ctx = Ctx { again: ctx.again || kind == Futures::Timeout, ..ctx };
         let (count, each) = self.many(budget);
+        let ctx = Ctx { again: ctx.again || kind == Futures::Timeout, ..ctx.among(count) };
         match kind {
             Futures::FromOutside => Node::Futures(kind, count, Box::new(Node::Leaf(0))),
             Futures::Long | Futures::Shared => Node::Futures(kind, count, self.boxed(ctx, budget)),
