@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::ir::{Detached, Fork, Fresh, Futures, Loop, Node, Program, Spread, Way};
+use crate::ir::{Detached, Fresh, Futures, Loop, Node, Program, Spread, Way};
 use crate::rng::mix;
 
 /// A node has panicked.
@@ -102,7 +102,7 @@ impl Oracle<'_> {
                 self.value(&halves[1], threads, mix(x, 2))?,
             ),
             Node::Tree(_, depth) => tree(*depth, x),
-            Node::Chain(fork, second, count) => chain(*fork, *second, *count, x),
+            Node::Chain(_, second, count) => chain(*second, *count, x),
             Node::Loop(kind, count, inner) => self.of_loop(*kind, *count, inner, threads, x)?,
             Node::Scope(_, spread, count, inner) => {
                 let each = if *spread == Spread::Everywhere { threads } else { 1 };
@@ -216,10 +216,10 @@ fn tree(depth: u32, x: u64) -> u64 {
     mix(tree(depth - 1, mix(x, 1)), tree(depth - 1, mix(x, 2)))
 }
 
-fn chain(fork: Fork, second: bool, count: u32, x: u64) -> u64 {
+fn chain(second: bool, count: u32, x: u64) -> u64 {
     if count == 0 {
         return leaf(x);
     }
-    let rest = chain(fork, second, count - 1, mix(x, 3));
+    let rest = chain(second, count - 1, mix(x, 3));
     if second { mix(leaf(x), rest) } else { mix(rest, leaf(x)) }
 }

@@ -35,7 +35,7 @@ pub(super) fn run(kind: Futures, count: u32, inner: &'static Node, env: Env, x: 
         }
         Futures::WaitAll => all_of(raddle::wait_all(all())),
         Futures::Completed => {
-            all_of(raddle::as_completed(all()).into_iter().map(|(_, result)| result).collect())
+            all_of(raddle::as_completed(all()).map(|(_, result)| result).collect())
         }
         Futures::Any => {
             let mut futures = all();
