@@ -247,7 +247,7 @@ fn what_bounds_a_program_is_read_from_its_trace() {
             .args(["--exact", "what_bounds_a_program_is_read_from_its_trace", "--nocapture"])
             .env(CHILD, leaves)
             .env("RADDLE_TRACE", &file)
-            .env("RADDLE_TRACE_LEVEL", "tasks")
+            .env_remove("RADDLE_TRACE_LEVEL")
             .envs((!room.is_empty()).then_some(("RADDLE_TRACE_ROOM", room)))
             .status()
             .unwrap();

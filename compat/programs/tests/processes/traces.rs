@@ -25,7 +25,7 @@ impl Drop for Folder {
 
 fn record(name: &str, file: &Path, threads: usize) -> Trace {
     let mut command = program(name, threads);
-    ends_well(command.env("RADDLE_TRACE", file).env("RADDLE_TRACE_LEVEL", "tasks"));
+    ends_well(command.env("RADDLE_TRACE", file).env_remove("RADDLE_TRACE_LEVEL"));
     Trace::load(file).unwrap()
 }
 

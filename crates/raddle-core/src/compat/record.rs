@@ -21,20 +21,20 @@ struct Wanted {
 /// the end.
 const ROOM: usize = 1 << 20;
 
-/// The file, if one is named; with `RADDLE_TRACE_LEVEL=tasks` every fork is recorded.
+/// The file, if one is named. Every fork is recorded, as what bounds a program is read from those, but with `RADDLE_TRACE_LEVEL=phase`.
 fn wanted() -> Option<&'static Wanted> {
     static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
     let read = || {
         let file = std::env::var_os("RADDLE_TRACE").filter(|file| !file.is_empty())?;
         let level = match std::env::var("RADDLE_TRACE_LEVEL") {
-            Ok(level) if level == "tasks" => TraceLevel::Tasks,
-            Ok(level) if level != "phase" => {
+            Ok(level) if level == "phase" => TraceLevel::Phase,
+            Ok(level) if level != "tasks" => {
                 raddle_sync::say(format_args!(
                     "RADDLE_TRACE_LEVEL is {level:?}, not `phase` or `tasks`"
                 ));
-                TraceLevel::Phase
+                TraceLevel::Tasks
             }
-            _ => TraceLevel::Phase,
+            _ => TraceLevel::Tasks,
         };
         let usual = if level == TraceLevel::Tasks { ROOM } else { Settings::default().capacity };
         let room = match std::env::var("RADDLE_TRACE_ROOM") {

@@ -172,7 +172,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Level => f.write_str(
                 "recorded at level phase, without the forks that nobody stole: record with --trace-level tasks \
-                 (TraceLevel::Tasks; a program of rayon's with RADDLE_TRACE_LEVEL=tasks)",
+                 (TraceLevel::Tasks; a program of rayon's without RADDLE_TRACE_LEVEL=phase)",
             ),
             Refusal::Lost(count) => write!(
                 f,
@@ -188,7 +188,7 @@ impl fmt::Display for Refusal {
             Refusal::Preempted(part) => write!(
                 f,
                 "tasks had a processor for only {:.0} % of their time: something else used the machine, or tasks sleep; \
-                 record on a quiet machine, or with --threads 1",
+                 record on a quiet machine, or with --threads 1 (a program of rayon's: RAYON_NUM_THREADS=1)",
                 part * 100.0
             ),
             Refusal::Unknown(name, known) => {

@@ -298,6 +298,7 @@ fn recordings_that_do_not_carry_it_are_refused_with_the_reason() {
     for part in [20, 49] {
         let told = having(part).unwrap_err().to_string();
         assert!(told.contains(&format!("{part} %")) && told.contains("--threads 1"), "{told}");
+        assert!(told.contains("RAYON_NUM_THREADS=1"), "{told}");
     }
     let rough = having(75).unwrap();
     assert!(rough.text().contains("only 75 % of their time"), "{}", rough.text());
