@@ -225,7 +225,9 @@ impl<'scope> ScopeFifo<'scope> {
         };
         // It may run by the token of another, but not in its context.
         let entry = move |scope: &_| body(&ScopeFifo::of(scope, fifos));
-        fifos.all()[index].push(Box::new(compat::scope_carry(scope, entry)));
+        // SAFETY: it is called by the token of one that is spawned below, each of which the scope waits for.
+        let entry = unsafe { compat::scope_carry(scope, entry) };
+        fifos.all()[index].push(Box::new(entry));
         scope.spawn(move |scope| {
             let entry = fifos.all()[index].pop();
             entry(scope);

@@ -249,7 +249,14 @@ impl<'scope> Scope<'scope> {
     }
 
     /// `f` in the context of a task that is spawned here, for another task of the scope to call.
-    pub(crate) fn carry<F>(&self, f: F) -> impl FnOnce(&Scope<'scope>) + Send + use<'scope, F>
+    ///
+    /// # Safety
+    ///
+    /// It is called, or dropped, before the scope is over.
+    pub(crate) unsafe fn carry<F>(
+        &self,
+        f: F,
+    ) -> impl FnOnce(&Scope<'scope>) + Send + use<'scope, F>
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {

@@ -395,14 +395,19 @@ where
 /// # Panics
 ///
 /// When it is called, with another scope.
-pub fn scope_carry<'scope, F>(
+///
+/// # Safety
+///
+/// It is called, or dropped, before the scope is over: what is bound by reference around the scope is there as long.
+pub unsafe fn scope_carry<'scope, F>(
     scope: &Scope<'scope>,
     f: F,
 ) -> impl FnOnce(&Scope<'scope>) + Send + use<'scope, F>
 where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,
 {
-    scope.carry(f)
+    // SAFETY: contract.
+    unsafe { scope.carry(f) }
 }
 
 /// Whether the calling thread works in the pool of this scope, and its index there.
