@@ -85,10 +85,10 @@ fn very_much() {
 }
 
 #[test]
-fn another_thread_takes_part_when_an_item_waits_for_one() {
+fn another_thread_takes_part_in_few_items_before_the_first_is_done() {
     // Each of the two meets the other: so they run at once, on two threads.
     let pool = Pool::new(2).expect("a pool");
-    for n in [2, 3, 64, 1_000] {
+    for n in [2, 3, 8, 9, 63] {
         let barrier = Barrier::new(2);
         let meets = |i: usize| i == 0 || i == n - 1;
         pool.run(|_| par::for_each_in(0..n, |i| _ = meets(i).then(|| barrier.wait())));
