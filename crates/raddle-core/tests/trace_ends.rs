@@ -178,7 +178,8 @@ fn a_loop_is_forked_as_far_as_it_is_worth_it_where_forks_are_recorded() {
     };
     for items in [40, 400] {
         let forks = forks(items, Duration::from_micros(100));
-        assert!((items / 2..items).contains(&forks), "{forks} of {items}");
+        // All but the first, which tells what they are worth.
+        assert!((items - 4..items).contains(&forks), "{forks} of {items}");
     }
 }
 

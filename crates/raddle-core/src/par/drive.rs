@@ -64,7 +64,7 @@ pub(crate) fn run_at<W: Work>(place: Place, work: W) -> W::Output {
     if work.left() < W::LEAST {
         return alone(work);
     }
-    enter(place, |worker| drive(worker, place, work, true))
+    enter(place, |worker| drive(worker, place, work, Before::Nothing))
 }
 
 /// Runs a loop on this thread, where there is nothing to share.
@@ -73,15 +73,34 @@ fn alone<W: Work>(mut work: W) -> W::Output {
     work.finish()
 }
 
-/// Runs a loop, and has others take part who ask; of a `whole` one nothing has been done yet.
+/// What has been done of a loop before this part of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Before {
+    /// It is all of the loop.
+    Nothing,
+    /// Nobody has looked what that took.
+    Something,
+    /// So many items, in so many ticks.
+    Items { done: usize, took: u64 },
+}
+
+/// Runs a loop, or a part of one, and has others take part who ask.
 ///
 /// Where every fork is recorded, what is known to be worth one is forked whoever asks: a recording is to tell what more threads
 /// would find, and not what these few have asked for.
-pub(crate) fn drive<W: Work>(worker: &Worker, place: Place, mut work: W, whole: bool) -> W::Output {
+pub(crate) fn drive<W: Work>(
+    worker: &Worker,
+    place: Place,
+    mut work: W,
+    before: Before,
+) -> W::Output {
     let recorded = worker.memory().lane.has_tasks();
     let mut step = W::FIRST;
-    let few = if whole { FEW.max(FEW_EACH * worker.num_threads()) } else { FEW };
-    let mut pace = Pace::new(work.left(), few, recorded);
+    let few = match before {
+        Before::Nothing => FEW.max(FEW_EACH * worker.num_threads()),
+        Before::Something | Before::Items { .. } => FEW,
+    };
+    let mut pace = Pace::new(work.left(), few, recorded, before);
     loop {
         let left = work.left();
         let is_asked =
@@ -90,8 +109,8 @@ pub(crate) fn drive<W: Work>(worker: &Worker, place: Place, mut work: W, whole: 
             let (front, back) = work.halve();
             let (front, back) = worker.join_at(
                 place,
-                |w| drive(w, place, front, false),
-                |w| drive(w, place, back, false),
+                |w| drive(w, place, front, pace.before),
+                |w| drive(w, place, back, pace.before),
             );
             return W::combine(front, back);
         }
@@ -119,17 +138,25 @@ struct Pace {
     next: usize,
     all: usize,
     few: bool,
+    /// What the last look has told.
+    before: Before,
 }
 
 impl Pace {
     /// Of fewer than `few` nothing is to be known, unless it is `wanted`.
-    fn new(all: usize, few: usize, wanted: bool) -> Pace {
+    fn new(all: usize, few: usize, wanted: bool, before: Before) -> Pace {
         // Models do not depend on the time.
         let few = all < few || cfg!(raddle_model);
         let unseen = few && !wanted;
         let time = if unseen { 0 } else { clock::now() };
         let next = if unseen { 0 } else { all.saturating_sub(1) };
-        Pace { time, left: all, worth: few, known: false, next, all, few }
+        let known = match before {
+            Before::Items { done, took } if !cfg!(raddle_model) => is_much(took, done, all),
+            _ => false,
+        };
+        // As far as its own looks have told.
+        let before = if known { before } else { Before::Something };
+        Pace { time, left: all, worth: few || known, known, next, all, few, before }
     }
 
     #[inline]
@@ -143,13 +170,23 @@ impl Pace {
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
-        let rest = took.saturating_mul(left as u64) / done as u64;
-        self.known = took >= GLANCE && rest >= WORTH;
+        self.known = is_much(took, done, left);
+        self.before = if self.known { Before::Items { done, took } } else { Before::Something };
         self.worth = self.known || self.few;
         (self.time, self.left) = (now, left);
-        let unseen = if rest < HARDLY { left / 2 } else { left / 4 };
+        let unseen = if expected(took, done, left) < HARDLY { left / 2 } else { left / 4 };
         self.next = left - (3 * (self.all - left)).min(unseen).max(1);
     }
+}
+
+/// How long so many items take, in ticks, if `done` took `took`.
+fn expected(took: u64, done: usize, left: usize) -> u64 {
+    took.saturating_mul(left as u64) / done as u64
+}
+
+/// Whether that is known to be worth a fork.
+fn is_much(took: u64, done: usize, left: usize) -> bool {
+    took >= GLANCE && expected(took, done, left) >= WORTH
 }
 
 #[cfg(all(test, not(raddle_model)))]
@@ -158,7 +195,7 @@ mod tests {
 
     /// Says for `n` items, of which those from `long` on take a while, at how many left the loop was worth a fork first.
     fn first_worth(n: usize, long: usize) -> Option<usize> {
-        let mut pace = Pace::new(n, FEW, false);
+        let mut pace = Pace::new(n, FEW, false, Before::Nothing);
         for left in (1..n).rev() {
             if n - left > long {
                 let start = clock::now();

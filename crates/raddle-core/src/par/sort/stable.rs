@@ -13,7 +13,7 @@ use crate::pool::recorder::Place;
 
 use super::is_one_run;
 use super::merge::{Merge, copy};
-use crate::par::drive::{drive, enter};
+use crate::par::drive::{Before, drive, enter};
 
 /// Fewer elements are sorted in place.
 const LEAST: usize = 1_024;
@@ -105,7 +105,7 @@ impl<F> Sort<'_, F> {
         let (from, to) = if into_buffer { (data, buffer) } else { (buffer, data) };
         // SAFETY: ST1: the halves' elements are all in `from`. Should it unwind, then they are in `to`, and as they were in `from`: so
         // in the slice either way.
-        drive(worker, place, unsafe { Merge::new(from, middle, to, compare) }, false);
+        drive(worker, place, unsafe { Merge::new(from, middle, to, compare) }, Before::Something);
     }
 }
 
