@@ -250,6 +250,12 @@ impl Registry {
         spares > 0 && self.places.vacant.len() < spares - spares / 4
     }
 
+    /// How many threads there are for each place, about, those that wait among them.
+    pub(crate) fn crowd(&self) -> u32 {
+        let stand_in = self.config.spares.saturating_sub(self.places.vacant.len());
+        u32::try_from(1 + stand_in / self.threads()).unwrap_or(u32::MAX)
+    }
+
     // --- places ---
 
     /// A worker is about to give its place back, since it blocks, sleeps, or leaves.

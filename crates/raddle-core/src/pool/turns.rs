@@ -106,8 +106,9 @@ impl WorkerMemory {
         }
     }
 
-    /// As `give_turn`, and runs nothing.
+    /// As `give_turn`, and runs nothing. Where many wait it is as many turns long as others have come in between: hundreds that
+    /// looked again after one each would do nothing else.
     pub(crate) fn nap_a_turn(&self) {
-        self.parker().nap(TURN);
+        self.parker().nap(TURN * self.registry().crowd());
     }
 }
