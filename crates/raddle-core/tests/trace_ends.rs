@@ -181,6 +181,11 @@ fn a_loop_is_forked_as_far_as_it_is_worth_it_where_forks_are_recorded() {
         // All but the first, which tells what they are worth.
         assert!((items - 4..items).contains(&forks), "{forks} of {items}");
     }
+    // Whatever the first of these takes, to come into memory.
+    let before = all(&pool.trace(), EventKind::Fork).len();
+    let squares = pool.run(|_| par::map_collect(0..1_000_000_u64, |i| i * i));
+    let forks = all(&pool.trace(), EventKind::Fork).len() - before;
+    assert!(forks < squares.len() / 50, "{forks}");
 }
 
 #[test]

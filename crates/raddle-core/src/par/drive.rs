@@ -76,12 +76,14 @@ fn alone<W: Work>(mut work: W) -> W::Output {
 /// What has been done of a loop before this part of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before {
-    /// It is all of the loop.
     Nothing,
     /// Nobody has looked what that took.
     Something,
     /// So many items, in so many ticks.
-    Items { done: usize, took: u64 },
+    Items {
+        done: usize,
+        took: u64,
+    },
 }
 
 /// Runs a loop, or a part of one, and has others take part who ask.
@@ -117,6 +119,7 @@ pub(crate) fn drive<W: Work>(
         // Whoever asks meanwhile waits: for little beside what is left to share.
         let count = step.min(left / 8).max(W::FIRST).min(left);
         work.advance(count);
+        pace.goes_on();
         if count == left {
             return work.finish();
         }
@@ -138,7 +141,7 @@ struct Pace {
     next: usize,
     all: usize,
     few: bool,
-    /// What the last look has told.
+    /// What is known of what has been done: what the last look has told.
     before: Before,
 }
 
@@ -150,13 +153,20 @@ impl Pace {
         let unseen = few && !wanted;
         let time = if unseen { 0 } else { clock::now() };
         let next = if unseen { 0 } else { all.saturating_sub(1) };
+        // Where each is worth a fork by itself; of shorter ones the first may have been an exception.
         let known = match before {
-            Before::Items { done, took } if !cfg!(raddle_model) => is_much(took, done, all),
+            Before::Items { done, took } if !cfg!(raddle_model) => is_much(took, done, 1),
             _ => false,
         };
-        // As far as its own looks have told.
-        let before = if known { before } else { Before::Something };
         Pace { time, left: all, worth: few || known, known, next, all, few, before }
+    }
+
+    /// Some items have been done.
+    #[inline]
+    fn goes_on(&mut self) {
+        if let Before::Nothing = self.before {
+            self.before = Before::Something;
+        }
     }
 
     #[inline]
@@ -175,7 +185,7 @@ impl Pace {
         self.worth = self.known || self.few;
         (self.time, self.left) = (now, left);
         let unseen = if expected(took, done, left) < HARDLY { left / 2 } else { left / 4 };
-        self.next = left - (3 * (self.all - left)).min(unseen).max(1);
+        self.next = left - (self.all - left).saturating_mul(3).min(unseen).max(1);
     }
 }
 

@@ -6,6 +6,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use raddle_sync::strand;
+
 use crate::pool::end::KeptOpen;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -118,7 +120,7 @@ pub fn current_worker_index() -> Option<usize> {
 ///
 /// For code that polls for what a queued task will do; to wait for a future is better. In a pool of
 /// [`Waits::Host`](crate::Waits::Host) it runs some of the work itself, as rayon's does. What a [`broadcast`](crate::broadcast()) calls
-/// on this thread is called here, as where a thread waits.
+/// on this thread is called here, as where a thread waits, but not while the thread holds a lock of raddle's, or has little stack left.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,8 +139,11 @@ pub fn current_worker_index() -> Option<usize> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn yield_now() {
-    // What was sent to this thread nobody else runs, and what it polls for may wait for that.
-    let takes_mail = |memory: &WorkerMemory| memory.has_mail() && memory.holds_place();
+    // What was sent to this thread nobody else runs, and what it polls for may wait for that. It may want what is held beneath.
+    let takes_mail = |memory: &WorkerMemory| {
+        let has_mail = memory.has_mail() && memory.holds_place() && memory.has_room();
+        has_mail && !strand::with_local(strand::Local::thread_holds)
+    };
     if Worker::here().is_some_and(|here| takes_mail(here) && here.take_on(|_| here.open_mail())) {
         return;
     }

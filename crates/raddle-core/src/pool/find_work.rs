@@ -69,7 +69,11 @@ impl WorkerMemory {
                 return Some(work);
             }
         }
-        self.open_mail().or_else(|| self.newest()).or_else(|| self.find_elsewhere(eager))
+        let own = || match self.registry().is_seated() && self.takes_oldest() {
+            true => self.ring.steal_with_tag().map(tagged),
+            false => self.newest(),
+        };
+        self.open_mail().or_else(own).or_else(|| self.find_elsewhere(eager))
     }
 
     /// What a thread takes on before it pays a debt with its place: what only it may run; and if it was `claimed` just now, one thing

@@ -265,7 +265,8 @@ impl Pool {
     /// Switches recording on or off, or to another level, while the pool works. What was recorded before
     /// stays. Workers take notice one by one, within microseconds if they fork.
     ///
-    /// The first switch from [`TraceLevel::Off`] allocates; recording never does.
+    /// The first switch from [`TraceLevel::Off`] allocates; recording never does. The trace's level is the least there has been, but
+    /// for [`TraceLevel::Off`]: of what was recorded at level `Phase` it has no forks, and `scale` says so.
     pub fn set_trace(&self, level: TraceLevel) {
         self.registry.set_level(level);
     }

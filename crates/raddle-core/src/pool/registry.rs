@@ -79,6 +79,8 @@ pub(crate) struct Registry {
     pub(crate) calls: AtomicUsize,
     /// Guests that work (those that wait have given their places away), and in the upper half those that have come so far.
     pub(crate) guests: AtomicUsize,
+    /// Threads that nap for a turn, to let others work.
+    pub(crate) yielding: AtomicUsize,
     /// Where the last guest was when it came.
     guest_processor: AtomicUsize,
     pub(crate) gate: GateHandle,
@@ -159,6 +161,7 @@ impl Registry {
             letters: Mutex::default(),
             calls: AtomicUsize::new(0),
             guests: AtomicUsize::new(0),
+            yielding: AtomicUsize::new(0),
             guest_processor: AtomicUsize::new(usize::MAX),
             gate: GateHandle::new(guests),
             recorder,
@@ -248,12 +251,6 @@ impl Registry {
     pub(crate) fn is_crowded(&self) -> bool {
         let spares = self.config.spares;
         spares > 0 && self.places.vacant.len() < spares - spares / 4
-    }
-
-    /// How many threads there are for each place, about, those that wait among them.
-    pub(crate) fn crowd(&self) -> u32 {
-        let stand_in = self.config.spares.saturating_sub(self.places.vacant.len());
-        u32::try_from(1 + stand_in / self.threads()).unwrap_or(u32::MAX)
     }
 
     // --- places ---

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use raddle_sync::atomic::Ordering;
 use raddle_sync::time::Instant;
 
 use crate::pool::find_work::FAIRNESS;
@@ -106,9 +107,14 @@ impl WorkerMemory {
         }
     }
 
-    /// As `give_turn`, and runs nothing. Where many wait it is as many turns long as others have come in between: hundreds that
+    /// As `give_turn`, and runs nothing. It is as many turns long as there are threads for each place that do so: hundreds that
     /// looked again after one each would do nothing else.
     pub(crate) fn nap_a_turn(&self) {
-        self.parker().nap(TURN * self.registry().crowd());
+        let yielding = &self.registry().yielding;
+        // ORD: a count, for how long a nap is.
+        let others = yielding.fetch_add(1, Ordering::Relaxed);
+        let turns = 1 + others / self.registry().threads();
+        self.parker().nap(TURN * u32::try_from(turns).unwrap_or(u32::MAX));
+        yielding.fetch_sub(1, Ordering::Relaxed);
     }
 }

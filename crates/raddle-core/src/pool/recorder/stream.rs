@@ -65,15 +65,9 @@ impl Taken {
         if path.exists() && !path.is_file() {
             return Ok(None);
         }
-        let path = match path.canonicalize() {
-            Ok(path) => path,
-            // It is yet to be made; its directory must be there.
-            Err(_) => {
-                let within = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                let within = within.unwrap_or(Path::new(".")).canonicalize()?;
-                within.join(path.file_name().unwrap_or_default())
-            }
-        };
+        // Made if need be, also where a link leads, and as it was: whoever records to it now goes on.
+        File::options().append(true).create(true).open(path)?;
+        let path = path.canonicalize()?;
         let mut taken = TAKEN.lock().unwrap_or_else(|e| e.into_inner());
         if taken.contains(&path) {
             let why = "another pool records into it";
