@@ -77,13 +77,9 @@ fn alone<W: Work>(mut work: W) -> W::Output {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before {
     Nothing,
-    /// Nobody has looked what that took.
     Something,
-    /// So many items, in so many ticks.
-    Items {
-        done: usize,
-        took: u64,
-    },
+    /// Items each of which is worth a fork by itself. Of shorter ones what one took may have been an exception.
+    Long,
 }
 
 /// Runs a loop, or a part of one, and has others take part who ask.
@@ -100,7 +96,7 @@ pub(crate) fn drive<W: Work>(
     let mut step = W::FIRST;
     let few = match before {
         Before::Nothing => FEW.max(FEW_EACH * worker.num_threads()),
-        Before::Something | Before::Items { .. } => FEW,
+        Before::Something | Before::Long => FEW,
     };
     let mut pace = Pace::new(work.left(), few, recorded, before);
     loop {
@@ -108,18 +104,18 @@ pub(crate) fn drive<W: Work>(
         let is_asked =
             |pace: &Pace| left <= HANDFUL || worker.should_fork() || (recorded && pace.known);
         if left >= W::LEAST && pace.is_worth(left) && is_asked(&pace) {
+            let before = if left == pace.all { before } else { pace.before };
             let (front, back) = work.halve();
             let (front, back) = worker.join_at(
                 place,
-                |w| drive(w, place, front, pace.before),
-                |w| drive(w, place, back, pace.before),
+                |w| drive(w, place, front, before),
+                |w| drive(w, place, back, before),
             );
             return W::combine(front, back);
         }
         // Whoever asks meanwhile waits: for little beside what is left to share.
         let count = step.min(left / 8).max(W::FIRST).min(left);
         work.advance(count);
-        pace.goes_on();
         if count == left {
             return work.finish();
         }
@@ -134,14 +130,13 @@ struct Pace {
     /// At the last look: when that was, and how many items were left.
     time: u64,
     left: usize,
-    worth: bool,
-    /// That was measured.
+    /// It is known to be worth a fork.
     known: bool,
     /// To be looked at when so few are left.
     next: usize,
     all: usize,
     few: bool,
-    /// What is known of what has been done: what the last look has told.
+    /// What the last look has told of what has been done.
     before: Before,
 }
 
@@ -153,20 +148,8 @@ impl Pace {
         let unseen = few && !wanted;
         let time = if unseen { 0 } else { clock::now() };
         let next = if unseen { 0 } else { all.saturating_sub(1) };
-        // Where each is worth a fork by itself; of shorter ones the first may have been an exception.
-        let known = match before {
-            Before::Items { done, took } if !cfg!(raddle_model) => is_much(took, done, 1),
-            _ => false,
-        };
-        Pace { time, left: all, worth: few || known, known, next, all, few, before }
-    }
-
-    /// Some items have been done.
-    #[inline]
-    fn goes_on(&mut self) {
-        if let Before::Nothing = self.before {
-            self.before = Before::Something;
-        }
+        let known = matches!(before, Before::Long);
+        Pace { time, left: all, known, next, all, few, before: Before::Something }
     }
 
     #[inline]
@@ -174,15 +157,14 @@ impl Pace {
         if left <= self.next {
             self.look(left);
         }
-        self.worth
+        self.known || self.few
     }
 
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
         self.known = is_much(took, done, left);
-        self.before = if self.known { Before::Items { done, took } } else { Before::Something };
-        self.worth = self.known || self.few;
+        self.before = if is_much(took, done, 1) { Before::Long } else { Before::Something };
         (self.time, self.left) = (now, left);
         let unseen = if expected(took, done, left) < HARDLY { left / 2 } else { left / 4 };
         self.next = left - (self.all - left).saturating_mul(3).min(unseen).max(1);

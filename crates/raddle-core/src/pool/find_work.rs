@@ -69,11 +69,7 @@ impl WorkerMemory {
                 return Some(work);
             }
         }
-        let own = || match self.registry().is_seated() && self.takes_oldest() {
-            true => self.ring.steal_with_tag().map(tagged),
-            false => self.newest(),
-        };
-        self.open_mail().or_else(own).or_else(|| self.find_elsewhere(eager))
+        self.open_mail().or_else(|| self.own_task()).or_else(|| self.find_elsewhere(eager))
     }
 
     /// What a thread takes on before it pays a debt with its place: what only it may run; and if it was `claimed` just now, one thing
@@ -180,9 +176,12 @@ impl WorkerMemory {
 
     /// As `find_in_order`, of what nobody else need give.
     pub(crate) fn find_local(&self, at: Option<&Worker>) -> Option<Work> {
-        let oldest = || self.ring.steal_with_tag().map(tagged);
-        let own = if self.takes_oldest() { oldest() } else { self.newest() };
-        own.or_else(|| self.own_fork(at?)).or_else(|| self.open_mail())
+        self.own_task().or_else(|| self.own_fork(at?)).or_else(|| self.open_mail())
+    }
+
+    /// The next of this worker's own tasks.
+    fn own_task(&self) -> Option<Work> {
+        if self.takes_oldest() { self.ring.steal_with_tag().map(tagged) } else { self.newest() }
     }
 
     /// Whether of its own tasks the worker takes the oldest first.
