@@ -29,6 +29,8 @@ mod locks;
 mod options;
 mod oracle;
 mod parent;
+// The same as the other generator has.
+#[path = "../../../../crates/raddle/tests/programs/rng.rs"]
 mod rng;
 mod world;
 
