@@ -109,8 +109,8 @@
 //! - A closure that returns a `Result` makes a `Future<Result<T, E>>`, whose `wait()` gives a result in
 //!   a result: `future.wait()??` in a function that fails with a boxed error. A [`Failure`] is an error as others are, and
 //!   is made of whatever converts into a boxed one: [`Failure::new`].
-//! - Waiting inside of a pool starves nobody: see [below](#waiting). A task that waits for itself fails with
-//!   [`FailureKind::Cycle`].
+//! - Waiting inside of a pool starves nobody: see [below](#waiting). A task, or a closure of `map` and its like,
+//!   that waits for itself fails with [`FailureKind::Cycle`].
 //! - [`Future::kill`] fails the future at once. A task that has not started never does; one that runs can
 //!   ask [`killed`] now and then.
 //! - Dropping a future detaches its task, which runs all the same, but not beyond the end of `main`: the

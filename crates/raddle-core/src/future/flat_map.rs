@@ -221,7 +221,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         }
     }
 
-    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn step(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: of a living `flat_map` node.
         let upstream = unsafe { Linked::upstream(node) };
         // SAFETY: alive until it is completed.
@@ -252,7 +252,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
 
     /// The step of a node whose future somebody has, or had, or that has become another.
     #[inline(never)]
-    unsafe fn other_step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn other_step(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         let target = NodeRef::headed(node);
         // SAFETY: of a living `flat_map` node.
         let upstream = unsafe { Linked::upstream(node) };
@@ -263,7 +263,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
             return unsafe { walk.conclude(target, result) };
         }
         // SAFETY: it is done, and its result is this node's to take (F1).
-        let input = unsafe { walk.take::<T>() };
+        let input = unsafe { walk.take::<T>(target) };
         // SAFETY: told once before it is linked.
         let (op, context) = unsafe { Self::dismantle(node) };
         // SAFETY: alive until it is completed.
@@ -276,6 +276,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         } else {
             context.run(|| call(op, input))
         };
+        walk.is_nowhere();
         let result = match inner.0 {
             Repr::Ready(value) => Ok(value),
             Repr::Failed(failure) => Err(failure),
@@ -295,7 +296,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
     unsafe fn become_of(
         node: NonNull<Head>,
         inner: Future<O::Out>,
-        walk: &mut Walk,
+        walk: &Walk,
     ) -> Option<NonNull<Head>> {
         let target = NodeRef::headed(node);
         // SAFETY: of a living `flat_map` node.
@@ -342,7 +343,7 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         unsafe { walk.conclude(target, result) }
     }
 
-    unsafe fn forsaken(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn forsaken(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: of a living `flat_map` node.
         let upstream = unsafe { Linked::upstream(node) };
         if upstream.is_linked() {

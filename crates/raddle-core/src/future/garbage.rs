@@ -1,5 +1,6 @@
 //! What a walk leaves to be freed when it is over: see `walk`.
 
+use std::cell::Cell;
 use std::num::NonZero;
 use std::ptr::NonNull;
 
@@ -12,8 +13,8 @@ use crate::memory::{self, Class};
 #[derive(Debug, Default)]
 pub(super) struct Garbage {
     /// What came first, if it cannot be in the list itself: the promise from which most walks begin.
-    first: Option<Rubbish>,
-    last: Option<NonNull<Link>>,
+    first: Cell<Option<Rubbish>>,
+    last: Cell<Option<NonNull<Link>>>,
 }
 
 /// In the list: a node of `flat_map` and its like; or, so marked, [`Other`].
@@ -29,7 +30,7 @@ struct Other {
     before: Option<NonNull<Link>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Rubbish {
     pub(super) node: NonNull<u8>,
     /// Where its memory goes, if it is a root with nothing but that.
@@ -58,9 +59,9 @@ impl Rubbish {
 
 impl Garbage {
     #[inline]
-    pub(super) fn push(&mut self, rubbish: Rubbish) {
-        if self.first.is_none() && self.last.is_none() {
-            self.first = Some(rubbish);
+    pub(super) fn push(&self, rubbish: Rubbish) {
+        if self.first.get().is_none() && self.last.get().is_none() {
+            self.first.set(Some(rubbish));
         } else {
             self.push_other(rubbish.node, rubbish.class, rubbish.free);
         }
@@ -72,26 +73,21 @@ impl Garbage {
     ///
     /// As there.
     #[inline]
-    pub(super) unsafe fn push_linked(&mut self, node: NonNull<Head>) {
+    pub(super) unsafe fn push_linked(&self, node: NonNull<Head>) {
         // SAFETY: contract.
         let slot = unsafe { Self::link_in(node) };
         // SAFETY: a slot has room for a word.
-        unsafe { slot.write(self.last) };
-        self.last = Some(node.cast());
+        unsafe { slot.write(self.last.get()) };
+        self.last.set(Some(node.cast()));
     }
 
     // In parts, which travel in registers.
     #[cold]
     #[inline(never)]
-    fn push_other(
-        &mut self,
-        node: NonNull<u8>,
-        class: Option<Class>,
-        free: unsafe fn(NonNull<u8>),
-    ) {
+    fn push_other(&self, node: NonNull<u8>, class: Option<Class>, free: unsafe fn(NonNull<u8>)) {
         let rubbish = Rubbish { node, class, free };
-        let other = memory::allocate(Other { rubbish, before: self.last });
-        self.last = Some(other.cast().map_addr(|addr| addr | OTHER));
+        let other = memory::allocate(Other { rubbish, before: self.last.get() });
+        self.last.set(Some(other.cast().map_addr(|addr| addr | OTHER)));
     }
 
     /// Where a node leads to the one before.
@@ -105,14 +101,25 @@ impl Garbage {
         unsafe { NodeRef::headed(node).slot::<()>() }.cast()
     }
 
+    /// What was pushed last: where it begins, or where its head does.
+    pub(super) fn newest(&self) -> Option<NonNull<u8>> {
+        let Some(link) = self.last.get() else { return self.first.get().map(|first| first.node) };
+        if link.addr().get() & OTHER == 0 {
+            return Some(link.cast());
+        }
+        let other = link.as_ptr().map_addr(|addr| addr & !OTHER).cast::<Other>();
+        // SAFETY: allocated by `push_other`, and not cleared yet.
+        Some(unsafe { &*other }.rubbish.node)
+    }
+
     /// The last first: whoever goes upstream holds the lock of one until it has left the next (V2), and
     /// the lock is passed before the node is freed.
     #[inline]
     pub(super) fn clear(self) {
-        if self.last.is_some() {
-            Self::clear_list(self.last);
+        if self.last.get().is_some() {
+            Self::clear_list(self.last.get());
         }
-        if let Some(rubbish) = self.first {
+        if let Some(rubbish) = self.first.get() {
             // SAFETY: pushed by whoever took the result, for this moment (N3).
             unsafe { rubbish.free() };
         }

@@ -184,12 +184,12 @@ impl<T> Future<T> {
     /// A task that the waiting thread runs itself has to end before the wait does, also if the future is killed meanwhile, or
     /// another of several ([`collect`](crate::collect), [`zip`](Future::zip)) fails. So a task must not wait for what its
     /// waiter does after the wait: such a program ends at best if something fails. Nor must what follows such a task, at another
-    /// consumer of a [`Shared`](crate::Shared) say, which runs there as well. And a continuation that waits for its own future, or for
-    /// one made of that, hangs.
+    /// consumer of a [`Shared`](crate::Shared) say, which runs there as well.
     ///
     /// # Errors
     ///
-    /// The future's failure; `Cycle` if this very thread is running the task that is waited for. (Without spare threads left, that
+    /// The future's failure; `Cycle` if this very thread is running the task that is waited for, or the closure of an operation
+    /// ([`map`](Future::map), ..) that the future is made of: not behind a time limit or a race. (Without spare threads left, that
     /// may be because the thread took on this wait while it waited: see [`Waits`](crate::Waits).)
     #[doc(alias = "touch")]
     #[doc(alias = "get")]

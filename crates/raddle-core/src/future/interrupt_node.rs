@@ -97,7 +97,7 @@ impl InterruptNode {
     }
 
     /// The promise has been completed, and who is behind has its value: no handler is called any more (E4).
-    unsafe fn step(interrupt_node: NonNull<Head>, _: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn step(interrupt_node: NonNull<Head>, _: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: by `step`'s contract.
         unsafe { interrupt_node.as_ref() }.state.set_over();
         // SAFETY: as above.

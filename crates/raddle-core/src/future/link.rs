@@ -44,7 +44,7 @@ impl<T: Send + 'static> LinkNode<T> {
         kill: None,
     };
 
-    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn step(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: of a living link node.
         unsafe { node.as_ref() }.state.touch();
         // SAFETY: of a living link node.
@@ -62,7 +62,7 @@ impl<T: Send + 'static> LinkNode<T> {
         unsafe { walk.conclude(NodeRef::root(root), result) }
     }
 
-    unsafe fn forsaken(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn forsaken(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: of a living link node.
         let root = unsafe { Linked::start::<Self>(node).as_ref() }.root;
         // SAFETY: of a living link node.

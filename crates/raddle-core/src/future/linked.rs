@@ -326,11 +326,11 @@ unsafe fn free_linked<T>(node: NonNull<Head>) {
 /// # Safety
 ///
 /// By a `flat_map` or link node, told that `from` is done.
-pub(crate) unsafe fn linked_result<T>(upstream: &Upstream, walk: &mut Walk) -> Result<T, Failure> {
+pub(crate) unsafe fn linked_result<T>(upstream: &Upstream, walk: &Walk) -> Result<T, Failure> {
     // Whoever linked it may still be at it.
     upstream.pass();
     // SAFETY: it is done, and its result is this node's to take (F1).
-    unsafe { walk.take::<T>() }
+    unsafe { walk.take::<T>(NodeRef::NOBODY) }
 }
 
 /// Whether a root or `flat_map` node is upstream of a future, or its own.

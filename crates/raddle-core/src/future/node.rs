@@ -95,12 +95,12 @@ pub(crate) fn never<T>(_: NonNull<Head>) -> T {
     unreachable!("is not attached like that")
 }
 /// .. or the other.
-pub(crate) fn never_in_walk<T>(node: NonNull<Head>, _: &mut Walk) -> T {
+pub(crate) fn never_in_walk<T>(node: NonNull<Head>, _: &Walk) -> T {
     never(node)
 }
 
 /// See [`VTable::step`].
-pub(crate) type Step = unsafe fn(NonNull<Head>, &mut Walk) -> Option<NonNull<Head>>;
+pub(crate) type Step = unsafe fn(NonNull<Head>, &Walk) -> Option<NonNull<Head>>;
 
 /// See [`VTable::visit`].
 pub(crate) type Visit = unsafe fn(NonNull<Head>, &mut Visitor) -> Option<Locked>;

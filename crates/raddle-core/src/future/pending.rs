@@ -279,7 +279,10 @@ impl<T> Pending<T> {
         let mut help = Assist::Go;
         loop {
             let mut ran = 0;
-            let found = self.visitor(Purpose::Gather).finish();
+            let found = self.visitor(Purpose::Gather(walk::passed())).finish();
+            if found.node {
+                return Assist::Cycle;
+            }
             for task in found.tasks {
                 match depth::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,

@@ -211,7 +211,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         settled(op, now)
     }
 
-    unsafe fn step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn step(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: alive until it is completed.
         let Some(next) = unsafe { node.as_ref() }.state.continuation_for_good() else {
             // SAFETY: as this.
@@ -230,9 +230,9 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
 
     /// The step of a node whose future somebody has, or had.
     #[inline(never)]
-    unsafe fn last_step(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn last_step(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: it is done, and its result is this node's to take (F1).
-        let input = unsafe { walk.take::<T>() };
+        let input = unsafe { walk.take::<T>(NodeRef::headed(node)) };
         // SAFETY: told once (F2).
         let (op, context) = unsafe { Self::dismantle(node.cast()) };
         // SAFETY: alive until it is completed.
@@ -250,7 +250,7 @@ impl<T: Send + 'static, O: Then<T>, C: Capture> MapNode<T, O, C> {
         unsafe { walk.conclude(NodeRef::headed(node), result) }
     }
 
-    unsafe fn forsaken(node: NonNull<Head>, walk: &mut Walk) -> Option<NonNull<Head>> {
+    unsafe fn forsaken(node: NonNull<Head>, walk: &Walk) -> Option<NonNull<Head>> {
         // SAFETY: told once, of a node whose slot is empty.
         unsafe { walk.pass::<T>() };
         // SAFETY: told once.

@@ -56,16 +56,19 @@ pub(crate) struct Visitor {
     /// Where to go on when the locks are released.
     todo: Vec<Combination>,
     /// Places where several ways lead to, and one has led this visitor before.
-    visited: HashSet<usize, BuildHasherDefault<ByAddress>>,
+    visited: Cells,
     /// Whether it has come by futures of one input and one consumer only.
     is_straight: bool,
     /// Signals that were replaced: what they hold is the user's, and goes when no lock is held (V3).
     replaced: Vec<Interrupt>,
 }
 
+/// Where nodes are.
+pub(crate) type Cells = HashSet<usize, BuildHasherDefault<ByAddress>>;
+
 /// Addresses differ in the middle.
 #[derive(Default)]
-struct ByAddress(u64);
+pub(crate) struct ByAddress(u64);
 
 impl Hasher for ByAddress {
     fn write(&mut self, _: &[u8]) {
@@ -90,9 +93,9 @@ pub(crate) enum Purpose {
     Find(NodeRef, usize),
     /// To say that others may follow, too, now that there is a [`Shared`](super::Shared) downstream.
     Share,
-    /// To collect tasks that have not been started, for a wait to run them. Those of which it is not known that they have
-    /// to be over before the wait is, as there is a time limit or a race between, are not shown to it.
-    Gather,
+    /// To collect tasks that have not been started, for a wait to run them, and to see whether one of these cells is upstream.
+    /// What is not known to have to be over before the wait is, as there is a time limit or a race between, is not shown to it.
+    Gather(Cells),
 }
 
 /// What a visitor has found; to be dealt with when it is back and holds nothing.
@@ -105,7 +108,7 @@ pub(crate) struct Found {
     pub(crate) helper: Option<Arc<dyn Helper>>,
     /// Tasks that are not done.
     pub(crate) tasks: Vec<Pinned>,
-    /// The node that was looked for.
+    /// The node that was looked for, or a cell.
     pub(crate) node: bool,
     /// The steps did not suffice.
     pub(crate) cut: bool,
@@ -143,7 +146,7 @@ impl Visitor {
             purpose,
             found: Found::default(),
             todo: Vec::new(),
-            visited: HashSet::default(),
+            visited: Cells::default(),
             is_straight: true,
             replaced: Vec::new(),
         }
@@ -196,14 +199,14 @@ impl Visitor {
 
     /// Whether this is for a wait, which runs nothing of which it might do without: nothing behind a race or a time limit.
     pub(crate) fn is_for_wait(&self) -> bool {
-        matches!(self.purpose, Purpose::Gather)
+        matches!(self.purpose, Purpose::Gather(_))
     }
 
     /// The signal that this brings, if it brings one.
     pub(crate) fn signal(&self) -> Option<&Interrupt> {
         match &self.purpose {
             Purpose::Interrupt(signal) => Some(signal),
-            Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
+            Purpose::Find(..) | Purpose::Share | Purpose::Gather(_) => None,
         }
     }
 
@@ -267,6 +270,9 @@ impl Visitor {
                 }
                 *left -= 1;
             }
+            if let Purpose::Gather(cells) = &self.purpose {
+                self.found.node |= cells.contains(&at.address().addr());
+            }
             // SAFETY: V1, V2.
             let next = match unsafe { at.vtable() } {
                 // SAFETY: as above.
@@ -285,7 +291,7 @@ impl Visitor {
                 }
                 // V4.
                 Purpose::Share if locked.share() => return,
-                Purpose::Share | Purpose::Find(..) | Purpose::Gather => {}
+                Purpose::Share | Purpose::Find(..) | Purpose::Gather(_) => {}
             }
             match locked.cell() {
                 Some(cell) => at = cell,
@@ -319,7 +325,7 @@ impl Visitor {
         let hear = |heard: &mut Heard| {
             let replaced = match &self.purpose {
                 Purpose::Interrupt(signal) => heard.hear(signal),
-                Purpose::Find(..) | Purpose::Share | Purpose::Gather => None,
+                Purpose::Find(..) | Purpose::Share | Purpose::Gather(_) => None,
             };
             self.todo.extend(heard.combination());
             if gathers && self.is_straight && heard.forward.is_none() {

@@ -18,8 +18,12 @@
 //!   to others at once. It can run on any thread (T3 of `depth`): nodes, and what they hold, are `Send`.
 //! - **T5** The handlers that a signal finds, and the consumers of a shared future, are put off, each until the one before is over:
 //!   one may wait for what a later one does.
+//! - **T6** The walks that a thread is at are on its stack, each known until its loop is over. While one runs a closure, it is *at* a node that
+//!   nobody frees meanwhile: the one before, which is done, or the closure's own. At any other time it is nowhere, or runs no code of
+//!   the user's.
 
 mod deferred;
+mod steps;
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -27,18 +31,16 @@ use std::sync::Arc;
 
 use self::deferred::Deferred;
 pub(crate) use self::deferred::drop_later;
+pub(crate) use self::steps::{Walk, passed};
 use crate::depth::{self, fresh, leave, nested};
-use crate::future::failure::Failure;
-use crate::future::garbage::{Garbage, Rubbish};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::{InterruptNode, Interrupts, is_interrupt_node};
-use crate::future::node::{self, Head, NodeRef, Root};
+use crate::future::node::{Head, NodeRef};
 use crate::future::state::Ended;
 use crate::future::upstream::{Combination, Found};
 use crate::future::wait::host;
 use crate::future::watch::Watch;
 use crate::local;
-use crate::memory;
 use crate::panics::{contain, discard};
 
 /// Where a walk begins: `from` is done and `node` takes its result.
@@ -47,138 +49,6 @@ pub(crate) struct Next {
     pub(crate) node: NonNull<Head>,
     pub(crate) from: NodeRef,
     pub(crate) outcome: Ended,
-}
-
-/// A walk, at a node that is done.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    from: NodeRef,
-    outcome: Ended,
-    garbage: Garbage,
-}
-
-impl Walk {
-    /// Takes the result of the node where the walk is, for the continuation, and frees the node.
-    ///
-    /// # Safety
-    ///
-    /// Once at each node, by its continuation; it is the node of a future of `T`.
-    #[inline(always)]
-    pub(crate) unsafe fn take<T>(&mut self) -> Result<T, Failure> {
-        // SAFETY: contract.
-        let result = unsafe { self.look::<T>() };
-        // SAFETY: contract: the continuation is in the consumer's place.
-        unsafe { self.from.consumed::<T>(self) };
-        result
-    }
-
-    /// Completes a node, and goes there if somebody takes its result.
-    ///
-    /// # Safety
-    ///
-    /// As [`node::conclude`].
-    #[inline(always)]
-    pub(crate) unsafe fn conclude<T>(
-        &mut self,
-        node: NodeRef,
-        result: Result<T, Failure>,
-    ) -> Option<NonNull<Head>> {
-        // SAFETY: contract.
-        let next = unsafe { node::conclude(node, result) }?;
-        self.from = node;
-        self.outcome = next.outcome;
-        Some(next.node)
-    }
-
-    /// Takes the result as [`take`](Walk::take), and leaves the node to [`pass_on`](Walk::pass_on).
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[inline(always)]
-    pub(crate) unsafe fn look<T>(&mut self) -> Result<T, Failure> {
-        // SAFETY: contract: it is done (F1).
-        unsafe { self.from.take::<T>(self.outcome) }
-    }
-
-    /// Completes a node to which somebody is attached for good, goes there, and frees the one where the walk has been: that comes
-    /// last, so that little is kept over the calls that it may take.
-    ///
-    /// # Safety
-    ///
-    /// As [`node::conclude`], after `look::<T>`.
-    #[inline(always)]
-    pub(crate) unsafe fn pass_on<T, U>(&mut self, node: NodeRef, result: Result<U, Failure>) {
-        // SAFETY: contract.
-        self.outcome = unsafe { node::fill(node, result) };
-        let before = std::mem::replace(&mut self.from, node);
-        // SAFETY: contract: the continuation is in the consumer's place.
-        unsafe { before.consumed::<T>(self) };
-    }
-
-    /// Leaves a node for good, and so on downstream.
-    ///
-    /// # Safety
-    ///
-    /// As [`node::forsake`].
-    #[cold]
-    pub(crate) unsafe fn forsake<T>(&mut self, node: NodeRef) {
-        // SAFETY: contract.
-        let mut next = unsafe { self.leave::<T>(node) };
-        while let Some(node) = next {
-            // SAFETY: F2: attached nodes are alive until they are told.
-            let head = unsafe { node.as_ref() };
-            let Some(forsaken) = head.table().forsaken else { unreachable!("it hears of that") };
-            // SAFETY: told once, by whoever forsakes what it is attached to.
-            next = unsafe { forsaken(node, self) };
-        }
-    }
-
-    /// Leaves one node for good, and goes there if somebody is attached.
-    ///
-    /// # Safety
-    ///
-    /// As [`node::forsake`].
-    pub(crate) unsafe fn leave<T>(&mut self, node: NodeRef) -> Option<NonNull<Head>> {
-        // SAFETY: contract.
-        let next = unsafe { node::forsake::<T>(node) }?;
-        self.from = node;
-        Some(next)
-    }
-
-    /// Frees the node where the walk is, whose slot is empty; as [`take`](Walk::take), for one that will never be done.
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    pub(crate) unsafe fn pass<T>(&mut self) {
-        // SAFETY: contract: the continuation is in the consumer's place.
-        unsafe { self.from.consumed::<T>(self) };
-    }
-
-    /// Frees a node when the walk is over.
-    #[inline]
-    pub(crate) fn push(&mut self, node: NonNull<u8>, free: unsafe fn(NonNull<u8>)) {
-        self.garbage.push(Rubbish { node, class: None, free });
-    }
-
-    /// The same for the node of a promise, whose slot is empty.
-    #[inline]
-    pub(crate) fn push_root<T>(&mut self, node: NonNull<u8>) {
-        let class = const { memory::class_of::<Root<T>>() };
-        self.garbage.push(Rubbish { node, class, free: Root::<T>::free });
-    }
-
-    /// The same for a node of `flat_map` and its like, whose slot is empty.
-    ///
-    /// # Safety
-    ///
-    /// It is alive, and nobody else uses the slot.
-    #[inline]
-    pub(crate) unsafe fn push_linked(&mut self, node: NonNull<Head>) {
-        // SAFETY: contract.
-        unsafe { self.garbage.push_linked(node) };
-    }
 }
 
 /// A thread keeps room for about so many that are put off.
@@ -364,10 +234,8 @@ pub(crate) fn start(next: Option<Next>) {
 pub(crate) unsafe fn forsake<T>(node: NodeRef) {
     // What is dropped on the way may complete promises.
     let later: unsafe fn(NodeRef) = |node| {
-        let mut walk = Walk { from: node, outcome: Ended::Killed, garbage: Garbage::default() };
         // SAFETY: contract.
-        unsafe { walk.forsake::<T>(node) };
-        walk.garbage.clear();
+        unsafe { Walk::begin_forsaking::<T>(node) };
     };
     // SAFETY: contract: once, whenever.
     unsafe { drop_node(node, later) };
@@ -450,30 +318,14 @@ fn walk(node: NonNull<Head>, from: NodeRef, outcome: Ended) {
     if !local::is_outside() {
         return walk_outside(node, from, outcome);
     }
-    walk_here(node, from, outcome);
-}
-
-/// In the context of this thread, which is none.
-#[inline(always)]
-fn walk_here(mut node: NonNull<Head>, from: NodeRef, outcome: Ended) {
-    let mut walk = Walk { from, outcome, garbage: Garbage::default() };
-    loop {
-        // SAFETY: F2: attached nodes are alive until they are told.
-        let head = unsafe { node.as_ref() };
-        // SAFETY: the walk is at a node that is done, and this is its continuation.
-        match unsafe { (head.table().step)(node, &mut walk) } {
-            Some(next) => node = next,
-            None => break,
-        }
-    }
-    walk.garbage.clear();
+    Walk::go(node, from, outcome);
 }
 
 /// The same from within a context, or where one may be followed.
 #[cold]
 #[inline(never)]
 fn walk_outside(node: NonNull<Head>, from: NodeRef, outcome: Ended) {
-    local::outside(|| walk_here(node, from, outcome));
+    local::outside(|| Walk::go(node, from, outcome));
 }
 
 /// Tells a waiter, which may be gone afterwards.

@@ -13,6 +13,7 @@ mod handlers;
 mod helpers;
 mod hooks;
 mod interrupts;
+mod itself;
 mod kills;
 mod memory;
 mod outcomes;

@@ -67,6 +67,9 @@ impl Ends {
 }
 
 impl NodeRef {
+    /// No node: none is at this address.
+    pub(crate) const NOBODY: NodeRef = NodeRef(NonNull::<Head>::dangling().cast());
+
     #[inline(always)]
     pub(crate) fn root<T>(root: NonNull<Root<T>>) -> NodeRef {
         // SAFETY: as in `headed`.
@@ -234,7 +237,7 @@ impl NodeRef {
     ///
     /// As [`free`](NodeRef::free), except that it may be found upstream.
     #[inline(always)]
-    pub(crate) unsafe fn consumed<T>(self, walk: &mut Walk) {
+    pub(crate) unsafe fn consumed<T>(self, walk: &Walk) {
         // SAFETY: contract.
         match unsafe { self.vtable() } {
             None => walk.push_root::<T>(self.start()),
@@ -249,7 +252,7 @@ impl NodeRef {
 
     /// The same for a node of which freeing is more.
     #[inline]
-    unsafe fn consumed_with(self, vtable: &'static VTable, walk: &mut Walk) {
+    unsafe fn consumed_with(self, vtable: &'static VTable, walk: &Walk) {
         match vtable {
             // SAFETY: contract.
             VTable { links: true, .. } => unsafe { walk.push_linked(self.start().cast()) },
