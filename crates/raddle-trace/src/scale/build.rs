@@ -4,10 +4,12 @@
 //! half of a fork and region that it runs. The time between two events of a lane is work of the innermost frame, unless
 //! that waits. A frame has a current node; a fork, a result, a scope's end and a future's begin the next one.
 
+mod locks;
 mod tasks;
 
 use std::collections::HashMap;
 
+use self::locks::{Holder, Strands};
 use super::arena::{self, Done, Mark, Raw};
 use super::graph::{EdgeKind, Graph, NONE};
 use super::label::{Label, WhatIf};
@@ -102,6 +104,8 @@ struct Frame {
     /// A region marked within a task: its number.
     marks: u32,
     touched: Vec<u32>,
+    /// Somebody waits, or has waited, for a lock of its.
+    held: bool,
     place: u16,
 }
 
@@ -121,8 +125,8 @@ struct Lane {
     last: u64,
     /// The last node of what was done here outside of tasks.
     outside: Option<usize>,
-    /// Since when a task sleeps for a lock here.
-    locked: Option<u64>,
+    /// Since when a task sleeps for a lock here, and whether somebody is known to have it.
+    locked: Option<(u64, bool)>,
 }
 
 impl Lane {
@@ -158,6 +162,11 @@ pub(crate) struct Builder<'a> {
     submitted: HashMap<Key, (u32, u16)>,
     scopes: HashMap<u32, Vec<u32>>,
     resolved: HashMap<u32, u32>,
+    strands: Strands,
+    /// Who had each lock last, as far as is known.
+    had: HashMap<u32, Holder>,
+    /// The last nodes of those that are over.
+    left: HashMap<Holder, u32>,
     processor: Vec<Processor>,
     how: How<'a>,
     /// Nanoseconds in a tick.
@@ -186,6 +195,9 @@ pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>
         submitted: HashMap::new(),
         scopes: HashMap::new(),
         resolved: HashMap::new(),
+        strands: locks::strands(trace),
+        had: HashMap::new(),
+        left: HashMap::new(),
         processor: trace.lanes.iter().map(|lane| Processor::of(lane, tick)).collect(),
         how,
         tick,
@@ -237,8 +249,8 @@ impl Builder<'_> {
     }
 
     /// The time since the lane's last event is work of its innermost frame. Between an event and some others the
-    /// recorder was at work: of that time counts how much of it had no processor.
-    fn attribute(&mut self, number: usize, event: &Event) {
+    /// recorder was at work: of that time counts how much of it had no processor. Recording the event has taken `cost` of it.
+    fn attribute(&mut self, number: usize, event: &Event, cost: f64) {
         let lane = &mut self.lanes[number];
         let from = lane.last;
         let tsc = event.tsc;
@@ -254,7 +266,7 @@ impl Builder<'_> {
         if event.kind == EventKind::Cpu {
             return;
         }
-        let nanos = ((wall - self.how.cost) * part).max(0.0);
+        let nanos = ((wall - cost) * part).max(0.0);
         self.built.work += nanos;
         let node = &mut lane.done.nodes[frame.node];
         node.work += nanos;
@@ -283,7 +295,7 @@ impl Builder<'_> {
 
     fn event(&mut self, number: usize, event: &Event) {
         use EventKind::*;
-        self.attribute(number, event);
+        self.attribute(number, event, self.how.cost);
         match (event.kind, event.subject()) {
             (Fork, subject) => {
                 self.built.forks += 1;
@@ -318,17 +330,8 @@ impl Builder<'_> {
             (Wait | Park, _) => self.wait(number, 1),
             (Waited | Unparked, _) if self.done_elsewhere(number, event) => {}
             (Waited | Unparked, subject) if subject != Subject::Region => self.wait(number, -1),
-            (LockWait, _) if !self.lanes[number].frames.is_empty() => {
-                self.lanes[number].locked = Some(event.tsc);
-                self.wait(number, 1);
-            }
-            (LockHad, _) => {
-                // One that began before the recording, or outside of tasks, is none of theirs.
-                if let Some(since) = self.lanes[number].locked.take() {
-                    self.built.locks += nanos(since, event.tsc, self.tick);
-                    self.wait(number, -1);
-                }
-            }
+            (LockWait, _) if !self.lanes[number].frames.is_empty() => self.lock_wait(number, event),
+            (LockHad, _) => self.lock_had(number, event),
             (Member, _) => {
                 if let Some(frame) = self.lanes[number].frames.last_mut() {
                     frame.scope = Some(event.task);

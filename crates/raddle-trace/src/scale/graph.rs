@@ -48,6 +48,8 @@ pub(crate) enum EdgeKind {
     Result,
     /// A future's.
     Future,
+    /// A lock.
+    Lock,
 }
 
 #[derive(Clone, Debug, Default)]

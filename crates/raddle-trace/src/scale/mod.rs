@@ -352,7 +352,8 @@ impl Trace {
         }
         if built.locks > 0.01 * work {
             notes.push(format!(
-                "{} of waiting for locks are counted neither as work nor as span: with more processors there will be more",
+                "{} of waiting for locks are no work; who had one counts as before who got it, in the order of this recording, and with \
+                 more processors there will be more",
                 crate::summary::time(nanos(built.locks))
             ));
         }

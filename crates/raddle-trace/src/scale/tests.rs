@@ -1,6 +1,7 @@
 //! Runs whose work and span are known.
 
 mod ends;
+mod locks;
 mod merged;
 mod processor;
 mod span;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{TryReserveError, VecDeque};
 use std::sync::{Arc, Weak};
 
-use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::strand;
 use raddle_trace::{self as trace, Event, EventKind, Subject, TraceLevel};
 
@@ -42,6 +42,8 @@ pub(super) struct LaneRings {
     pub(super) forks: Record,
     /// From when on processor time is to be looked at again; the thread's own.
     due: AtomicU64,
+    /// As which strand the thread held locks when it was last asked for its time.
+    strand: AtomicU32,
     look: u64,
     /// Saves full rings.
     saver: Option<Saver>,
@@ -132,6 +134,7 @@ impl LaneRings {
             structure: Record::new(frame_of(settings.capacity), newest)?,
             forks: Record::new(settings.capacity, newest)?,
             due: AtomicU64::new(0),
+            strand: AtomicU32::new(0),
             look: if level == TraceLevel::Tasks { LOOKS.0 } else { LOOKS.1 },
             saver,
         })
@@ -163,7 +166,7 @@ impl LaneRings {
         self.forks.push(words(now, EventKind::Save, 0, 0, took));
     }
 
-    /// Records how much processor time the thread has had.
+    /// Records how much processor time the thread has had, and as which strand it holds locks, if that is another by now.
     #[cold]
     #[inline(never)]
     fn look(&self) {
@@ -176,6 +179,11 @@ impl LaneRings {
             if !self.forks.try_push(event) {
                 self.save(&self.forks, event);
             }
+        }
+        let token = strand::with_local(strand::Local::token_or_zero);
+        // ORD: the thread's own.
+        if token != 0 && token != self.strand.swap(token, Ordering::Relaxed) {
+            self.note(now, EventKind::Strand, NOTHING.0 as u8, token as usize, NOTHING);
         }
     }
 

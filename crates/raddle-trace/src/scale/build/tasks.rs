@@ -1,5 +1,6 @@
 //! What begins and ends a node: forks and what becomes of them, regions, scopes, results.
 
+use super::locks::Holder;
 use super::{Builder, Frame, OpenFork, Region};
 use crate::event::{Event, Subject};
 use crate::scale::arena::Raw;
@@ -71,6 +72,7 @@ impl Builder<'_> {
             scope: None,
             marks: NONE,
             touched: Vec::new(),
+            held: false,
             place,
         });
     }
@@ -109,6 +111,7 @@ impl Builder<'_> {
             scope: None,
             marks: region,
             touched: Vec::new(),
+            held: false,
             place: event.aux,
         });
     }
@@ -117,6 +120,10 @@ impl Builder<'_> {
     pub(super) fn drop_frame(&mut self, number: usize, tsc: u64) -> Option<Frame> {
         let lane = &mut self.lanes[number];
         let frame = lane.frames.pop()?;
+        if frame.held {
+            let holder = Holder { lane: number, beneath: lane.frames.len(), from: frame.from };
+            self.left.insert(holder, lane.number(frame.node));
+        }
         while lane.forks.len() > frame.outer {
             let Some(open) = lane.forks.pop() else { break };
             let from = lane.number(open.from);
