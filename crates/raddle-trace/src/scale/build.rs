@@ -125,8 +125,8 @@ struct Lane {
     last: u64,
     /// The last node of what was done here outside of tasks.
     outside: Option<usize>,
-    /// Since when a task sleeps for a lock here, and whether somebody is known to have it.
-    locked: Option<(u64, bool)>,
+    /// Since when a task sleeps for a lock here.
+    locked: Option<u64>,
 }
 
 impl Lane {
@@ -163,8 +163,8 @@ pub(crate) struct Builder<'a> {
     scopes: HashMap<u32, Vec<u32>>,
     resolved: HashMap<u32, u32>,
     strands: Strands,
-    /// Who had each lock last, as far as is known.
-    had: HashMap<u32, Holder>,
+    /// Who had each lock last, as far as is known: of those that somebody has. Nobody has a condition, say.
+    had: HashMap<u32, Option<Holder>>,
     /// The last nodes of those that are over.
     left: HashMap<Holder, u32>,
     processor: Vec<Processor>,

@@ -10,7 +10,7 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `build.rs`, `build/tasks.rs` | from events to a graph |
+//! | `build.rs`, `build/tasks.rs`, `build/locks.rs` | from events to a graph |
 //! | `arena.rs`, `mix.rs` | the graph in the making, and small forks in it that become one piece |
 //! | `graph.rs` | the graph, its longest ways, and a coarser one |
 //! | `suppose.rs` | what is supposed to be faster |
@@ -231,7 +231,8 @@ impl Trace {
     /// [`Tasks`](TraceLevel::Tasks) that has lost nothing. One thread's is as good as many threads', and less disturbed, as far as a
     /// program forks alike on one: what it did not fork is one piece here. Sorts and scans of `raddle::par` fork as there are threads,
     /// on one not at all; so do rayon's loops (unless `with_max_len` says how large a piece may be), and loops that ask
-    /// `Worker::should_fork`.
+    /// `Worker::should_fork`. Of raddle's locks it knows where somebody waited for one: who had it comes before who got it. So one
+    /// thread's recording knows nothing of locks, and that of few threads not all.
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///

@@ -36,8 +36,12 @@ pub(super) fn strands(trace: &Trace) -> Strands {
 
 impl Builder<'_> {
     pub(super) fn lock_wait(&mut self, number: usize, event: &Event) {
-        self.lanes[number].locked = Some((event.tsc, event.aux != 0));
+        self.lanes[number].locked = Some(event.tsc);
         self.wait(number, 1);
+        if event.aux == 0 {
+            return;
+        }
+        self.had.entry(event.task).or_default();
         let Some(seen) = self.strands.get(&event.aux) else { return };
         let next = seen.partition_point(|seen| seen.0 <= event.tsc);
         let Some(&(_, lane)) = seen.get(next.saturating_sub(1)) else { return };
@@ -52,21 +56,18 @@ impl Builder<'_> {
         let Some(frame) = frames.last_mut() else { return };
         frame.held = true;
         let (from, fork) = (frame.from, frame.fork);
-        self.had.insert(lock, Holder { lane, beneath: frames.len() - 1, from });
+        self.had.insert(lock, Some(Holder { lane, beneath: frames.len() - 1, from }));
         // So it has to do with others, and stays.
         self.mixes(lane, fork);
     }
 
     pub(super) fn lock_had(&mut self, number: usize, event: &Event) {
         // One that began before the recording, or outside of tasks, is none of theirs.
-        let Some((since, by_somebody)) = self.lanes[number].locked.take() else { return };
+        let Some(since) = self.lanes[number].locked.take() else { return };
         self.built.locks += super::nanos(since, event.tsc, self.tick);
         self.wait(number, -1);
-        // Nobody has what is no lock: a condition comes from whoever signals it.
-        if !by_somebody {
-            return;
-        }
-        let before = self.had.get(&event.task).copied().filter(|holder| holder.lane != number);
+        let Some(&had) = self.had.get(&event.task) else { return };
+        let before = had.filter(|holder| holder.lane != number);
         if let Some(end) = before.and_then(|holder| self.until_now(holder, event.tsc)) {
             self.go_on_by(number, &[end], EdgeKind::Lock, 0);
         }
