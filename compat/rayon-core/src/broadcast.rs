@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 
-use raddle_core::compat::{Team, with_here};
+use raddle_core::compat::{Place, Team, with_here};
 
 use crate::global;
 
@@ -21,42 +22,46 @@ use crate::global;
 /// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
 /// assert_eq!(pool.broadcast(|thread| thread.index() * 10), [0, 10, 20]);
 /// ```
+#[track_caller]
 pub fn broadcast<OP, R>(op: OP) -> Vec<R>
 where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
     R: Send,
 {
+    let place = Location::caller();
     with_here(|here| match here {
-        Some(here) => here.broadcast(|thread| op(BroadcastContext::of(thread))),
-        None => broadcast_in(global::team(), op),
+        Some(here) => here.broadcast(place, |thread| op(BroadcastContext::of(thread))),
+        None => broadcast_in(global::team(), place, op),
     })
 }
 
-pub(crate) fn broadcast_in<OP, R>(team: &Team, op: OP) -> Vec<R>
+pub(crate) fn broadcast_in<OP, R>(team: &Team, place: Place, op: OP) -> Vec<R>
 where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
     R: Send,
 {
-    team.broadcast(|thread| op(BroadcastContext::of(thread)))
+    team.broadcast(place, |thread| op(BroadcastContext::of(thread)))
 }
 
 /// As [`broadcast`], but nobody waits for it. A panic goes to the pool's
 /// [panic handler](crate::ThreadPoolBuilder::panic_handler); without one the process aborts.
+#[track_caller]
 pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
+    let place = Location::caller();
     with_here(|here| match here {
-        Some(here) => here.spawn_each(each(here.num_threads(), op)),
-        None => spawn_broadcast_in(global::team(), op),
+        Some(here) => here.spawn_each(place, each(here.num_threads(), op)),
+        None => spawn_broadcast_in(global::team(), place, op),
     })
 }
 
-pub(crate) fn spawn_broadcast_in<OP>(team: &Team, op: OP)
+pub(crate) fn spawn_broadcast_in<OP>(team: &Team, place: Place, op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
-    team.spawn_each(each(team.num_threads(), op));
+    team.spawn_each(place, each(team.num_threads(), op));
 }
 
 /// `op`, called by numbers.

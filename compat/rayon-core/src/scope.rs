@@ -190,12 +190,13 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Has each thread of the pool call `body` once, as [`broadcast`](crate::broadcast()) does.
+    #[track_caller]
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
         let threads = compat::scope_threads(&self.0);
-        compat::scope_spawn_each(&self.0, move |scope, index| {
+        compat::scope_spawn_each(&self.0, Location::caller(), move |scope, index| {
             body(Scope::of(scope), BroadcastContext::new(index, threads));
         });
     }
@@ -235,12 +236,13 @@ impl<'scope> ScopeFifo<'scope> {
     }
 
     /// As [`Scope::spawn_broadcast`].
+    #[track_caller]
     pub fn spawn_broadcast<BODY>(&self, body: BODY)
     where
         BODY: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
     {
         let (threads, fifos) = (self.fifos.all().len(), self.fifos);
-        compat::scope_spawn_each(self.scope(), move |scope, index| {
+        compat::scope_spawn_each(self.scope(), Location::caller(), move |scope, index| {
             body(&ScopeFifo::of(scope, fifos), BroadcastContext::new(index, threads));
         });
     }

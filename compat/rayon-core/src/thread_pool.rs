@@ -54,12 +54,13 @@ impl ThreadPool {
     /// # Panics
     ///
     /// As there.
+    #[track_caller]
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
         R: Send,
     {
-        broadcast::broadcast_in(&self.team, op)
+        broadcast::broadcast_in(&self.team, Location::caller(), op)
     }
 
     /// How many threads the pool has.
@@ -172,11 +173,12 @@ impl ThreadPool {
     }
 
     /// As [`spawn_broadcast`](crate::spawn_broadcast()), in this pool.
+    #[track_caller]
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
     {
-        broadcast::spawn_broadcast_in(&self.team, op);
+        broadcast::spawn_broadcast_in(&self.team, Location::caller(), op);
     }
 
     /// As [`yield_now`](crate::yield_now()), if this thread is one of this pool.

@@ -198,7 +198,7 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Has each thread of the pool call `f` with its number, as a task of this scope.
-    pub(crate) fn spawn_each<F>(&self, f: F)
+    pub(crate) fn spawn_each<F>(&self, place: Place, f: F)
     where
         F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
     {
@@ -206,20 +206,20 @@ impl<'scope> Scope<'scope> {
         self.registry().assert_here();
         self.count.add();
         match self.inherited() {
-            None => self.send_errand(f, ()),
-            Some(context) => self.send_errand(f, context),
+            None => self.send_errand(place, f, ()),
+            Some(context) => self.send_errand(place, f, context),
         }
     }
 
     /// With a share of the count.
-    fn send_errand<F, C>(&self, closure: F, context: C)
+    fn send_errand<F, C>(&self, place: Place, closure: F, context: C)
     where
         F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
         C: Inherited + Send + Sync,
     {
         let errand = ScopeErrand { scope: self, closure, context };
         // SAFETY: C2, until its end; a scope is `Sync`, as all else is.
-        unsafe { self.registry().send_errand(errand) };
+        unsafe { self.registry().send_errand(place, errand) };
     }
 
     pub(crate) fn registry(&self) -> &Registry {

@@ -185,12 +185,14 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
             with_here(|here| {
                 let here = here.unwrap();
                 here.spawn(place, runs.clone());
-                here.spawn_each(move |_| runs());
+                here.spawn_each(Location::caller(), move |_| runs());
                 while here.yield_now() {}
                 here.scope(place, |s| {
-                    scope_spawn_each(s, |_, _| _ = ran.fetch_add(1, Ordering::SeqCst))
+                    scope_spawn_each(s, Location::caller(), |_, _| {
+                        _ = ran.fetch_add(1, Ordering::SeqCst)
+                    })
                 });
-                let all = here.broadcast(|_| 1);
+                let all = here.broadcast(Location::caller(), |_| 1);
                 ran.load(Ordering::SeqCst) == 3 && all == [1]
             })
         })

@@ -187,13 +187,17 @@ impl Team {
 
     /// Has each thread call `f` with its number, one after the other of its other calls of this kind; nobody waits for it. See
     /// [`spawn`](Team::spawn).
-    pub fn spawn_each(&self, f: impl Fn(usize) + Send + Sync + 'static) {
-        spawn_each_in(&self.0, f);
+    pub fn spawn_each(&self, place: Place, f: impl Fn(usize) + Send + Sync + 'static) {
+        spawn_each_in(&self.0, place, f);
     }
 
     /// As [`Pool::broadcast`].
-    pub fn broadcast<R: Send>(&self, f: impl Fn(BroadcastContext) -> R + Sync) -> Vec<R> {
-        pool::broadcast_in(&self.0, &f)
+    pub fn broadcast<R: Send>(
+        &self,
+        place: Place,
+        f: impl Fn(BroadcastContext) -> R + Sync,
+    ) -> Vec<R> {
+        pool::broadcast_in(&self.0, place, &f)
     }
 
     /// As [`scope`](crate::scope()), of tasks in this team, on whichever thread calls.
@@ -316,13 +320,17 @@ impl Here<'_> {
     }
 
     /// As [`Team::spawn_each`].
-    pub fn spawn_each(&self, f: impl Fn(usize) + Send + Sync + 'static) {
-        spawn_each_in(self.memory.registry(), f);
+    pub fn spawn_each(&self, place: Place, f: impl Fn(usize) + Send + Sync + 'static) {
+        spawn_each_in(self.memory.registry(), place, f);
     }
 
     /// As [`Team::broadcast`].
-    pub fn broadcast<R: Send>(&self, f: impl Fn(BroadcastContext) -> R + Sync) -> Vec<R> {
-        pool::broadcast_in(self.memory.registry(), &f)
+    pub fn broadcast<R: Send>(
+        &self,
+        place: Place,
+        f: impl Fn(BroadcastContext) -> R + Sync,
+    ) -> Vec<R> {
+        pool::broadcast_in(self.memory.registry(), place, &f)
     }
 
     /// As [`Team::scope`].
@@ -343,11 +351,11 @@ fn spawn_in(registry: &Registry, place: Place, f: impl FnOnce() + Send + 'static
     pool::queue(registry, task_in(registry, f), Some(place));
 }
 
-fn spawn_each_in(registry: &Registry, f: impl Fn(usize) + Send + Sync + 'static) {
+fn spawn_each_in(registry: &Registry, place: Place, f: impl Fn(usize) + Send + Sync + 'static) {
     registry.assert_here();
     if !registry.config.hooks.any() {
         // SAFETY: it borrows nothing, and is `Send` and `Sync` as `f` is.
-        return unsafe { registry.send_errand(Round::new(f)) };
+        return unsafe { registry.send_errand(place, Round::new(f)) };
     }
     let f = Arc::new(f);
     let task = |index| {
@@ -355,7 +363,7 @@ fn spawn_each_in(registry: &Registry, f: impl Fn(usize) + Send + Sync + 'static)
         heard_of(registry, Box::new(move || f(index)))
     };
     let tasks: Vec<_> = (0..registry.threads()).map(task).collect();
-    registry.send_each(tasks.into_iter());
+    registry.send_each(place, tasks.into_iter());
 }
 
 /// A task that nobody waits for.
@@ -382,11 +390,11 @@ pub fn scope_threads(scope: &Scope<'_>) -> usize {
 }
 
 /// Has each thread of the pool of this scope call `f` with its number, as a task of the scope.
-pub fn scope_spawn_each<'scope, F>(scope: &Scope<'scope>, f: F)
+pub fn scope_spawn_each<'scope, F>(scope: &Scope<'scope>, place: Place, f: F)
 where
     F: Fn(&Scope<'scope>, usize) + Send + Sync + 'scope,
 {
-    scope.spawn_each(f);
+    scope.spawn_each(place, f);
 }
 
 /// `f` as a task of the scope runs it that is spawned here, in the context that it has: for another of its tasks to call,

@@ -65,7 +65,7 @@ fn what_each_thread_calls_goes_once_after_the_last() {
     let (send, receive) = channel();
     for _ in 0..100 {
         let calls = Calls::new(&send);
-        team.spawn_each(move |_| calls.call());
+        team.spawn_each(Location::caller(), move |_| calls.call());
     }
     end(&team, threads);
     drop(send);
@@ -80,7 +80,7 @@ fn and_in_a_scope_before_that_is_over() {
         let calls = Calls::new(&send);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             team.scope(Location::caller(), |scope| {
-                scope_spawn_each(scope, move |_, index| {
+                scope_spawn_each(scope, Location::caller(), move |_, index| {
                     calls.call();
                     assert!(round % 2 == 0 || index > 0, "the first");
                 });
@@ -110,14 +110,16 @@ fn panics_of_what_goes_are_the_team_s_too() {
     let on_panic = Some(on_panic);
     let (team, threads) = team(Settings { threads: THREADS, on_panic, ..Settings::default() });
     let last = Last;
-    team.spawn_each(move |_| _ = &last);
+    team.spawn_each(Location::caller(), move |_| _ = &last);
     assert_eq!(receive.recv(), Ok("the last"));
     let last = Last;
     team.spawn(Location::caller(), move || drop(last));
     assert_eq!(receive.recv(), Ok("the last"));
     let last = Last;
     let scope = || {
-        team.scope(Location::caller(), |scope| scope_spawn_each(scope, move |_, _| _ = &last));
+        team.scope(Location::caller(), |scope| {
+            scope_spawn_each(scope, Location::caller(), move |_, _| _ = &last)
+        });
     };
     let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scope)).unwrap_err();
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"the last"));

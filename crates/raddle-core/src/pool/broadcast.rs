@@ -6,7 +6,7 @@
 //!   has one, and is run once, by the thread to which it was sent, which touches none of it afterwards.
 
 use std::mem::ManuallyDrop;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::thread;
@@ -19,7 +19,7 @@ use crate::latch::Latch;
 use crate::local::{self, Captured, Entered, Restore};
 use crate::memory;
 use crate::panics::{discard, discard_all};
-use crate::pool::recorder::{key_of, task_key};
+use crate::pool::recorder::{self, Place, key_of, task_key};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -80,28 +80,30 @@ impl Pool {
     /// assert_eq!(pool.broadcast(|thread| thread.index() * 10), [0, 10, 20]);
     /// # Ok::<(), raddle::PoolBuildError>(())
     /// ```
+    #[track_caller]
     pub fn broadcast<F, R>(&self, f: F) -> Vec<R>
     where
         F: Fn(BroadcastContext) -> R + Sync,
         R: Send,
     {
-        broadcast_in(self.registry(), &f)
+        broadcast_in(self.registry(), Location::caller(), &f)
     }
 }
 
 /// As [`Pool::broadcast`], in the pool that this thread works in; outside of pools, in the global pool.
+#[track_caller]
 pub fn broadcast<F, R>(f: F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
 {
     match Worker::here() {
-        Some(memory) => broadcast_in(memory.registry(), &f),
+        Some(memory) => broadcast_in(memory.registry(), Location::caller(), &f),
         None => Pool::global().broadcast(f),
     }
 }
 
-pub(crate) fn broadcast_in<F, R>(registry: &Registry, f: &F) -> Vec<R>
+pub(crate) fn broadcast_in<F, R>(registry: &Registry, place: Place, f: &F) -> Vec<R>
 where
     F: Fn(BroadcastContext) -> R + Sync,
     R: Send,
@@ -134,7 +136,7 @@ where
     if let Some(key) = recorded {
         registry.note_here(EventKind::ScopeBegin, 0, key);
     }
-    registry.send_each(tasks.into_iter());
+    registry.send_each(place, tasks.into_iter());
     wait_for(&call.latch, Goal::Future(&call.latch, None));
     if let Some(key) = recorded {
         registry.note_here(EventKind::ScopeEnd, 0, key);
@@ -248,7 +250,7 @@ impl Registry {
     /// # Safety
     ///
     /// Threads may share it and send it to each other, and what it borrows outlives its `end`.
-    pub(crate) unsafe fn send_errand<E: Errand>(&self, errand: E) {
+    pub(crate) unsafe fn send_errand<E: Errand>(&self, place: Place, errand: E) {
         let threads = self.threads();
         let left = AtomicUsize::new(threads);
         let sent = Sent { errand, left, letters: Box::default() };
@@ -257,25 +259,26 @@ impl Registry {
         let letters =
             (0..threads).map(|index| Circular { header: header(), sent, index }).collect();
         // SAFETY: nobody else has it yet.
-        let place = unsafe { sent.as_mut() };
-        place.letters = letters;
-        let first = NonNull::from(&mut *place.letters).cast::<Circular<E>>();
-        self.send_each((0..threads).map(|index| {
+        let new = unsafe { sent.as_mut() };
+        new.letters = letters;
+        let first = NonNull::from(&mut *new.letters).cast::<Circular<E>>();
+        let tasks = (0..threads).map(|index| {
             // SAFETY: one of the letters, which are there until all have been sent (BR1).
             unsafe { first.add(index) }.cast()
-        }));
+        });
+        self.send_each(place, tasks);
     }
 
     /// Has each thread run its task, the first the first. Of two that are sent so at the same time all threads run the same one
     /// first: tasks may wait for each other, as calls of one closure do at a barrier.
-    pub(crate) fn send_each(&self, tasks: impl ExactSizeIterator<Item = Task>) {
+    pub(crate) fn send_each(&self, place: Place, tasks: impl ExactSizeIterator<Item = Task>) {
         let threads = tasks.len();
         self.end.queue_outside(threads);
         let order = self.letters.lock();
-        let recorded = self.memories[0].lane.has_tasks();
+        let recorded = self.memories[0].lane.has_tasks().then(|| recorder::number_of(place));
         for (worker, task) in tasks.enumerate() {
-            if recorded {
-                self.note_here(EventKind::Fork, 0, task_key(task));
+            if let Some(place) = recorded {
+                self.note_here(EventKind::Fork, place, task_key(task));
             }
             self.memories[worker].mail.put(task);
         }
