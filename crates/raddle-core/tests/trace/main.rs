@@ -1,13 +1,15 @@
 //! What pools record, seen through the public interface.
 
-use std::hint::black_box;
+mod places;
+mod spans;
+
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::trace::{self, TraceLevel};
-use raddle_core::{Pool, Promise, Worker, join, par, scope};
+use raddle_core::{Pool, Promise, Worker, join, scope};
 use raddle_trace::{EventKind, Refusal, State, Subject, Trace};
 
 fn pool(level: TraceLevel) -> Pool {
@@ -291,114 +293,6 @@ fn sleeping_workers_are_parked_and_woken_ones_are_told_by_whom() {
     assert_adds_up(&trace);
 }
 
-/// Work and span of what `body` does, in microseconds; none if it had next to no processor.
-fn scaled(threads: usize, body: impl Fn(&Pool)) -> Option<(f64, f64, raddle_trace::Scale)> {
-    let pool = Pool::builder().threads(threads).trace(TraceLevel::Tasks).build().unwrap();
-    body(&pool);
-    let scale = pool.trace().scale(&[]).ok()?;
-    let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-    Some((us(scale.work), us(scale.span), scale))
-}
-
-fn near(measured: f64, built: f64) -> bool {
-    (measured / built - 1.0).abs() < 0.05
-}
-
-/// Tries until it is so, or far too long: others use the machine too, and a thread may lose its processor while it forks or
-/// waits.
-fn eventually_near(
-    threads: usize,
-    (work, span): (f64, f64),
-    body: impl Fn(&Pool),
-) -> raddle_trace::Scale {
-    let (begun, mut seen) = (Instant::now(), Vec::new());
-    while begun.elapsed() < Duration::from_secs(300) {
-        // Whoever has not worked for a while gets a processor sooner, and for longer.
-        thread::sleep(Duration::from_millis(5));
-        let Some((w, s, scale)) = scaled(threads, &body) else { continue };
-        if near(w, work) && near(s, span) {
-            return scale;
-        }
-        seen.push((w, s));
-    }
-    panic!(
-        "built with {work} and {span}, and found last {:?}",
-        &seen[seen.len().saturating_sub(20)..]
-    );
-}
-
-fn us(micros: u64) -> Duration {
-    Duration::from_micros(micros)
-}
-
-fn tree(worker: &Worker, leaves: u32, leaf: Duration) {
-    if leaves == 1 {
-        return spin(leaf);
-    }
-    worker.join(|w| tree(w, leaves / 2, leaf), |w| tree(w, leaves - leaves / 2, leaf));
-}
-
-#[test]
-fn work_and_span_of_forks_are_as_built() {
-    for threads in [1, 2] {
-        eventually_near(threads, (3200.0, 200.0), |pool| pool.run(|w| tree(w, 16, us(200))));
-    }
-    let alone = |pool: &Pool| {
-        pool.run(|w| {
-            spin(us(1000));
-            tree(w, 8, us(200));
-        });
-    };
-    let scale = eventually_near(1, (2600.0, 1200.0), alone);
-    assert!(scale.places[0].name.contains("before tests/trace.rs:"), "{:?}", scale.places);
-    let tail = |pool: &Pool| {
-        pool.run(|w| _ = w.join(|w| tree(w, 16, us(50)), |_| spin(us(2000))));
-    };
-    eventually_near(1, (2800.0, 2000.0), tail);
-}
-
-#[test]
-fn work_and_span_of_scopes_and_pipelines_are_as_built() {
-    let scopes = |pool: &Pool| {
-        pool.scope(|s| {
-            (0..20).for_each(|_| s.spawn(|_| spin(us(50))));
-            s.spawn(|s| {
-                spin(us(400));
-                s.spawn(|_| spin(us(300)));
-            });
-        });
-    };
-    for threads in [1, 2] {
-        eventually_near(threads, (1700.0, 700.0), scopes);
-    }
-    // Three stages, each a task that waits for the one before it.
-    let pipeline = |pool: &Pool| {
-        pool.run(|_| {
-            let one = raddle_core::spawn(|| spin(us(300)));
-            let two = raddle_core::spawn(move || {
-                spin(us(100));
-                one.wait().unwrap();
-                spin(us(300));
-            });
-            let other = raddle_core::spawn(|| spin(us(600)));
-            two.wait().unwrap();
-            spin(us(200));
-            other.wait().unwrap();
-        });
-    };
-    for threads in [1, 2] {
-        eventually_near(threads, (1500.0, 800.0), pipeline);
-    }
-    // From outside, with what follows a task's result.
-    let chained = |pool: &Pool| {
-        let first = pool.spawn(|| spin(us(400))).map(|()| spin(us(300)));
-        let second = pool.spawn(|| spin(us(500)));
-        first.wait().unwrap();
-        second.wait().unwrap();
-    };
-    eventually_near(2, (1200.0, 700.0), chained);
-}
-
 #[test]
 fn kills_results_and_lock_waits_are_recorded() {
     let pool = Pool::builder().threads(2).trace(TraceLevel::Tasks).build().unwrap();
@@ -453,48 +347,6 @@ fn what_a_pool_records_into_a_file_is_all_there() {
     std::fs::remove_file(&path).unwrap();
     let error = build().trace_to("/nonexistent/dir/t").build().unwrap_err().to_string();
     assert!(error.starts_with("/nonexistent/dir/t: cannot be written: "), "{error}");
-}
-
-/// Loops and sorts are at their callers' lines, whether they are called in a pool or from outside.
-#[test]
-fn loops_have_the_lines_of_their_callers() {
-    let mut items = vec![1_u64; 5000];
-    let here = |line: u32| format!("tests/trace.rs:{line}:");
-    let pool = pool(TraceLevel::Tasks);
-    let lines = pool.run(|_| {
-        let work = |n: &mut u64| (0..500).for_each(|i| *n = black_box(*n ^ i));
-        par::for_each(&mut items, work);
-        let first = line!() - 1;
-        par::inclusive_scan(&mut items, |a, b| (0..500).fold(a ^ b, |n, i| black_box(n ^ i)));
-        items.iter_mut().zip(0..).for_each(|(n, i)| *n = i * 7919 % 5000);
-        par::sort(&mut items);
-        par::sort_unstable_by_key(&mut items, |n| n ^ 0x2a5);
-        [first, first + 2, first + 4, first + 5]
-    });
-    let trace = pool.trace();
-    for line in lines {
-        let found = trace.places.iter().any(|place| place.contains(&here(line)));
-        assert!(found, "line {line} in {:?}", trace.places);
-    }
-    assert!(!trace.places.iter().any(|place| place.contains("src/par/")), "{:?}", trace.places);
-}
-
-#[test]
-fn who_helps_a_task_that_it_waits_for_is_at_no_line_of_ours() {
-    let start = Instant::now();
-    loop {
-        let pool = Pool::builder().threads(1).trace(TraceLevel::Phase).build().unwrap();
-        assert_eq!(pool.spawn(|| 7).wait().unwrap(), 7);
-        let trace = pool.trace();
-        let ours = |place: &&String| place.contains("src/pool");
-        assert_eq!(trace.places.iter().find(ours), None);
-        let helped = |lane: &&raddle_trace::Lane| lane.name.starts_with("guest");
-        if trace.lanes.iter().filter(helped).any(|lane| !lane.events.is_empty()) {
-            break;
-        }
-        // The pool's own thread was faster.
-        assert!(start.elapsed() < Duration::from_secs(60), "nobody ever helps");
-    }
 }
 
 /// What runs when recording is switched off is not taken to have run until somebody asks for the trace.

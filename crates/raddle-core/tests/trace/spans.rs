@@ -1,0 +1,143 @@
+//! Work and span of programs whose work and span are known.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use raddle_core::trace::TraceLevel;
+use raddle_core::{Pool, Worker};
+
+use crate::spin;
+
+/// Work and span of what `body` does, in microseconds; none if it had next to no processor.
+fn scaled(threads: usize, body: impl Fn(&Pool)) -> Option<(f64, f64, raddle_trace::Scale)> {
+    let pool = Pool::builder().threads(threads).trace(TraceLevel::Tasks).build().unwrap();
+    body(&pool);
+    let scale = pool.trace().scale(&[]).ok()?;
+    let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+    Some((us(scale.work), us(scale.span), scale))
+}
+
+fn near(measured: f64, built: f64) -> bool {
+    (measured / built - 1.0).abs() < 0.05
+}
+
+/// Tries until it is so, or far too long: others use the machine too, and a thread may lose its processor while it forks or
+/// waits.
+fn eventually_near(
+    threads: usize,
+    (work, span): (f64, f64),
+    body: impl Fn(&Pool),
+) -> raddle_trace::Scale {
+    let (begun, mut seen) = (Instant::now(), Vec::new());
+    while begun.elapsed() < Duration::from_secs(300) {
+        // Whoever has not worked for a while gets a processor sooner, and for longer.
+        thread::sleep(Duration::from_millis(5));
+        let Some((w, s, scale)) = scaled(threads, &body) else { continue };
+        if near(w, work) && near(s, span) {
+            return scale;
+        }
+        seen.push((w, s));
+    }
+    panic!(
+        "built with {work} and {span}, and found last {:?}",
+        &seen[seen.len().saturating_sub(20)..]
+    );
+}
+
+fn us(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+fn tree(worker: &Worker, leaves: u32, leaf: Duration) {
+    if leaves == 1 {
+        return spin(leaf);
+    }
+    worker.join(|w| tree(w, leaves / 2, leaf), |w| tree(w, leaves - leaves / 2, leaf));
+}
+
+#[test]
+fn work_and_span_of_forks_are_as_built() {
+    for threads in [1, 2] {
+        eventually_near(threads, (3200.0, 200.0), |pool| pool.run(|w| tree(w, 16, us(200))));
+    }
+    let alone = |pool: &Pool| {
+        pool.run(|w| {
+            spin(us(1000));
+            tree(w, 8, us(200));
+        });
+    };
+    let scale = eventually_near(1, (2600.0, 1200.0), alone);
+    assert!(scale.places[0].name.contains("before trace/spans.rs:"), "{:?}", scale.places);
+    let tail = |pool: &Pool| {
+        pool.run(|w| _ = w.join(|w| tree(w, 16, us(50)), |_| spin(us(2000))));
+    };
+    eventually_near(1, (2800.0, 2000.0), tail);
+}
+
+#[test]
+fn work_and_span_of_scopes_and_pipelines_are_as_built() {
+    let scopes = |pool: &Pool| {
+        pool.scope(|s| {
+            (0..20).for_each(|_| s.spawn(|_| spin(us(50))));
+            s.spawn(|s| {
+                spin(us(400));
+                s.spawn(|_| spin(us(300)));
+            });
+        });
+    };
+    for threads in [1, 2] {
+        eventually_near(threads, (1700.0, 700.0), scopes);
+    }
+    // Three stages, each a task that waits for the one before it.
+    let pipeline = |pool: &Pool| {
+        pool.run(|_| {
+            let one = raddle_core::spawn(|| spin(us(300)));
+            let two = raddle_core::spawn(move || {
+                spin(us(100));
+                one.wait().unwrap();
+                spin(us(300));
+            });
+            let other = raddle_core::spawn(|| spin(us(600)));
+            two.wait().unwrap();
+            spin(us(200));
+            other.wait().unwrap();
+        });
+    };
+    for threads in [1, 2] {
+        eventually_near(threads, (1500.0, 800.0), pipeline);
+    }
+    // From outside, with what follows a task's result.
+    let chained = |pool: &Pool| {
+        let first = pool.spawn(|| spin(us(400))).map(|()| spin(us(300)));
+        let second = pool.spawn(|| spin(us(500)));
+        first.wait().unwrap();
+        second.wait().unwrap();
+    };
+    eventually_near(2, (1200.0, 700.0), chained);
+}
+
+/// The one who has it is seen to have it before the other comes.
+#[test]
+fn who_has_a_lock_that_another_waits_for_comes_before_that_one() {
+    let taken = AtomicBool::new(false);
+    let locked = |pool: &Pool| {
+        let lock = raddle::lock::Mutex::new(());
+        taken.store(false, Ordering::Relaxed);
+        pool.scope(|s| {
+            s.spawn(|_| {
+                let _guard = lock.lock();
+                taken.store(true, Ordering::Relaxed);
+                spin(us(4000));
+            });
+            s.spawn(|_| {
+                while !taken.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                let _guard = lock.lock();
+                spin(us(3000));
+            });
+        });
+    };
+    eventually_near(2, (7000.0, 7000.0), locked);
+}
