@@ -9,6 +9,7 @@ use crate::future::handle::{Future, Now};
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::wait::{Part, host};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::panics::{Apart, Discarding, Rest, discard, discard_all};
@@ -257,6 +258,13 @@ impl<T: Send + 'static, U: Send + 'static> Over<T, U> {
 }
 
 impl<T, U> All<T, U> {
+    /// Records that an input is done.
+    fn note(&self, part: Part) {
+        if host::is_recorded() {
+            host::resolves(std::ptr::from_ref(self), part);
+        }
+    }
+
     fn put(
         &self,
         state: &mut State<T, U>,
@@ -295,9 +303,11 @@ impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
                 drop(state);
                 return discard(result);
             }
+            self.note(Part::One);
             self.put(&mut state, index, result)
         };
         if let Some(over) = over {
+            self.note(Part::Last);
             over.end();
         }
     }

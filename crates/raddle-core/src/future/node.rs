@@ -25,8 +25,9 @@ use crate::future::failure::{Failure, FailureKind};
 use crate::future::interrupt_node::InterruptNode;
 use crate::future::state::{Completed, Ended, Forsaken, State};
 use crate::future::upstream::{Locked, Visitor};
+use crate::future::wait::{self, Part};
 use crate::future::walk::{self, Next, Walk};
-use crate::future::{Assist, Killed, Waiter, wait};
+use crate::future::{Assist, Killed, Waiter};
 use crate::memory::{self, Class};
 use crate::panics::discard;
 
@@ -255,6 +256,9 @@ pub(crate) unsafe fn fill<T>(node: NodeRef, result: Result<T, Failure>) -> Ended
 pub(crate) unsafe fn complete<T>(node: NodeRef, outcome: Ended) -> Option<Next> {
     // SAFETY: alive until it is completed.
     let state = unsafe { node.state() };
+    if wait::host::is_recorded() {
+        resolves(node, state);
+    }
     match state.complete(outcome, node.carries(), node.free_carried()) {
         Completed::Next(next) => Some(Next { node: next, from: node, outcome }),
         Completed::Alone => None,
@@ -295,13 +299,21 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
     }
 }
 
+/// Records that a node is about to be done, unless what takes its result runs next.
+#[cold]
+#[inline(never)]
+fn resolves(node: NodeRef, state: &State<Head>) {
+    if state.continuation().is_none() && !state.is_dropped() {
+        wait::host::resolves(node.address(), Part::All);
+    }
+}
+
 /// What is left to do when nobody takes the result.
 #[cold]
 unsafe fn completed<T>(node: NodeRef, outcome: Ended, found: Completed<Head>) {
     match found {
         Completed::Next(_) | Completed::Alone | Completed::Dropped => {}
         Completed::Tell(waiter) => {
-            wait::host::resolved(node);
             // SAFETY: F2.
             unsafe { walk::wake(waiter) };
         }

@@ -113,6 +113,17 @@ pub(super) fn idle(time: Duration) {
     host::wait(&Latch::new(host::parker()), Instant::now().checked_add(time), None);
 }
 
+/// What is recorded of something that is done, as events have it.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    /// All that is waited for.
+    All = 0,
+    /// One of several that are wanted.
+    One = 1,
+    /// The last of them, so that what follows comes after all.
+    Last = 2,
+}
+
 /// How a thread waits: a worker helps meanwhile.
 #[cfg(not(raddle_loom))]
 pub(super) mod host {
@@ -121,6 +132,7 @@ pub(super) mod host {
 
     use raddle_trace::{EventKind, Subject};
 
+    use super::Part;
     use crate::future::Waiter;
     use crate::future::node::NodeRef;
     use crate::job::{TaskHeader, TaskVTable};
@@ -179,9 +191,9 @@ pub(super) mod host {
         note_if_recording(EventKind::TouchEnd, 0, (Subject::Any, key));
     }
 
-    /// Records that what somebody waits for is done.
-    pub(in crate::future) fn resolved(node: NodeRef) {
-        note_if_recording(EventKind::Resolve, 0, recorder::key_of(node.address()));
+    /// Records that what somebody waits for, or may, is about to be done.
+    pub(in crate::future) fn resolves<N>(node: *const N, part: Part) {
+        note_if_recording(EventKind::Resolve, part as usize, recorder::key_of(node));
     }
 
     /// Something that another thread is to do: a task that is nobody's future, and is not killed.
@@ -223,6 +235,7 @@ pub(super) mod host {
 
     use raddle_sync::parker::Parker;
 
+    use super::Part;
     use crate::future::Waiter;
     use crate::future::node::NodeRef;
     use crate::latch::Latch;
@@ -265,7 +278,7 @@ pub(super) mod host {
 
     pub(in crate::future) fn touch_ends(_: u32) {}
 
-    pub(in crate::future) fn resolved(_: NodeRef) {}
+    pub(in crate::future) fn resolves<N>(_: *const N, _: Part) {}
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {

@@ -276,7 +276,6 @@ where
     ///
     /// By the producer (K2), with the body empty; the task may be gone afterwards.
     unsafe fn resolve(task: NonNull<Self>, result: Result<T, Failure>) {
-        recorder::note_if_recording(EventKind::Resolve, 0, recorder::key_of(task.as_ptr()));
         // SAFETY: contract.
         walk::start(unsafe { node::conclude(NodeRef::headed(task.cast()), result) });
     }
@@ -286,7 +285,6 @@ where
         if recorder::anybody_records() {
             let header = Self::header_of(node.cast());
             recorder::note_if_recording(EventKind::Kill, 0, recorder::task_key(header));
-            recorder::note_if_recording(EventKind::Resolve, 0, recorder::key_of(node.as_ptr()));
         }
         // SAFETY: contract.
         walk::start(unsafe { node::complete::<T>(NodeRef::headed(node), Ended::Killed) });

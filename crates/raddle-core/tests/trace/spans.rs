@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::trace::TraceLevel;
-use raddle_core::{Pool, Worker};
+use raddle_core::{Pool, Promise, Worker, collect};
 
 use crate::spin;
 
@@ -140,4 +140,46 @@ fn who_has_a_lock_that_another_waits_for_comes_before_that_one() {
         });
     };
     eventually_near(2, (7000.0, 7000.0), locked);
+}
+
+#[test]
+fn what_follows_several_futures_comes_after_each() {
+    let both = |pool: &Pool| {
+        pool.run(|_| {
+            let long = raddle_core::spawn(|| spin(us(400)));
+            let short = raddle_core::spawn(|| spin(us(100)));
+            let both = collect([long, short]).map(|_| spin(us(300)));
+            let other = raddle_core::spawn(|| spin(us(50)));
+            both.wait().unwrap();
+            other.wait().unwrap();
+        });
+    };
+    let zipped = |pool: &Pool| {
+        let (long, short) = (pool.spawn(|| spin(us(400))), pool.spawn(|| spin(us(100))));
+        long.zip(short).map(|_| spin(us(350))).wait().unwrap();
+    };
+    for threads in [1, 2] {
+        eventually_near(threads, (850.0, 700.0), both);
+        eventually_near(threads, (850.0, 750.0), zipped);
+    }
+}
+
+/// Nobody has asked for it before.
+#[test]
+fn what_follows_a_future_that_is_done_comes_after_it() {
+    let late = |pool: &Pool| {
+        let (promise, future) = Promise::new();
+        let future = future.map(|()| spin(us(300)));
+        let task = pool.spawn(move || {
+            spin(us(400));
+            promise.set(());
+        });
+        while !future.is_done() {
+            thread::yield_now();
+        }
+        future.wait().unwrap();
+        pool.spawn(|| spin(us(200))).wait().unwrap();
+        task.wait().unwrap();
+    };
+    eventually_near(1, (900.0, 900.0), late);
 }

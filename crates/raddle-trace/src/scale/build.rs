@@ -162,6 +162,8 @@ pub(crate) struct Builder<'a> {
     submitted: HashMap<Key, (u32, u16)>,
     scopes: HashMap<u32, Vec<u32>>,
     resolved: HashMap<u32, u32>,
+    /// Of several futures that are all wanted, with what those that are done ended.
+    parts: HashMap<u32, Vec<u32>>,
     strands: Strands,
     /// Who had each lock last, as far as is known: of those that somebody has. Nobody has a condition, say.
     had: HashMap<u32, Option<Holder>>,
@@ -195,6 +197,7 @@ pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>
         submitted: HashMap::new(),
         scopes: HashMap::new(),
         resolved: HashMap::new(),
+        parts: HashMap::new(),
         strands: locks::strands(trace),
         had: HashMap::new(),
         left: HashMap::new(),
@@ -346,11 +349,7 @@ impl Builder<'_> {
                 }
             }
             (TouchEnd, subject) if subject != Subject::Region => self.touch_end(number, event),
-            (Resolve, _) => {
-                let node = self.here(number);
-                self.resolved.insert(event.task, self.lanes[number].number(node));
-                self.go_on(number, &[], 0);
-            }
+            (Resolve, _) => self.resolve(number, event),
             (Kill, _) => _ = self.forked.remove(&event.key()),
             _ => {}
         }

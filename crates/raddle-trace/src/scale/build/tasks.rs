@@ -277,6 +277,24 @@ impl Builder<'_> {
         self.go_on(number, &ends, event.aux);
     }
 
+    /// A future is done, or one of several: what comes next here is after all of them if it is the last.
+    pub(super) fn resolve(&mut self, number: usize, event: &Event) {
+        let node = self.here(number);
+        let node = self.lanes[number].number(node);
+        let before = match event.aux {
+            0 => {
+                self.resolved.insert(event.task, node);
+                Vec::new()
+            }
+            1 => {
+                self.parts.entry(event.task).or_default().push(node);
+                Vec::new()
+            }
+            _ => self.parts.remove(&event.task).unwrap_or_default(),
+        };
+        self.go_on_by(number, &before, EdgeKind::Future, 0);
+    }
+
     pub(super) fn touch_end(&mut self, number: usize, event: &Event) {
         self.wait(number, -1);
         let mut ends: Vec<u32> = match self.lanes[number].frames.last_mut() {
