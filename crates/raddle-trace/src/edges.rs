@@ -1,9 +1,10 @@
 //! What led from one lane to another: steals, wakes and results.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::event::{Event, EventKind, Subject};
+use crate::hash::{NumberMap, Seeded};
 use crate::trace::Trace;
 
 /// Why something on one lane followed from something on another.
@@ -171,17 +172,19 @@ pub(crate) struct Index {
     /// Of each lane: when it woke up.
     woken: Vec<Vec<u64>>,
     /// When and where each fork was done, in order.
-    executed: HashMap<(Subject, u32), Vec<(u64, usize)>>,
+    executed: NumberMap<(Subject, u32), Vec<(u64, usize)>>,
     skew: u64,
 }
 
 impl Index {
     pub(crate) fn new(trace: &Trace) -> Index {
-        let mut executed: HashMap<_, Vec<_>> = HashMap::new();
-        let mut stolen = std::collections::HashSet::new();
+        let mut executed: NumberMap<_, Vec<_>> = NumberMap::default();
+        let mut stolen = HashSet::with_hasher(Seeded::default());
         let mut woken = Vec::new();
         for lane in &trace.lanes {
-            let of = lane.events.iter().filter(|e| e.kind == EventKind::Steal);
+            // Of forks: a task that was spawned is not waited for by its number.
+            let is_stolen = |e: &&Event| (e.kind, e.subject()) == (EventKind::Steal, Subject::Fork);
+            let of = lane.events.iter().filter(is_stolen);
             stolen.extend(of.map(Event::key));
             let of = lane.events.iter().filter(|e| e.kind == EventKind::Unparked);
             woken.push(of.map(|e| e.tsc).collect());

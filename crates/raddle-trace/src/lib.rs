@@ -41,6 +41,7 @@ mod doctor;
 mod edges;
 mod event;
 pub mod file;
+mod hash;
 mod html;
 mod lengths;
 mod names;

@@ -1,9 +1,9 @@
 //! What slices are called, and where time went by name.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::event::{Event, EventKind, Subject};
+use crate::hash::NumberMap;
 use crate::scale::short;
 use crate::states::{Follower, State};
 use crate::trace::Trace;
@@ -37,8 +37,8 @@ impl Names {
         texts.extend(trace.names.iter().cloned());
         let region = |number: u16| u16::try_from(known + usize::from(number) - 1).unwrap_or(0);
         let mut places: Vec<Vec<u16>> = vec![Vec::new(); trace.lanes.len()];
-        let mut forked: HashMap<(Subject, u32), u16> = HashMap::new();
-        let mut nameless: HashMap<(Subject, u32), (usize, usize)> = HashMap::new();
+        let mut forked: NumberMap<(Subject, u32), u16> = NumberMap::default();
+        let mut nameless: NumberMap<(Subject, u32), (usize, usize)> = NumberMap::default();
         trace.in_order(|number, event| match event.kind {
             EventKind::Fork => _ = forked.insert(event.key(), event.aux),
             EventKind::Submit if event.aux != 0 => {

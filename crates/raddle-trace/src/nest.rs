@@ -1,10 +1,10 @@
 //! Intervals that lie within each other, of which a recording may have lost beginnings and ends.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 
 use crate::event::{Event, EventKind, Subject};
+use crate::hash::NumberMap;
 
 /// So many are looked through before anything is counted: tasks are seldom nested as deep.
 const SHALLOW: usize = 32;
@@ -22,7 +22,7 @@ pub(crate) trait Keyed {
 #[derive(Debug)]
 pub(crate) struct Nest<T: Keyed> {
     open: Vec<T>,
-    counts: Option<HashMap<T::Key, u32>>,
+    counts: Option<NumberMap<T::Key, u32>>,
 }
 
 impl<T: Keyed> Default for Nest<T> {
@@ -71,7 +71,7 @@ impl<T: Keyed> Nest<T> {
             return found.map(|at| near + at);
         }
         let counts = self.counts.get_or_insert_with(|| {
-            let mut counts = HashMap::new();
+            let mut counts = NumberMap::default();
             self.open.iter().for_each(|one| *counts.entry(one.key()).or_default() += 1);
             counts
         });

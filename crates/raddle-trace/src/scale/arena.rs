@@ -53,6 +53,23 @@ impl Done {
         self.edges.truncate(mark.edges);
     }
 
+    /// Puts the last node in the place of the one before it, with all that comes before either: that has `after` edges. So many
+    /// has both then.
+    pub(super) fn put_together(&mut self, after: usize) -> usize {
+        let (Some(last), Some(edge)) = (self.nodes.pop(), self.edges.pop()) else { return after };
+        let first = self.edges.len().saturating_sub(after);
+        let edges = &mut self.edges[first..];
+        edges.iter_mut().for_each(|edge| edge.1 = last.number);
+        let known = edges.contains(&edge);
+        if let Some(place) = self.nodes.last_mut() {
+            *place = last;
+        }
+        if !known {
+            self.edges.push(edge);
+        }
+        after + usize::from(!known)
+    }
+
     /// The next node of all; its place here.
     pub(super) fn add(&mut self, next: &mut u32, label: Label, region: u32, fork: u32) -> usize {
         self.nodes.push(Raw { number: *next, label, region, fork, work: 0.0, before: None });

@@ -5,11 +5,11 @@
 //! that waits. A frame has a current node; a fork, a result, a scope's end and a future's begin the next one.
 
 mod locks;
+mod small;
 mod tasks;
 
-use std::collections::HashMap;
-
 use self::locks::{Holder, Strands};
+use self::small::{Bundle, Spawned};
 use super::arena::{self, Done, Mark, Raw};
 use super::graph::{EdgeKind, Graph, NONE};
 use super::label::{Label, WhatIf};
@@ -19,6 +19,7 @@ use super::suppose::Supposing;
 use super::{LONGEST, Refusal};
 use crate::event::{Event, EventKind, Subject};
 use crate::file::DAMAGE;
+use crate::hash::NumberMap;
 use crate::nest::{Keyed, Nest};
 use crate::trace::Trace;
 
@@ -88,7 +89,8 @@ struct OpenFork {
 
 struct Frame {
     key: Key,
-    /// The place of its current node on its lane.
+    /// The places of its first node on its lane, and of its current one.
+    first: usize,
     node: usize,
     /// When it began.
     from: u64,
@@ -103,7 +105,8 @@ struct Frame {
     scope: Option<u32>,
     /// A region marked within a task: its number.
     marks: u32,
-    touched: Vec<u32>,
+    /// Others come after its current node, or may.
+    known: bool,
     /// Somebody waits, or has waited, for a lock of its.
     held: bool,
     place: u16,
@@ -127,6 +130,10 @@ struct Lane {
     outside: Option<usize>,
     /// Since when a task sleeps for a lock here.
     locked: Option<u64>,
+    /// What comes next begins a node, unless the frame ends.
+    due: bool,
+    spawned: Option<Spawned>,
+    bundle: Option<Bundle>,
 }
 
 impl Lane {
@@ -156,19 +163,19 @@ pub(crate) struct Builder<'a> {
     trace: &'a Trace,
     built: Built,
     lanes: Vec<Lane>,
-    forked: HashMap<Key, (u32, u32, u16, u32)>,
-    done: HashMap<Key, u32>,
+    forked: NumberMap<Key, (u32, u32, u16, u32)>,
+    done: NumberMap<Key, u32>,
     /// What a region comes after, and the number of its name.
-    submitted: HashMap<Key, (u32, u16)>,
-    scopes: HashMap<u32, Vec<u32>>,
-    resolved: HashMap<u32, u32>,
+    submitted: NumberMap<Key, (u32, u16)>,
+    scopes: NumberMap<u32, Vec<u32>>,
+    resolved: NumberMap<u32, u32>,
     /// Of several futures that are all wanted, with what those that are done ended.
-    parts: HashMap<u32, Vec<u32>>,
+    parts: NumberMap<u32, Vec<u32>>,
     strands: Strands,
     /// Who had each lock last, as far as is known: of those that somebody has. Nobody has a condition, say.
-    had: HashMap<u32, Option<Holder>>,
+    had: NumberMap<u32, Option<Holder>>,
     /// The last nodes of those that are over.
-    left: HashMap<Holder, u32>,
+    left: NumberMap<Holder, u32>,
     processor: Vec<Processor>,
     how: How<'a>,
     /// Nanoseconds in a tick.
@@ -192,15 +199,15 @@ pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>
         trace,
         built: Built::default(),
         lanes: trace.lanes.iter().map(|_| Lane::default()).collect(),
-        forked: HashMap::new(),
-        done: HashMap::new(),
-        submitted: HashMap::new(),
-        scopes: HashMap::new(),
-        resolved: HashMap::new(),
-        parts: HashMap::new(),
+        forked: NumberMap::default(),
+        done: NumberMap::default(),
+        submitted: NumberMap::default(),
+        scopes: NumberMap::default(),
+        resolved: NumberMap::default(),
+        parts: NumberMap::default(),
         strands: locks::strands(trace),
-        had: HashMap::new(),
-        left: HashMap::new(),
+        had: NumberMap::default(),
+        left: NumberMap::default(),
         processor: trace.lanes.iter().map(|lane| Processor::of(lane, tick)).collect(),
         how,
         tick,
@@ -254,6 +261,9 @@ impl Builder<'_> {
     /// The time since the lane's last event is work of its innermost frame. Between an event and some others the
     /// recorder was at work: of that time counts how much of it had no processor. Recording the event has taken `cost` of it.
     fn attribute(&mut self, number: usize, event: &Event, cost: f64) {
+        if self.lanes[number].due {
+            self.begin_due(number, event);
+        }
         let lane = &mut self.lanes[number];
         let from = lane.last;
         let tsc = event.tsc;
@@ -281,6 +291,9 @@ impl Builder<'_> {
     /// What a lane still runs at the end of the recording has run until then, as far as anybody knows: the system was not asked how
     /// much of that it had a processor, so this says nothing about the rest.
     fn goes_on(&mut self, number: usize, end: u64) {
+        if std::mem::take(&mut self.lanes[number].due) {
+            self.go_on(number, &[], 0);
+        }
         let lane = &mut self.lanes[number];
         let Some(frame) = lane.frames.last() else { return };
         self.built.unfinished += 1;
@@ -342,12 +355,7 @@ impl Builder<'_> {
             }
             (ScopeBegin, _) => _ = self.scopes.insert(event.task, Vec::new()),
             (ScopeEnd, _) => self.scope_end(number, event),
-            (TouchBegin, _) => {
-                self.wait(number, 1);
-                if let Some(frame) = self.lanes[number].frames.last_mut() {
-                    frame.touched.clear();
-                }
-            }
+            (TouchBegin, _) => self.wait(number, 1),
             (TouchEnd, subject) if subject != Subject::Region => self.touch_end(number, event),
             (Resolve, _) => self.resolve(number, event),
             (Kill, _) => _ = self.forked.remove(&event.key()),
@@ -374,7 +382,8 @@ impl Builder<'_> {
     /// The place of a lane's current node: outside of tasks, one without work.
     fn here(&mut self, number: usize) -> usize {
         let lane = &mut self.lanes[number];
-        if let Some(frame) = lane.frames.last() {
+        if let Some(frame) = lane.frames.last_mut() {
+            frame.known = true;
             return frame.node;
         }
         let add = || lane.done.add(&mut self.next, Label::Unknown, NONE, NONE);

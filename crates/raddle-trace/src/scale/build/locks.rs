@@ -54,7 +54,7 @@ impl Builder<'_> {
     fn has(&mut self, lane: usize, lock: u32) {
         let frames = &mut self.lanes[lane].frames;
         let Some(frame) = frames.last_mut() else { return };
-        frame.held = true;
+        (frame.held, frame.known) = (true, true);
         let (from, fork) = (frame.from, frame.fork);
         self.had.insert(lock, Some(Holder { lane, beneath: frames.len() - 1, from }));
         // So it has to do with others, and stays.

@@ -28,16 +28,6 @@ impl Builder<'_> {
         (frame.node, frame.fork) = (half, fork);
     }
 
-    pub(super) fn spawn(&mut self, number: usize, event: &Event) {
-        let node = self.here(number);
-        let lane = &mut self.lanes[number];
-        let node = &mut lane.done.nodes[node];
-        node.label = node.label.forks_at(event.aux);
-        let region = lane.frames.last().map_or(NONE, |frame| frame.region);
-        self.forked.insert(event.key(), (node.number, NONE, event.aux, region));
-        self.go_on(number, &[], event.aux);
-    }
-
     pub(super) fn exec(&mut self, number: usize, event: &Event) {
         let key = event.key();
         self.built.tasks += 1;
@@ -62,6 +52,7 @@ impl Builder<'_> {
         let outer = lane.forks.len();
         lane.frames.push(Frame {
             key,
+            first: node,
             node,
             from: event.tsc,
             region,
@@ -71,7 +62,7 @@ impl Builder<'_> {
             own,
             scope: None,
             marks: NONE,
-            touched: Vec::new(),
+            known: false,
             held: false,
             place,
         });
@@ -101,6 +92,7 @@ impl Builder<'_> {
         let outer = lane.forks.len();
         lane.frames.push(Frame {
             key: event.key(),
+            first: node,
             node,
             from: event.tsc,
             region,
@@ -110,7 +102,7 @@ impl Builder<'_> {
             own: false,
             scope: None,
             marks: region,
-            touched: Vec::new(),
+            known: false,
             held: false,
             place: event.aux,
         });
@@ -154,11 +146,7 @@ impl Builder<'_> {
             return self.after_region(number, node);
         }
         if let Some(scope) = frame.scope {
-            self.scopes.entry(scope).or_default().push(node);
-        }
-        if let Some(outer) = self.lanes[number].frames.last_mut().filter(|f| f.waits > 0) {
-            // Run while it waits for a future: perhaps that future's task.
-            outer.touched.push(node);
+            self.ends_in(scope, number, &frame);
         }
         if frame.own {
             if !self.vanishes(number, frame.node) {
@@ -184,14 +172,14 @@ impl Builder<'_> {
     }
 
     /// So much work has a node, with what is supposed.
-    fn weight(&mut self, number: usize, at: usize) -> f64 {
+    pub(super) fn weight(&mut self, number: usize, at: usize) -> f64 {
         let Raw { label, region, work, ref before, .. } = self.lanes[number].done.nodes[at];
         let before = before.as_ref().map_or(0.0, |mix| mix.work);
         before + work * self.supposing.factor(label, region, &self.built.regions)
     }
 
     /// All of a node as a mix. The node stays without work.
-    fn mixture(&mut self, number: usize, at: usize) -> Box<Mix> {
+    pub(super) fn mixture(&mut self, number: usize, at: usize) -> Box<Mix> {
         let node = &mut self.lanes[number].done.nodes[at];
         let mut mix = node.before.take().unwrap_or_else(|| self.spare.pop().unwrap_or_default());
         let work = std::mem::take(&mut node.work);
@@ -281,27 +269,20 @@ impl Builder<'_> {
     pub(super) fn resolve(&mut self, number: usize, event: &Event) {
         let node = self.here(number);
         let node = self.lanes[number].number(node);
-        let before = match event.aux {
-            0 => {
-                self.resolved.insert(event.task, node);
-                Vec::new()
+        match event.aux {
+            0 => _ = self.resolved.insert(event.task, node),
+            1 => self.parts.entry(event.task).or_default().push(node),
+            _ => {
+                let parts = self.parts.remove(&event.task).unwrap_or_default();
+                return self.go_on_by(number, &parts, EdgeKind::Future, 0);
             }
-            1 => {
-                self.parts.entry(event.task).or_default().push(node);
-                Vec::new()
-            }
-            _ => self.parts.remove(&event.task).unwrap_or_default(),
-        };
-        self.go_on_by(number, &before, EdgeKind::Future, 0);
+        }
+        self.lanes[number].due = true;
     }
 
     pub(super) fn touch_end(&mut self, number: usize, event: &Event) {
         self.wait(number, -1);
-        let mut ends: Vec<u32> = match self.lanes[number].frames.last_mut() {
-            Some(frame) => std::mem::take(&mut frame.touched),
-            None => Vec::new(),
-        };
-        ends.extend(self.resolved.get(&event.task));
-        self.go_on_by(number, &ends, EdgeKind::Future, event.aux);
+        let end = self.resolved.get(&event.task).copied();
+        self.go_on_by(number, end.as_slice(), EdgeKind::Future, event.aux);
     }
 }
