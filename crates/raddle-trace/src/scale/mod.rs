@@ -11,6 +11,7 @@
 //! | file | |
 //! |---|---|
 //! | `build.rs`, `build/tasks.rs`, `build/locks.rs` | from events to a graph |
+//! | `build/small.rs` | small tasks that become one piece |
 //! | `arena.rs`, `mix.rs` | the graph in the making, and small forks in it that become one piece |
 //! | `graph.rs` | the graph, its longest ways, and a coarser one |
 //! | `suppose.rs` | what is supposed to be faster |
@@ -236,9 +237,9 @@ impl Trace {
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
-    /// Costs a pass over all events, with three nodes for each fork that was stolen or is worth a hand-off: the others become
-    /// one piece with what is around them. Then up to some 200,000 nodes are simulated, or as many as there are spawned tasks, which
-    /// stay as they are.
+    /// Costs a pass over all events, with some nodes for each fork that was stolen or is worth a hand-off, and for each such task: the
+    /// others become one piece with what is around them. Then up to some 200,000 nodes are simulated, or as many as there are
+    /// spawned tasks that are worth it.
     ///
     /// # Errors
     ///
