@@ -52,7 +52,9 @@ static VTABLE: VTable = VTable {
     class: None,
     linked: None,
     step: node::never_in_walk,
-    forsaken: Some(|node, _| {
+    forsaken: Some(|node, walk| {
+        // Who watches the node where the walk is frees it, and drops what is the user's (T6).
+        walk.is_nowhere();
         // SAFETY: F2: told once, by whoever found it.
         unsafe { walk::tell(NodeRef::headed(node), Part::leave) };
         None

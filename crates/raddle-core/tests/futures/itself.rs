@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use raddle_core::{Failure, FailureKind, Future, Pool, Promise, Shared, collect, first, join};
+use raddle_core::{
+    Failure, FailureKind, Future, Pool, Promise, Shared, collect, first, join, window,
+};
 
 use crate::support::{in_time, kind};
 
@@ -252,4 +254,39 @@ fn one_that_waits_for_what_is_beside_it_goes_on() {
         drop(pool.spawn(move || promise.set(1)));
         assert_eq!(future.wait().unwrap(), 4);
     });
+}
+
+/// What has become a future that is never done is freed before what followed it is dropped, and used again at once.
+#[test]
+fn what_a_drop_makes_is_not_taken_for_what_was_left() {
+    struct Drops(mpsc::Sender<Result<u32, Failure>>);
+
+    impl Drop for Drops {
+        fn drop(&mut self) {
+            for _ in 0..100 {
+                let (promise, made) = Promise::<u32>::new();
+                let made = made.flat_map(Future::ready);
+                let late = thread::spawn(move || promise.set(1));
+                self.0.send(made.wait()).unwrap();
+                late.join().unwrap();
+            }
+        }
+    }
+
+    type Left = fn(Future<u32>, Drops) -> Future<()>;
+    let all: [(&str, Left); 4] = [
+        ("shared", |left, drops| left.shared().future().map(move |_| drop(drops))),
+        ("collect", |left, drops| collect([left]).map(move |_| drop(drops))),
+        ("first", |left, drops| first([left]).map(move |_| drop(drops))),
+        ("zip", |left, drops| left.zip(Future::ready(1)).map(move |_| drop(drops))),
+    ];
+    for (name, make) in all {
+        in_time(name, move || {
+            let (sender, results) = mpsc::channel();
+            let (promise, future) = Promise::<u32>::new();
+            drop(make(future.flat_map(|_| Future::never()), Drops(sender)));
+            promise.set(1);
+            assert!(results.iter().all(|result| result.is_ok_and(|n| n == 1)), "{name}");
+        });
+    }
 }

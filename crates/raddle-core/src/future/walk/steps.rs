@@ -77,7 +77,7 @@ impl Walk {
         result
     }
 
-    /// The closure of the node where it is is over (T6).
+    /// The closure of the node where it is is over, or the node is another's to free (T6).
     #[inline(always)]
     pub(crate) fn is_nowhere(&self) {
         self.at.set(NodeRef::NOBODY);
