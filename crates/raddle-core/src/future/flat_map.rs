@@ -99,7 +99,7 @@ where
 {
     let (slot, outcome) = ResultSlot::of(result);
     // The context at that time is another.
-    let operation = FlatMapNode::allocate(op, local::capture(), None);
+    let operation = FlatMapNode::allocate_deferred(op, local::capture());
     let root = Root::<T>::allocate(State::with_continuation(operation));
     let from = NodeRef::root(root);
     // SAFETY: just made.
@@ -169,13 +169,30 @@ impl<T: Send + 'static, O: ThenFuture<T>, C: Capture> FlatMapNode<T, O, C> {
         kill: None,
     };
 
-    /// Field by field, as for `then`.
+    /// Of one whose source lies upstream of nothing: while the closure runs the walk is at the node itself, which does (T6).
+    const DEFERRED: &'static VTable = &VTable { step: Self::other_step, ..*Self::VTABLE };
+
     #[inline]
     fn allocate(op: O, context: C, upstream: Option<NodeRef>) -> NonNull<Head> {
+        Self::allocate_in(Self::VTABLE, op, context, upstream)
+    }
+
+    fn allocate_deferred(op: O, context: C) -> NonNull<Head> {
+        Self::allocate_in(Self::DEFERRED, op, context, None)
+    }
+
+    /// Field by field, as for `then`.
+    #[inline]
+    fn allocate_in(
+        vtable: &'static VTable,
+        op: O,
+        context: C,
+        upstream: Option<NodeRef>,
+    ) -> NonNull<Head> {
         let before = offset_of!(Self, linked.head);
         node::check_slot::<O::Out>(offset_of!(Self, body) - before, before);
         let place = memory::reserve::<Self>();
-        let head = Head { state: State::new(), vtable: Self::VTABLE };
+        let head = Head { state: State::new(), vtable };
         // SAFETY: just reserved, here and below.
         unsafe { node::put(place, offset_of!(Self, linked.head), head) };
         // SAFETY: as above.

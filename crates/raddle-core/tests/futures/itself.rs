@@ -1,5 +1,6 @@
 //! Closures that wait for what waits for them, and what only looks so.
 
+use std::hint::black_box;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -148,6 +149,46 @@ fn so_is_one_that_follows_a_task() {
                     assert!(shared.wait().is_ok(), "{name}");
                 }
             }
+        });
+    }
+}
+
+/// What is done has the closure called at once, unless this is deep: then nothing that others know leads there.
+#[test]
+fn so_is_one_that_is_put_off() {
+    /// Deeper than calls nest.
+    #[inline(never)]
+    fn deep<R>(f: impl FnOnce() -> R) -> R {
+        let room = black_box([0_u8; 512 << 10]);
+        let result = f();
+        black_box(&room);
+        result
+    }
+    let knots: [Knot; 4] = [
+        |f, _| f,
+        |f, _| f.map(|n| n),
+        |f, _| f.flat_map(Future::ready),
+        |f, _| f.map(|n| n).flat_map(Future::ready).map(|n| n),
+    ];
+    for knot in knots {
+        in_time("put off", move || {
+            let (seen, sees) = mpsc::channel();
+            let own = Own { place: Arc::default(), seen };
+            let (promise, start) = Promise::<()>::new();
+            let made = start.map({
+                let own = own.clone();
+                move |()| {
+                    let waits = own.clone();
+                    let wait = move |_| Future::ready(waits.wait());
+                    let put_off = deep(|| Future::ready(1).flat_map(wait));
+                    assert!(!put_off.is_done());
+                    own.place.set(knot(put_off, own.clone()).shared()).ok().unwrap();
+                }
+            });
+            promise.set(());
+            made.wait().unwrap();
+            assert_eq!(sees.recv().unwrap(), FailureKind::Cycle);
+            assert_eq!(own.get().wait().unwrap(), 7);
         });
     }
 }
