@@ -100,6 +100,11 @@ raddle_sync::thread_local! {
     static ME: u8 = const { 0 };
 }
 
+/// The name of the thread that asks; no other that there is has it.
+pub(super) fn this_thread() -> usize {
+    ME.with(ptr::from_ref).addr()
+}
+
 impl<T> Kept<T> {
     fn new(result: Result<T, Failure>) -> Arc<Kept<T>> {
         Arc::new(Kept { result, turn: Mutex::new(()), thread: AtomicUsize::new(0) })
@@ -114,7 +119,7 @@ impl<T: Clone> Kept<T> {
             panic::catch_unwind(AssertUnwindSafe(|| self.result.clone()))
                 .unwrap_or_else(|payload| Err(Failure::panicked(payload)))
         };
-        let me = ME.with(ptr::from_ref).addr();
+        let me = this_thread();
         // ORD: only this thread writes this name.
         if self.thread.load(Ordering::Relaxed) == me {
             return copy();

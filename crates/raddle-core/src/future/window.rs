@@ -11,6 +11,7 @@ use crate::future::handle::{Future, Now};
 use crate::future::interrupt::Interrupt;
 use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
+use crate::future::shared::this_thread;
 use crate::future::upstream::{Inputs, Visitor};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
@@ -62,6 +63,7 @@ where
             context: Snapshot::capture(),
             state: Mutex::new(State {
                 next: Some(next),
+                caller: None,
                 free: n,
                 more: true,
                 values: Vec::new(),
@@ -89,6 +91,8 @@ struct Window<T> {
 struct State<T> {
     /// Away while it is called; gone when it is over.
     next: Option<Next<T>>,
+    /// Which thread calls it meanwhile.
+    caller: Option<usize>,
     /// How many more may be on their way.
     free: usize,
     /// Whether there may be more items.
@@ -115,6 +119,7 @@ impl<T: Send + 'static> Window<T> {
                     return;
                 }
                 let Some(next) = state.next.take() else { return };
+                state.caller = Some(this_thread());
                 next
             };
             let called = panic::catch_unwind(AssertUnwindSafe(|| self.context.run(&mut next)));
@@ -123,6 +128,7 @@ impl<T: Send + 'static> Window<T> {
                 Err(payload) => Some(Now::Done(Err(Failure::panicked(payload)))),
             };
             let mut state = self.state.lock();
+            state.caller = None;
             if state.promise.is_none() {
                 let heard = state.heard.take();
                 drop(state);
@@ -270,7 +276,10 @@ impl<T: Send + 'static> Watch for Window<T> {
 
 impl<T: Send + 'static> Inputs for Window<T> {
     fn visit(&self, _: usize, visitor: &mut Visitor) {
-        for watched in self.state.lock().inputs.values() {
+        let state = self.state.lock();
+        // What is being called waits for what is made of it, as the closure of an operation does that a walk is at.
+        visitor.found.node |= visitor.is_for_wait() && state.caller == Some(this_thread());
+        for watched in state.inputs.values() {
             watched.pending().visit(visitor);
         }
     }

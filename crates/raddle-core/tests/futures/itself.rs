@@ -36,7 +36,7 @@ impl Own {
 
 type Knot = fn(Future<u32>, Own) -> Future<u32>;
 
-const KNOTS: [(&str, Knot); 18] = [
+const KNOTS: [(&str, Knot); 19] = [
     ("map", |f, own| f.map(move |_| own.wait())),
     ("at the head of a chain", |f, own| f.map(move |_| own.wait()).map(|n| n).map(|n| n)),
     ("in the midst of a chain", |f, own| {
@@ -70,6 +70,11 @@ const KNOTS: [(&str, Knot); 18] = [
     }),
     ("one of many", |f, own| {
         collect([f.map(move |_| own.wait()), Future::ready(1)]).map(|all| all[0])
+    }),
+    ("what a window calls", |f, own| {
+        let mut f = Some(f);
+        let next = move |_| f.take().unwrap_or_else(|| Future::ready(own.wait()));
+        window(0..2, 1, next).map(|all| all[1])
     }),
     ("a consumer of a shared one", |f, own| f.shared().future().map(move |_| own.wait())),
     ("what is made of it", |f, own| {
