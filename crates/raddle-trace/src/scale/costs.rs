@@ -14,6 +14,7 @@ const SAMPLE: usize = 1 << 18;
 /// What a steal and a wake cost where too few were recorded.
 const STEAL: f64 = 1_000.0;
 const WAKE: f64 = 20_000.0;
+const ROUSE: f64 = 5_000.0;
 
 /// What recording takes of each stretch between two events, in nanoseconds: the shortest stretches of a run with many
 /// tasks are nothing else.
@@ -51,7 +52,7 @@ pub(super) fn of_hand_offs(trace: &Trace) -> Costs {
         }
     }
     steals.sort_unstable();
-    let wakes = trace.wakes().latency;
+    let wakes = trace.wakes();
     let median = |times: &[u64], usual: f64, (least, most): (f64, f64)| {
         if times.len() < 8 {
             usual
@@ -61,6 +62,7 @@ pub(super) fn of_hand_offs(trace: &Trace) -> Costs {
     };
     Costs {
         steal: median(&steals, STEAL, (200.0, 20_000.0)),
-        wake: median(&wakes, WAKE, (1_000.0, 500_000.0)),
+        wake: median(&wakes.latency, WAKE, (1_000.0, 500_000.0)),
+        rouse: median(&wakes.cost, ROUSE, (200.0, 100_000.0)),
     }
 }

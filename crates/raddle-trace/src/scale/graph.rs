@@ -44,12 +44,21 @@ pub(crate) enum EdgeKind {
     Next,
     /// Another may take it: that costs a hand-off.
     Child,
+    /// The same, of a task in a queue.
+    Task,
     /// A result is waited for.
     Result,
     /// A future's.
     Future,
     /// A lock.
     Lock,
+}
+
+impl EdgeKind {
+    /// Whether another thread may go on than the one before.
+    pub(crate) fn changes_hands(self) -> bool {
+        matches!(self, EdgeKind::Child | EdgeKind::Task)
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -133,7 +142,7 @@ impl Graph {
                 edges.peek().filter(|edge| edge.1 as usize == number)
             {
                 edges.next();
-                let cost = if kind == EdgeKind::Child { burden } else { 0.0 };
+                let cost = if kind.changes_hands() { burden } else { 0.0 };
                 let ready = ways.end[from as usize] + cost;
                 if ready > begin || after == NONE {
                     (begin, after) = (ready, from);

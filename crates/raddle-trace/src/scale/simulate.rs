@@ -2,13 +2,33 @@
 //!
 //! Each worker has a stack of what is ready: it goes on with what follows the node that it has run, puts the rest on the
 //! stack, and takes from there when there is nothing to follow. One without work takes the oldest of another's, which
-//! costs a hand-off. At the start only the first worker is awake; each that gets work has the next one woken, as
-//! raddle's do, and a wake takes its time.
+//! costs a hand-off.
+//!
+//! At the start only the first worker is awake. The others are woken by the rules of raddle's pools, which `Policy` of the core
+//! has by its defaults (`bench` holds the two against each other):
+//!
+//! | who | wakes |
+//! |---|---|
+//! | forks or spawns something while nobody searches | one |
+//! | has found something by a search | as many as there are others with something to take, up to two, or one in pools of up to four; as long as fewer search than half of those who work, or than that |
+//! | was woken, and has found a fork, in pools of more than eight | one more with each of the first three that it forks |
+//!
+//! Who is on the way searches. A wake takes its time from the waker, and longer until the sleeper looks for work.
+//!
+//! Not here: whoever is awake stays so and sees at once what there is, where raddle's search for about as long as a wake takes,
+//! ask, and then sleep. What comes from outside counts as one worker's. And nobody runs the heavy fence.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::graph::{EdgeKind, Graph, Node};
+
+/// Pools of no more workers wake one at a time, larger ones so many.
+const SMALL: usize = 4;
+const FAN_OUT: usize = 2;
+/// In pools of more workers whoever was woken wakes one more with each of so many forks.
+const MIDDLING: usize = 8;
+const SPREAD: u8 = 3;
 
 /// What it costs that work changes hands, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +37,8 @@ pub struct Costs {
     pub steal: f64,
     /// Until a sleeping worker is awake.
     pub wake: f64,
+    /// To wake one: how long that keeps the other worker.
+    pub rouse: f64,
 }
 
 /// The successors of each node, and how many predecessors each has.
@@ -25,6 +47,8 @@ pub(crate) struct Plan {
     to: Vec<u32>,
     before: Vec<u32>,
     work: Vec<f64>,
+    /// Whether a node begins a spawned task, which lies in a queue, not on a stack of forks.
+    is_task: Vec<bool>,
 }
 
 impl Plan {
@@ -32,9 +56,11 @@ impl Plan {
         let count = graph.nodes.len();
         let mut start = vec![0_u32; count + 1];
         let mut before = vec![0; count];
-        for &(from, to, _) in &graph.edges {
+        let mut is_task = vec![false; count];
+        for &(from, to, kind) in &graph.edges {
             start[from as usize + 1] += 1;
             before[to as usize] += 1;
+            is_task[to as usize] |= kind == EdgeKind::Task;
         }
         for at in 0..count {
             start[at + 1] += start[at];
@@ -42,38 +68,37 @@ impl Plan {
         let mut next = start.clone();
         let mut to = vec![0; graph.edges.len()];
         // What the same worker goes on with comes first.
-        for kinds in [true, false] {
+        for others in [false, true] {
             for &(from, target, kind) in &graph.edges {
-                if (kind == EdgeKind::Child) != kinds {
+                if kind.changes_hands() == others {
                     to[next[from as usize] as usize] = target;
                     next[from as usize] += 1;
                 }
             }
         }
         let work = graph.nodes.iter().map(|node| f64::from(node.work) * factor(node)).collect();
-        Plan { start, to, before, work }
+        Plan { start, to, before, work, is_task }
     }
 
     /// How long it takes on so many processors, in nanoseconds.
     pub(crate) fn run(&self, processors: usize, costs: Costs) -> f64 {
         let mut left = self.before.clone();
-        let mut machine = Machine::new(processors.max(1), costs);
+        let mut machine = Machine::new(self, processors.max(1), costs);
         for (node, &before) in left.iter().enumerate() {
             if before == 0 {
-                machine.push(0, node as u32);
+                machine.put(0, node as u32);
             }
         }
-        machine.idle.push(0);
-        machine.hand_out(0.0, &self.work);
+        machine.searching.push(0);
+        machine.hand_out(0.0);
         let mut end = 0.0_f64;
         while let Some(Reverse(Event { time, worker, node, .. })) = machine.events.pop() {
             let Some(node) = node else {
-                machine.waking = false;
-                machine.idle.push(worker);
-                machine.hand_out(time, &self.work);
+                machine.comes(time, worker);
                 continue;
             };
             end = end.max(time);
+            let mut at = time;
             let mut own = None;
             let range = self.start[node as usize] as usize..self.start[node as usize + 1] as usize;
             for &next in &self.to[range] {
@@ -81,15 +106,14 @@ impl Plan {
                 if left[next as usize] == 0 {
                     match own {
                         None => own = Some(next),
-                        Some(_) => machine.push(worker, next),
+                        Some(_) => at += machine.forks(at, worker, next),
                     }
                 }
             }
             match own.or_else(|| machine.pop(worker)) {
-                Some(next) => machine.begin(time, worker, next, &self.work),
-                None => machine.idle.push(worker),
+                Some(next) => machine.begin(at, worker, next),
+                None => machine.ends(time, worker),
             }
-            machine.hand_out(time, &self.work);
         }
         end
     }
@@ -118,65 +142,78 @@ impl Ord for Event {
     }
 }
 
-struct Machine {
+#[derive(Clone, Default)]
+struct Worker {
+    stack: VecDeque<u32>,
+    /// Its place among those whose stacks are not empty.
+    place: Option<usize>,
+    /// It was woken, and has not found anything since.
+    woken: bool,
+    /// With so many of its next forks it wakes one more each.
+    spreads: u8,
+    /// What it has found last is a task: it takes the next without a search.
+    in_task: bool,
+}
+
+struct Machine<'a> {
+    plan: &'a Plan,
     costs: Costs,
     events: BinaryHeap<Reverse<Event>>,
     number: u64,
-    stacks: Vec<VecDeque<u32>>,
-    /// Workers whose stacks are not empty, and where each stands in this list.
+    workers: Vec<Worker>,
+    /// Those whose stacks are not empty.
     full: Vec<u32>,
-    place: Vec<usize>,
-    idle: Vec<u32>,
+    /// Those who have nothing to do. There is nothing to take then.
+    searching: Vec<u32>,
+    /// How many have been woken and are on the way.
+    coming: usize,
     /// Workers that have not been woken, from this one on.
-    asleep: u32,
-    waking: bool,
+    asleep: usize,
     random: u64,
 }
 
-impl Machine {
-    fn new(processors: usize, costs: Costs) -> Machine {
+impl Machine<'_> {
+    fn new(plan: &Plan, processors: usize, costs: Costs) -> Machine<'_> {
         Machine {
+            plan,
             costs,
             events: BinaryHeap::new(),
             number: 0,
-            stacks: vec![VecDeque::new(); processors],
+            workers: vec![Worker::default(); processors],
             full: Vec::new(),
-            place: vec![usize::MAX; processors],
-            idle: Vec::new(),
+            searching: Vec::new(),
+            coming: 0,
             asleep: 1,
-            waking: false,
             random: 0x9E37_79B9_7F4A_7C15,
         }
     }
 
-    fn push(&mut self, worker: u32, node: u32) {
-        let at = worker as usize;
-        self.stacks[at].push_back(node);
-        if self.place[at] == usize::MAX {
-            self.place[at] = self.full.len();
+    fn put(&mut self, worker: u32, node: u32) {
+        let Worker { stack, place, .. } = &mut self.workers[worker as usize];
+        stack.push_back(node);
+        if place.is_none() {
+            *place = Some(self.full.len());
             self.full.push(worker);
         }
     }
 
-    fn emptied(&mut self, worker: usize) {
-        if self.stacks[worker].is_empty() && self.place[worker] != usize::MAX {
-            let at = self.place[worker];
-            self.full.swap_remove(at);
-            if let Some(&moved) = self.full.get(at) {
-                self.place[moved as usize] = at;
-            }
-            self.place[worker] = usize::MAX;
+    fn emptied(&mut self, worker: u32) {
+        let Worker { stack, place, .. } = &mut self.workers[worker as usize];
+        let Some(at) = place.take_if(|_| stack.is_empty()) else { return };
+        self.full.swap_remove(at);
+        if let Some(&moved) = self.full.get(at) {
+            self.workers[moved as usize].place = Some(at);
         }
     }
 
     fn pop(&mut self, worker: u32) -> Option<u32> {
-        let node = self.stacks[worker as usize].pop_back();
-        self.emptied(worker as usize);
+        let node = self.workers[worker as usize].stack.pop_back();
+        self.emptied(worker);
         node
     }
 
-    fn begin(&mut self, time: f64, worker: u32, node: u32, work: &[f64]) {
-        self.schedule(time + work[node as usize], worker, Some(node));
+    fn begin(&mut self, time: f64, worker: u32, node: u32) {
+        self.schedule(time + self.plan.work[node as usize], worker, Some(node));
     }
 
     fn schedule(&mut self, time: f64, worker: u32, node: Option<u32>) {
@@ -184,21 +221,87 @@ impl Machine {
         self.events.push(Reverse(Event { time, number: self.number, worker, node }));
     }
 
+    /// A worker makes something ready that it does not go on with. How long it is kept by that.
+    fn forks(&mut self, time: f64, worker: u32, node: u32) -> f64 {
+        let nobody_searches = self.searching.is_empty() && self.coming == 0;
+        self.put(worker, node);
+        self.hand_out(time);
+        let mut late = if nobody_searches { self.wake(time) } else { 0.0 };
+        let spreads = &mut self.workers[worker as usize].spreads;
+        if *spreads > 0 && !self.plan.is_task[node as usize] {
+            *spreads -= 1;
+            late += self.wake(time + late);
+        }
+        late
+    }
+
+    /// A worker has nothing of its own to go on with.
+    fn ends(&mut self, time: f64, worker: u32) {
+        let searches = !self.workers[worker as usize].in_task;
+        if !self.take(time, worker, searches) {
+            self.searching.push(worker);
+        }
+    }
+
+    /// One that was woken looks for work.
+    fn comes(&mut self, time: f64, worker: u32) {
+        self.coming -= 1;
+        self.workers[worker as usize].woken = true;
+        self.searching.push(worker);
+        self.hand_out(time);
+    }
+
     /// Gives what is there to take to those who look for it.
-    fn hand_out(&mut self, time: f64, work: &[f64]) {
-        while let (Some(&victim), Some(&thief)) = (self.pick().as_ref(), self.idle.last()) {
-            self.idle.pop();
-            let node = self.stacks[victim as usize].pop_front();
-            self.emptied(victim as usize);
-            let Some(node) = node else { continue };
-            let cost = if thief == victim { 0.0 } else { self.costs.steal };
-            self.begin(time + cost, thief, node, work);
+    fn hand_out(&mut self, time: f64) {
+        while let Some(thief) = self.searching.pop() {
+            if !self.take(time, thief, true) {
+                return self.searching.push(thief);
+            }
         }
-        if !self.full.is_empty() && !self.waking && (self.asleep as usize) < self.stacks.len() {
-            self.waking = true;
-            self.asleep += 1;
-            self.schedule(time + self.costs.wake, self.asleep - 1, None);
+    }
+
+    /// A worker takes the oldest of another's, if there is any.
+    fn take(&mut self, time: f64, thief: u32, searched: bool) -> bool {
+        let Some(victim) = self.pick() else { return false };
+        let Some(node) = self.workers[victim as usize].stack.pop_front() else { return false };
+        self.emptied(victim);
+        let is_task = self.plan.is_task[node as usize];
+        let is_large = self.workers.len() > MIDDLING;
+        let worker = &mut self.workers[thief as usize];
+        let for_a_fork = std::mem::take(&mut worker.woken) && !is_task;
+        worker.spreads = if for_a_fork && is_large { SPREAD } else { 0 };
+        worker.in_task = is_task;
+        let mut at = time + if thief == victim { 0.0 } else { self.costs.steal };
+        if searched {
+            at += self.hand_on(at);
         }
+        self.begin(at, thief, node);
+        true
+    }
+
+    /// A search has found something, and more is to be seen. How long the worker is kept by waking others.
+    fn hand_on(&mut self, time: f64) -> f64 {
+        let most = if self.workers.len() > SMALL { FAN_OUT } else { 1 };
+        let mut late = 0.0;
+        for _ in 0..most.min(self.full.len()) {
+            let searching = self.searching.len() + self.coming;
+            let busy = self.asleep - searching;
+            if searching < most.max(busy / 2) {
+                late += self.wake(time + late);
+            }
+        }
+        late
+    }
+
+    /// Wakes somebody who sleeps. How long that takes.
+    fn wake(&mut self, time: f64) -> f64 {
+        if self.asleep == self.workers.len() {
+            return 0.0;
+        }
+        self.schedule(time + self.costs.wake, self.asleep as u32, None);
+        self.asleep += 1;
+        self.coming += 1;
+        self.costs.rouse
     }
 
     fn pick(&mut self) -> Option<u32> {
@@ -234,14 +337,14 @@ mod tests {
 
     #[test]
     fn time_lies_between_the_bounds_and_hand_offs_cost() {
-        let free = Costs { steal: 0.0, wake: 0.0 };
+        let free = Costs { steal: 0.0, wake: 0.0, rouse: 0.0 };
         let even = Plan::new(&broad(&[100.0; 64]), |_| 1.0);
         for (processors, time) in [(1, 6400.0), (2, 3200.0), (64, 100.0), (1024, 100.0)] {
             assert_eq!(even.run(processors, free), time);
         }
         assert_eq!(Plan::new(&broad(&[100.0; 64]), |_| 0.5).run(2, free), 1600.0);
         // The second worker is awake after 250, when the first has begun its third piece.
-        let two = even.run(2, Costs { steal: 10.0, wake: 250.0 });
+        let two = even.run(2, Costs { steal: 10.0, wake: 250.0, rouse: 20.0 });
         assert!((3300.0..3700.0).contains(&two), "{two}");
         let uneven = Plan::new(&broad(&[10.0, 1000.0, 10.0]), |_| 1.0);
         assert_eq!(uneven.run(8, free), 1000.0);

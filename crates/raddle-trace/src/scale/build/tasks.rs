@@ -48,7 +48,8 @@ impl Builder<'_> {
             (NONE, NONE, 0, NONE)
         });
         let node = lane.done.add(&mut self.next, Label::In(place), region, fork);
-        lane.done.edge(from, EdgeKind::Child);
+        let is_fork = key.0 == Subject::Fork;
+        lane.done.edge(from, if is_fork { EdgeKind::Child } else { EdgeKind::Task });
         let outer = lane.forks.len();
         lane.frames.push(Frame {
             key,
