@@ -1,7 +1,8 @@
 //! When to wake whom, how many may search, and for how long: the constants and the rules, in one place.
 //!
 //! The pool asks here, and so does the simulation of larger machines in `bench`: both follow the same
-//! policy. What the protocol needs to lose no work is not here but in `places`.
+//! policy. `raddle-trace` knows no pool, so `scale/simulate.rs` has the defaults of who wakes how many once more: a test in `bench`
+//! holds them against these. What the protocol needs to lose no work is not here but in `places`.
 
 use std::time::Duration;
 

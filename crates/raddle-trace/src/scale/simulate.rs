@@ -4,19 +4,20 @@
 //! stack, and takes from there when there is nothing to follow. One without work takes the oldest of another's, which
 //! costs a hand-off.
 //!
-//! At the start only the first worker is awake. The others are woken by the rules of raddle's pools, which `Policy` of the core
-//! has by its defaults (`bench` holds the two against each other):
+//! At the start only the first worker is awake. The others are woken by the rules of raddle's pools: the defaults of the core's
+//! `Policy`, which a test of `bench` holds against these.
 //!
 //! | who | wakes |
 //! |---|---|
 //! | forks or spawns something while nobody searches | one |
-//! | has found something by a search | as many as there are others with something to take, up to two, or one in pools of up to four; as long as fewer search than half of those who work, or than that |
+//! | has searched, and found something | one for each worker with something left to take, two at most, or one in pools of up to four; no more than make half of those who work, or that many, search |
 //! | was woken, and has found a fork, in pools of more than eight | one more with each of the first three that it forks |
 //!
-//! Who is on the way searches. A wake takes its time from the waker, and longer until the sleeper looks for work.
+//! Who is on the way counts as a searcher. A wake takes some of the waker's time, and longer until the sleeper looks for work.
 //!
-//! Not here: whoever is awake stays so and sees at once what there is, where raddle's search for about as long as a wake takes,
-//! ask, and then sleep. What comes from outside counts as one worker's. And nobody runs the heavy fence.
+//! Not here: whoever is awake stays so and sees at once what there is, where raddle's workers ask, run fences, and sleep when they
+//! have searched for about as long as a wake takes. Whoever waits takes on something else. What is spawned from outside is seen as
+//! one worker's.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,7 +38,7 @@ pub struct Costs {
     pub steal: f64,
     /// Until a sleeping worker is awake.
     pub wake: f64,
-    /// To wake one: how long that keeps the other worker.
+    /// To wake one: how long that keeps the waker.
     pub rouse: f64,
 }
 
