@@ -1,13 +1,15 @@
-//! The checksum of chunks: CRC-32 as in zip, PNG and Ethernet, eight bytes at a step.
+//! The checksum of chunks: CRC-32 as in zip, PNG and Ethernet, sixteen bytes at a step.
 
 /// The polynomial, its bits reversed.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// `TABLES[n][b]` is the remainder of the byte `b` followed by `n` bytes of zero.
-static TABLES: [[u32; 256]; 8] = tables();
+const STEP: usize = 16;
 
-const fn tables() -> [[u32; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
+/// `TABLES[n][b]` is the remainder of the byte `b` followed by `n` bytes of zero.
+static TABLES: [[u32; 256]; STEP] = tables();
+
+const fn tables() -> [[u32; 256]; STEP] {
+    let mut tables = [[0; 256]; STEP];
     let mut byte = 0;
     while byte < 256 {
         let mut rest = byte as u32;
@@ -20,7 +22,7 @@ const fn tables() -> [[u32; 256]; 8] {
         byte += 1;
     }
     let mut table = 1;
-    while table < 8 {
+    while table < STEP {
         let mut byte = 0;
         while byte < 256 {
             let before = tables[table - 1][byte];
@@ -38,20 +40,16 @@ pub(super) fn crc32(pieces: &[&[u8]]) -> u32 {
 }
 
 fn add(mut rest: u32, bytes: &[u8]) -> u32 {
-    let steps = bytes.chunks_exact(8);
-    let last = steps.remainder();
-    for step in steps {
-        let &[a, b, c, d, e, f, g, h] = step else { unreachable!("chunks of eight bytes") };
-        let [p, q, r, s] = rest.to_le_bytes();
-        rest = TABLES[7][usize::from(a ^ p)]
-            ^ TABLES[6][usize::from(b ^ q)]
-            ^ TABLES[5][usize::from(c ^ r)]
-            ^ TABLES[4][usize::from(d ^ s)]
-            ^ TABLES[3][usize::from(e)]
-            ^ TABLES[2][usize::from(f)]
-            ^ TABLES[1][usize::from(g)]
-            ^ TABLES[0][usize::from(h)];
+    let mut steps = bytes.chunks_exact(STEP);
+    for step in &mut steps {
+        let Some(step) = step.first_chunk::<STEP>() else {
+            unreachable!("chunks of sixteen bytes")
+        };
+        let first = u128::from_le_bytes(*step) ^ u128::from(rest);
+        let first = first.to_le_bytes();
+        rest = (0..STEP).fold(0, |rest, n| rest ^ TABLES[STEP - 1 - n][usize::from(first[n])]);
     }
+    let last = steps.remainder();
     for byte in last {
         rest = (rest >> 8) ^ TABLES[0][usize::from(rest as u8 ^ byte)];
     }

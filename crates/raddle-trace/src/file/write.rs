@@ -125,7 +125,7 @@ impl<W: Write> Writer<W> {
             payload.extend((ring as u32).to_le_bytes());
             payload.extend(first.to_le_bytes());
             payload.extend(refused.to_le_bytes());
-            payload.extend(events.by_ref().take(batch).flatten());
+            events.by_ref().take(batch).for_each(|event| payload.extend_from_slice(&event));
             self.chunk(chunk::EVENTS, &payload)?;
             first = first.saturating_add(batch as u64);
             self.written += batch as u64;
