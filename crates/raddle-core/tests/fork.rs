@@ -5,8 +5,11 @@
 use raddle_core::compat::{Settings, Team, scope_spawn_each, with_here};
 use raddle_core::trace::TraceLevel;
 use raddle_core::{Future, Pool, Promise, blocking, spawn};
+use raddle_trace::{EventKind, Trace};
 use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, set_hook};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -66,6 +69,7 @@ fn a_child_is_told_that_the_threads_are_elsewhere_and_has_its_own() {
     Future::delay(Duration::from_millis(1)).wait().unwrap();
 
     assert!(in_children_of_a_recording());
+    a_file_is_the_parent_s();
     assert!(in_child(|| panics(|| drop(pool.broadcast(|thread| thread.index())))));
     assert!(in_child(|| panics(|| pool.run(|_| ()))));
     assert!(in_child(|| panics(|| drop(pool.spawn(|| ())))));
@@ -227,4 +231,48 @@ fn in_children_of_a_recording() -> bool {
         over.store(true, Ordering::Relaxed);
         right
     })
+}
+
+/// A child has the parent's file open, and what the parent has left in memory.
+fn a_file_is_the_parent_s() {
+    let path = std::env::temp_dir().join(format!("raddle-fork-{}.trace", std::process::id()));
+    let file = path.clone();
+    let build = move || {
+        let builder = Pool::builder().threads(1).trace(TraceLevel::Tasks).trace_capacity(2);
+        builder.trace_to(&file).build()
+    };
+    let pool = build().unwrap();
+    let (tell, told) = mpsc::channel();
+    let second = build.clone();
+    drop(pool.spawn(move || {
+        // More than there is room for.
+        let joins = || (0..100).all(|_| raddle_core::join(|| true, || true).0);
+        let left_alone = joins() && in_child(|| joins() && second().is_err()) && joins();
+        tell.send(left_alone).unwrap();
+    }));
+    assert!(told.recv().unwrap());
+
+    // It does not keep the file from others longer than the parent does.
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    // SAFETY: no other thread holds anything at the moment that the child uses.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(ours);
+        _ = (&theirs).read(&mut [0]);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    drop(pool);
+    let trace = Trace::load(&path);
+    let again = build();
+    drop(ours);
+    // SAFETY: our child, of which nothing is asked.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    let trace = trace.unwrap();
+    let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+    let forks = events.filter(|event| event.kind == EventKind::Fork).count();
+    // The task itself is queued.
+    assert_eq!((trace.drops(), forks), (0, 201));
+    drop(again.unwrap());
+    std::fs::remove_file(&path).unwrap();
 }

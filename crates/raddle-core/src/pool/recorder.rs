@@ -15,7 +15,8 @@
 //! | `lane.rs` | where one worker records, and where threads from outside do |
 //! | `region.rs` | regions |
 //! | `places.rs` | places in the source |
-//! | `stream.rs` | recording into a file |
+//! | `stream.rs`, `taken.rs`, `room.rs` | recording into a file; which files are recorded into; when a disk has room for more |
+//! | `per_process.rs` | what a child of a `fork` has of its own |
 //!
 //! # Invariants
 //!
@@ -26,7 +27,9 @@ mod lane;
 mod per_process;
 mod places;
 mod region;
+mod room;
 mod stream;
+mod taken;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -38,11 +41,13 @@ use raddle_trace::{self as trace, ClockPair, EventKind, Subject, Trace, TraceLev
 
 pub(crate) use self::lane::Lane;
 use self::lane::{LaneRings, Outside, frame_of};
+pub(crate) use self::per_process::PerProcess;
 pub(crate) use self::places::Place;
 use self::region::NAMES;
 pub(crate) use self::region::begin_region;
 pub use self::region::{RegionGuard, region};
 use self::stream::Stream;
+pub(crate) use self::taken::Taken;
 use crate::fork_stack::{MAX_SLOTS, Slot};
 use crate::pool::clock;
 use crate::pool::registry::Registry;
@@ -61,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) newest: bool,
     /// Where to record to while the pool runs.
     pub(crate) file: Option<PathBuf>,
+    /// The file has been [`Taken`] by who asks for this.
+    pub(crate) taken: bool,
 }
 
 /// How much room a ring gets if so much is asked for.
@@ -70,7 +77,13 @@ pub(crate) fn room_for(events: usize) -> usize {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { level: TraceLevel::Off, capacity: 1 << 16, newest: true, file: None }
+        Settings {
+            level: TraceLevel::Off,
+            capacity: 1 << 16,
+            newest: true,
+            file: None,
+            taken: false,
+        }
     }
 }
 
@@ -91,6 +104,8 @@ pub(crate) struct Recorder {
     next_region: AtomicUsize,
     stream: Option<Stream>,
     finished: AtomicBool,
+    /// The process that built it: see `raddle_sync::fork`.
+    generation: u32,
 }
 
 #[derive(Debug)]
@@ -185,7 +200,7 @@ impl Recorder {
             Vec::<[u64; 2]>::new().try_reserve_exact(all)?;
         }
         Ok(Recorder {
-            stream: settings.file.as_deref().map(Stream::create).transpose()?,
+            stream: Stream::create(&settings)?,
             least: Mutex::new(TraceLevel::Off),
             settings,
             workers,
@@ -195,6 +210,7 @@ impl Recorder {
             outside: AtomicPtr::new(std::ptr::null_mut()),
             next_region: AtomicUsize::new(1),
             finished: AtomicBool::new(false),
+            generation: raddle_sync::fork::generation(),
         })
     }
 
@@ -255,13 +271,27 @@ impl Recorder {
 impl Recorder {
     /// The pool has ended: so has the file to record to, whoever has a share of the pool's memory yet.
     pub(crate) fn finish(&self) {
+        self.end(true);
+    }
+
+    /// The process ends before the pool does: so does the file, and what threads do from now on is not recorded.
+    pub(crate) fn finish_with_process(&self) {
+        self.end(false);
+    }
+
+    fn end(&self, with_pool: bool) {
+        // In a child the file is the parent's, and whoever had these locks is not here.
+        let forked = self.generation != raddle_sync::fork::generation();
         // ORD: a flag; what is finished is behind locks.
-        if self.finished.swap(true, Ordering::Relaxed) {
+        if forked || self.finished.swap(true, Ordering::Relaxed) {
             return;
         }
         if let Some(rings) = self.rings.get() {
-            let threads = self.threads;
-            rings.outside.lock().push(clock::now(), EventKind::EnvEnd, threads, NOTHING);
+            if with_pool {
+                rings.outside.lock().push(clock::now(), EventKind::EnvEnd, self.threads, NOTHING);
+            }
+            // ORD: nothing is passed on with it.
+            self.outside.store(std::ptr::null_mut(), Ordering::Relaxed);
             lane::forget_outside(rings);
             if let Some(stream) = &self.stream {
                 stream.finish(rings);
@@ -269,6 +299,11 @@ impl Recorder {
         } else if let Some(stream) = &self.stream {
             stream.finish_empty(self.threads);
         }
+    }
+
+    /// Whether a file has all that is recorded.
+    pub(crate) fn has_file(&self) -> bool {
+        self.stream.is_some()
     }
 }
 

@@ -226,7 +226,13 @@ fn words(tsc: u64, kind: EventKind, flags: u8, aux: usize, task: u32) -> [u64; 2
     [tsc, kind as u64 | u64::from(flags) << 8 | aux << 16 | u64::from(task) << 32]
 }
 
-pub(super) fn event([tsc, word]: [u64; 2]) -> Option<Event> {
+/// As a file has it: the words of an event are its bytes, from the least on.
+#[inline]
+pub(super) fn bytes(&[tsc, word]: &[u64; 2]) -> [u8; Event::SIZE] {
+    (u128::from(tsc) | u128::from(word) << 64).to_le_bytes()
+}
+
+fn event([tsc, word]: [u64; 2]) -> Option<Event> {
     let kind = EventKind::try_from(word as u8).ok()?;
     Some(Event {
         tsc,

@@ -6,7 +6,7 @@ use raddle_sync::atomic::{AtomicU32, Ordering};
 use raddle_sync::fork;
 
 /// A value behind a mutex: another one in the child of a fork, where that of the parent is left alone.
-pub(super) struct PerProcess<T> {
+pub(crate) struct PerProcess<T> {
     /// Of which process it is, and one more: see [`fork::generation`]. 0: of none yet.
     owner: AtomicU32,
     value: Mutex<T>,
@@ -15,11 +15,11 @@ pub(super) struct PerProcess<T> {
 }
 
 impl<T: Default> PerProcess<T> {
-    pub(super) const fn new(value: T) -> PerProcess<T> {
+    pub(crate) const fn new(value: T) -> PerProcess<T> {
         PerProcess { owner: AtomicU32::new(0), value: Mutex::new(value), next: OnceLock::new() }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.of(fork::generation()).lock().unwrap_or_else(|e| e.into_inner())
     }
 

@@ -5,17 +5,19 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use raddle_sync::fork;
 use raddle_trace::file::Ring;
-use raddle_trace::{self as trace, Event, EventKind, Trace, Writer};
+use raddle_trace::{self as trace, EventKind, Trace, Writer};
 
-use super::lane::{event, name_of};
+use super::lane::{bytes, name_of};
 use super::region::NAMES;
-use super::{Rings, places};
+use super::taken::Taken;
+use super::{Rings, Settings, places, room};
 use crate::pool::clock;
 
 /// How often all rings are saved.
@@ -24,7 +26,6 @@ const PERIOD: Duration = Duration::from_millis(25);
 /// A file that a pool records to.
 #[derive(Debug)]
 pub(super) struct Stream {
-    path: PathBuf,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -32,6 +33,8 @@ pub(super) struct Stream {
 #[derive(Debug)]
 struct Shared {
     file: Mutex<Saved>,
+    /// The process whose file it is, which a child of it has nothing to do with: see [`fork::generation`].
+    generation: u32,
     /// Whether the saving thread is to end.
     over: Mutex<bool>,
     end: Condvar,
@@ -39,6 +42,8 @@ struct Shared {
 
 #[derive(Debug)]
 struct Saved {
+    /// Wherever the process works by the time that it is read back.
+    path: PathBuf,
     /// None: ended, or it could not be written, which has been said.
     writer: Option<Writer<BufWriter<File>>>,
     /// What was described so far: its lanes have no events.
@@ -50,38 +55,8 @@ struct Saved {
     outside: Vec<(u16, usize, u64)>,
     /// As long as it is written.
     taken: Option<Taken>,
-}
-
-/// The files that pools record to now: two in one would be of no use to either.
-static TAKEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// A file that no other pool records to meanwhile.
-#[derive(Debug)]
-struct Taken(PathBuf);
-
-impl Taken {
-    /// Links lead to the same file, and files that are none (devices, pipes) take what many write.
-    fn of(path: &Path) -> io::Result<Option<Taken>> {
-        if path.exists() && !path.is_file() {
-            return Ok(None);
-        }
-        // Made if need be, also where a link leads, and as it was: whoever records to it now goes on.
-        File::options().append(true).create(true).open(path)?;
-        let path = path.canonicalize()?;
-        let mut taken = TAKEN.lock().unwrap_or_else(|e| e.into_inner());
-        if taken.contains(&path) {
-            let why = "another pool records into it";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-        }
-        taken.push(path.clone());
-        Ok(Some(Taken(path)))
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        TAKEN.lock().unwrap_or_else(|e| e.into_inner()).retain(|path| *path != self.0);
-    }
+    /// It takes room on a disk.
+    takes_room: bool,
 }
 
 /// A worker's way to save its full ring.
@@ -93,7 +68,7 @@ pub(super) struct Saver {
 
 impl Saver {
     pub(super) fn save(&self, number: usize) {
-        let Some(rings) = self.rings.upgrade() else { return };
+        let Some(rings) = self.rings.upgrade().filter(|_| !self.shared.is_forked()) else { return };
         let mut file = self.shared.file();
         let saved = file.lane(&rings, number);
         file.check(saved);
@@ -101,17 +76,27 @@ impl Saver {
 }
 
 impl Shared {
+    /// Whether this is a child of the process whose file it is: another thread of that one may have had it locked.
+    fn is_forked(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
     fn file(&self) -> MutexGuard<'_, Saved> {
         self.file.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
 impl Stream {
-    pub(super) fn create(path: &Path) -> io::Result<Stream> {
-        let taken = Taken::of(path)?;
-        let writer = Writer::new(BufWriter::new(File::create(path)?))?;
+    /// None: it is recorded into no file.
+    pub(super) fn create(settings: &Settings) -> io::Result<Option<Stream>> {
+        let Some(path) = &settings.file else { return Ok(None) };
+        let path = std::path::absolute(path)?;
+        let taken = if settings.taken { None } else { Taken::of(&path)? };
+        let writer = Writer::new(BufWriter::new(File::create(&path)?))?;
         let zero = trace::ClockPair { tsc: 0, nanos: 0 };
         let saved = Saved {
+            takes_room: settings.taken || taken.is_some(),
+            path,
             writer: Some(writer),
             known: Trace::new(zero, zero),
             described: (0, 0, 0),
@@ -119,11 +104,13 @@ impl Stream {
             outside: Vec::new(),
             taken,
         };
-        let shared =
-            Shared { file: Mutex::new(saved), over: Mutex::new(false), end: Condvar::new() };
-        // Read back also when the process works elsewhere by then.
-        let path = std::path::absolute(path)?;
-        Ok(Stream { path, shared: Arc::new(shared), thread: Mutex::new(None) })
+        let shared = Shared {
+            file: Mutex::new(saved),
+            generation: fork::generation(),
+            over: Mutex::new(false),
+            end: Condvar::new(),
+        };
+        Ok(Some(Stream { shared: Arc::new(shared), thread: Mutex::new(None) }))
     }
 
     pub(super) fn saver(&self, rings: &Arc<Rings>) -> Saver {
@@ -137,6 +124,9 @@ impl Stream {
         threads: usize,
         facts: impl FnOnce() -> Vec<(String, String)>,
     ) {
+        if self.shared.is_forked() {
+            return;
+        }
         let mut thread = self.thread.lock().unwrap_or_else(|e| e.into_inner());
         let mut file = self.shared.file();
         if thread.is_some() {
@@ -150,6 +140,8 @@ impl Stream {
         (file.known.start, file.known.threads) = (rings.start, threads as u32);
         file.known.facts = facts();
         file.workers = vec![None; rings.workers.len()];
+        // Whatever happens to the process from now on, there is something to read.
+        file.all(rings);
         drop(file);
         let (shared, rings) = (Arc::clone(&self.shared), Arc::clone(rings));
         let run = move || {
@@ -197,11 +189,14 @@ impl Stream {
         file.taken = None;
     }
 
-    /// What is in the file, everything recorded so far saved before.
+    /// What is in the file, everything recorded so far saved before. In a child of the process whose file it is, nothing.
     pub(super) fn read_back(&self, rings: &Arc<Rings>) -> Trace {
+        if self.shared.is_forked() {
+            return Trace::new(rings.start, rings.start);
+        }
         let mut file = self.shared.file();
         file.all(rings);
-        let read = Trace::load_damaged(&self.path);
+        let read = Trace::load_damaged(&file.path);
         read.map_or_else(|_| file.known.clone(), |(trace, _)| trace)
     }
 }
@@ -211,7 +206,10 @@ impl Saved {
     fn check(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.writer = None;
-            raddle_sync::say(format_args!("the trace cannot be written any further: {error}"));
+            raddle_sync::say(format_args!(
+                "{}: the trace cannot be written any further: {error}",
+                self.path.display()
+            ));
         }
     }
 
@@ -221,6 +219,9 @@ impl Saved {
     }
 
     fn try_all(&mut self, rings: &Rings) -> io::Result<()> {
+        if self.takes_room && self.writer.is_some() && room::is_scarce(&self.path) {
+            return Err(io::Error::other("there is hardly any room left on the disk"));
+        }
         for number in 0..rings.workers.len() {
             if rings.workers[number].get().is_some() {
                 self.lane(rings, number)?;
@@ -235,10 +236,11 @@ impl Saved {
                 self.outside.len() - 1
             });
             let (_, lane, first) = self.outside[at];
-            let Some(bytes) = self.bytes(rings, words) else { continue };
+            let mut words = words;
+            self.rename(rings, &mut words);
             self.describe(rings, false)?;
             if let Some(writer) = &mut self.writer {
-                writer.events(lane, Ring::Structure, first, 0, [bytes].into_iter())?;
+                writer.events(lane, Ring::Structure, first, 0, [bytes(&words)].into_iter())?;
             }
             self.outside[at].2 += 1;
         }
@@ -251,16 +253,16 @@ impl Saved {
         let Some(lane) = rings.workers[number].get() else { return Ok(()) };
         let at = self.place(rings, number);
         for (ring, record) in [(Ring::Structure, &lane.structure), (Ring::Forks, &lane.forks)] {
-            record.drain(|first, events| {
+            record.drain(|first, mut events| {
                 if events.is_empty() && record.refused() == 0 {
                     return Ok(());
                 }
-                let bytes: Vec<_> =
-                    events.into_iter().filter_map(|words| self.bytes(rings, words)).collect();
+                events.iter_mut().for_each(|words| self.rename(rings, words));
                 self.describe(rings, false)?;
                 match &mut self.writer {
                     Some(writer) => {
-                        writer.events(at, ring, first, record.refused(), bytes.into_iter())
+                        let events = events.iter().map(bytes);
+                        writer.events(at, ring, first, record.refused(), events)
                     }
                     None => Ok(()),
                 }
@@ -281,17 +283,18 @@ impl Saved {
         })
     }
 
-    /// An event as it is written: workers by their lanes in the file.
-    fn bytes(&mut self, rings: &Rings, words: [u64; 2]) -> Option<[u8; Event::SIZE]> {
-        let mut event = event(words)?;
+    /// Has an event name workers by their lanes in the file, as it does when it is written.
+    fn rename(&mut self, rings: &Rings, words: &mut [u64; 2]) {
         use EventKind::{Ask, Steal, Unpark, WorkerDie, WorkerSpawn};
-        if matches!(event.kind, Ask | Steal | Unpark | WorkerDie | WorkerSpawn) {
-            let number = usize::from(event.aux);
+        const NAMING: [u8; 5] =
+            [Ask as u8, Steal as u8, Unpark as u8, WorkerDie as u8, WorkerSpawn as u8];
+        if NAMING.contains(&(words[1] as u8)) {
+            let number = usize::from((words[1] >> 16) as u16);
             if number < rings.workers.len() {
-                event.aux = self.place(rings, number) as u16;
+                let lane = self.place(rings, number) as u16;
+                words[1] = words[1] & !0xffff_0000 | u64::from(lane) << 16;
             }
         }
-        Some(event.to_bytes())
     }
 
     /// Writes what lanes, names and places are new, and with them, or if it is `due`, the clock.
