@@ -14,8 +14,9 @@
 //!
 //! - `RADDLE_WAITS` is `host` (rayon's rule, the default: a thread that waits takes on anything) or `substitute` (it takes on
 //!   only what it waits for, and another thread takes its place).
-//! - `RADDLE_TRACE` names a file to which a trace is written when the process exits, or Ctrl-C or SIGTERM ends it.
-//!   `RADDLE_TRACE_LEVEL` is `tasks`, with every fork (the default), or `phase`; `RADDLE_TRACE_ROOM` is a number of events for each thread.
+//! - `RADDLE_TRACE` names a file into which a trace is written while the program runs, whatever ends it.
+//!   `RADDLE_TRACE_LEVEL` is `tasks`, with every fork (the default), or `phase`. `RADDLE_TRACE_ROOM` is a number of events: each thread
+//!   keeps so many, its newest, and they are written when the process exits, or Ctrl-C or SIGTERM ends it.
 //! - `RADDLE_FENCE=portable` does without barriers on all processors (`membarrier`), and `RADDLE_AFFINITY=off` never tells a thread where
 //!   to run.
 //!

@@ -1,7 +1,7 @@
-//! A program that is recorded by the environment writes its trace also if Ctrl-C or SIGTERM ends it.
+//! A program that is recorded by the environment ends its trace also if Ctrl-C or SIGTERM ends it.
 //!
 //! Nothing runs at the exit of a process that a signal ends. So while `RADDLE_TRACE` names a file, the first SIGINT or SIGTERM
-//! wakes a thread that writes what there is, and then ends the process as the signal would have; a second one ends it at once.
+//! wakes a thread that writes what is yet to be written, and then ends the process as the signal would have; a second one ends it at once.
 //! This is for signals that would end the process: not for one that the program ignores or heeds when its first pool is built, nor
 //! for one that it heeds by the time it comes, and has its handler call ours as the one before. All that the handler does is to write
 //! a byte to a pipe, which leaves `errno` alone.

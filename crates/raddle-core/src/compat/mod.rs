@@ -97,8 +97,10 @@ pub struct Team(Arc<Registry>);
 impl Team {
     /// A team whose threads have yet to come.
     ///
-    /// If the environment variable `RADDLE_TRACE` names a file, what the team does is recorded, and written there when
-    /// the process exits, or is ended by Ctrl-C or SIGTERM and does not heed them itself (a second team's to the same name with `.2` added, and so on).
+    /// If the environment variable `RADDLE_TRACE` names a file, what the team does is recorded into it while it runs (a second team's
+    /// into the same name with `.2` added, and so on), and the file is whole when the team has ended, when the process exits, or when
+    /// Ctrl-C or SIGTERM ends it, which it does not heed itself. With `RADDLE_TRACE_ROOM` the newest events are kept, so many of each
+    /// thread, and written at the process's end. If the file cannot be written, that is said, and nothing is recorded.
     ///
     /// # Errors
     ///
@@ -110,16 +112,18 @@ impl Team {
     pub fn new(settings: Settings) -> io::Result<Team> {
         let threads = settings.threads;
         assert!((1..=MAX_THREADS).contains(&threads), "a team of {threads} threads");
+        let (trace, path) = record::settings();
         let registry = Registry::seated(SeatConfig {
             threads,
             waits: settings.waits,
             stack_size: settings.stack_size,
-            trace: record::settings(),
+            trace,
+            unwritten: record::unwritten,
             oldest_first: settings.oldest_first,
             hooks: SeatHooks::new(settings.on_start, settings.on_exit, settings.on_panic),
             gone: record::retire,
         })?;
-        record::enlist(&registry);
+        record::enlist(&registry, path);
         Ok(Team(registry))
     }
 

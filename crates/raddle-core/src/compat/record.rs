@@ -1,25 +1,37 @@
-//! Recording of teams by the environment: `RADDLE_TRACE=FILE` writes what they did when the process exits, or Ctrl-C ends it.
+//! Recording of teams by the environment: `RADDLE_TRACE=FILE`.
+//!
+//! Each team records into a file of its own while it runs, as a pool with [`trace_to`](crate::PoolBuilder::trace_to), so
+//! that whatever ends the process leaves a trace. Files of teams that have ended are whole; those of the others are made so when the
+//! process exits, or Ctrl-C ends it. With `RADDLE_TRACE_ROOM` teams keep their newest events in memory instead, and all is
+//! written at that moment.
+//!
+//! | | |
+//! |---|---|
+//! | first team | FILE; which is this process's from then on until it has gone |
+//! | second, third, .. | FILE.2, FILE.3, .. |
+//! | where another process has FILE, as the parent of a `fork` has | `FILE.process-PID`, in the stead of FILE |
 
-use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+use std::ffi::OsString;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, OnceLock, Weak};
 use std::time::Duration;
 
+use raddle_sync::atomic::{AtomicBool, Ordering};
 use raddle_trace::{Trace, TraceLevel};
 
 use crate::pool::Registry;
-use crate::pool::recorder::{Settings, room_for};
+use crate::pool::recorder::{PerProcess, Settings, Taken, room_for};
 
 /// What the environment asks for.
 struct Wanted {
+    /// Wherever the process works by then.
     file: PathBuf,
     level: TraceLevel,
-    /// Events per thread.
-    room: usize,
+    /// How many events each thread keeps, in memory. None: all, in the file.
+    room: Option<usize>,
 }
-
-/// How many events each thread has room for at level `tasks`, where each fork is two or more: 16 MiB, and as much again is read at
-/// the end.
-const ROOM: usize = 1 << 20;
 
 /// The file, if one is named. Every fork is recorded, as what bounds a program is read from those, but with `RADDLE_TRACE_LEVEL=phase`.
 fn wanted() -> Option<&'static Wanted> {
@@ -36,74 +48,167 @@ fn wanted() -> Option<&'static Wanted> {
             }
             _ => TraceLevel::Tasks,
         };
-        let usual = if level == TraceLevel::Tasks { ROOM } else { Settings::default().capacity };
-        let room = match std::env::var("RADDLE_TRACE_ROOM") {
-            Ok(text) => text.parse().unwrap_or_else(|_| {
+        let room = std::env::var_os("RADDLE_TRACE_ROOM").and_then(|text| {
+            let room = text.to_str().and_then(|text| text.parse().ok()).map(room_for);
+            if room.is_none() {
                 raddle_sync::say(format_args!(
                     "RADDLE_TRACE_ROOM is {text:?}, no number of events"
                 ));
-                usual
-            }),
-            Err(_) => usual,
-        };
-        Some(Wanted { file: PathBuf::from(file), level, room: room_for(room) })
+            }
+            room
+        });
+        let file = PathBuf::from(file);
+        Some(Wanted { file: std::path::absolute(&file).unwrap_or(file), level, room })
     };
     WANTED.get_or_init(read).as_ref()
-}
-
-pub(super) fn settings() -> Settings {
-    wanted().map_or_else(Settings::default, |wanted| Settings {
-        level: wanted.level,
-        capacity: wanted.room,
-        ..Settings::default()
-    })
 }
 
 /// A team that is recorded. It is not kept: what it holds goes when it ends.
 struct Recorded {
     team: Weak<Registry>,
+    /// Where it is written at the end, if it is not meanwhile.
+    path: PathBuf,
     /// Its trace, once it has gone.
     trace: Option<Trace>,
-    /// The process that built it, which is the one to write it: see `raddle_sync::fork`.
-    generation: u32,
+    /// Itself, from the process's end on: its threads may still run, and whoever writes is not to be the last to hold it.
+    held: Option<ManuallyDrop<Arc<Registry>>>,
 }
 
-/// What is written at the end.
-static RECORDED: Mutex<Vec<Recorded>> = Mutex::new(Vec::new());
-/// A team has gone.
-static GONE: Condvar = Condvar::new();
+/// What a process records.
+#[derive(Default)]
+struct State {
+    /// FILE, or what this process has in its stead; once there is a team.
+    base: Option<PathBuf>,
+    /// FILE is this process's as long as that lives.
+    taken: Option<Taken>,
+    /// How many teams there have been.
+    count: usize,
+    /// Those that something is to be done for at the end.
+    teams: Vec<Recorded>,
+    /// A team has gone.
+    gone: Option<&'static Condvar>,
+    /// Something was said about a file that cannot be written.
+    said: bool,
+}
+
+static STATE: PerProcess<State> = PerProcess::new(State {
+    base: None,
+    taken: None,
+    count: 0,
+    teams: Vec::new(),
+    gone: None,
+    said: false,
+});
+
 /// How long the process waits at its end for a team that goes just then.
 const MOMENT: Duration = Duration::from_secs(1);
 
-fn recorded() -> MutexGuard<'static, Vec<Recorded>> {
-    RECORDED.lock().unwrap_or_else(|e| e.into_inner())
+impl State {
+    /// What the teams' files are called after. The first one to ask takes it.
+    fn base(&mut self, wanted: &Wanted) -> &Path {
+        let taken = &mut self.taken;
+        self.base.get_or_insert_with(|| match Taken::of(&wanted.file) {
+            Ok(file) => {
+                *taken = file;
+                wanted.file.clone()
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let own = format!(".process-{}", std::process::id());
+                let own = PathBuf::from(with(&wanted.file, &own));
+                raddle_sync::say(format_args!(
+                    "RADDLE_TRACE: {}: {error}; this one records into {}",
+                    wanted.file.display(),
+                    own.display()
+                ));
+                own
+            }
+            // Whoever is to write it hears of that again, and says so.
+            Err(_) => wanted.file.clone(),
+        })
+    }
+
+    /// Where the team of this number is written.
+    fn path(&mut self, wanted: &Wanted, number: usize) -> PathBuf {
+        let base = self.base(wanted);
+        if number == 1 { base.into() } else { with(base, &format!(".{number}")).into() }
+    }
+
+    fn gone(&mut self) -> &'static Condvar {
+        self.gone.get_or_insert_with(|| Box::leak(Box::default()))
+    }
+
+    fn said_already(&mut self) -> bool {
+        std::mem::replace(&mut self.said, true)
+    }
+}
+
+fn with(path: &Path, end: &str) -> OsString {
+    let mut path = path.as_os_str().to_owned();
+    path.push(end);
+    path
+}
+
+/// How the next team is to be recorded, and where, if it is.
+pub(super) fn settings() -> (Settings, Option<PathBuf>) {
+    let Some(wanted) = wanted() else { return (Settings::default(), None) };
+    let mut state = STATE.lock();
+    state.count += 1;
+    let number = state.count;
+    let path = state.path(wanted, number);
+    let settings = Settings { level: wanted.level, ..Settings::default() };
+    let settings = match wanted.room {
+        Some(capacity) => Settings { capacity, ..settings },
+        None => {
+            let taken = number == 1 && state.taken.is_some();
+            Settings { file: Some(path.clone()), taken, ..settings }
+        }
+    };
+    (settings, Some(path))
+}
+
+/// The program runs all the same. It is told once: what is wrong with one file is so with the next, as a rule.
+pub(super) fn unwritten(path: &Path, error: &io::Error) {
+    if !STATE.lock().said_already() {
+        let path = path.display();
+        raddle_sync::say(format_args!("RADDLE_TRACE: {path}: {error}; nothing is recorded there"));
+    }
 }
 
 /// Remembers a team until the process exits.
-pub(super) fn enlist(registry: &Arc<Registry>) {
-    if wanted().is_none() {
+pub(super) fn enlist(registry: &Arc<Registry>, path: Option<PathBuf>) {
+    let Some(path) = path.filter(|_| registry.config.trace.level != TraceLevel::Off) else {
         return;
-    }
-    let mut all = recorded();
-    if all.is_empty() {
+    };
+    // A child of the process inherits that.
+    static AT_EXIT: AtomicBool = AtomicBool::new(false);
+    // ORD: a flag.
+    if !AT_EXIT.swap(true, Ordering::Relaxed) {
         at_exit();
     }
-    let generation = raddle_sync::fork::generation();
-    all.push(Recorded { team: Arc::downgrade(registry), trace: None, generation });
+    let team = Arc::downgrade(registry);
+    STATE.lock().teams.push(Recorded { team, path, trace: None, held: None });
 }
 
-/// Keeps the trace of a team that goes.
+/// Ends the file of a team that goes, or keeps its trace.
 pub(super) fn retire(registry: &Registry) {
     if wanted().is_none() || registry.is_forked() {
         return;
     }
-    let trace = registry.trace();
-    let mut all = recorded();
-    if let Some(one) = all.iter_mut().find(|one| std::ptr::eq(one.team.as_ptr(), registry)) {
-        one.trace = Some(trace);
+    let trace = (!registry.recorder.has_file()).then(|| registry.trace());
+    registry.recorder.finish();
+    let mut state = STATE.lock();
+    let is_it = |one: &Recorded| std::ptr::eq(one.team.as_ptr(), registry);
+    match trace {
+        Some(trace) => {
+            if let Some(one) = state.teams.iter_mut().find(|one| is_it(one)) {
+                one.trace = Some(trace);
+            }
+        }
+        None => state.teams.retain(|one| !is_it(one)),
     }
-    drop(all);
-    GONE.notify_all();
+    let gone = state.gone();
+    drop(state);
+    gone.notify_all();
 }
 
 #[cfg(unix)]
@@ -122,44 +227,46 @@ fn at_exit() {
 
 #[cfg(not(unix))]
 fn at_exit() {
-    raddle_sync::say(format_args!("RADDLE_TRACE is heeded on Unix only"));
+    let kept = if wanted().is_some_and(|wanted| wanted.room.is_some()) {
+        "RADDLE_TRACE_ROOM is heeded on Unix only: nothing is written"
+    } else {
+        "RADDLE_TRACE: on this system the file of a pool that has not ended when the process exits is not whole"
+    };
+    raddle_sync::say(format_args!("{kept}"));
 }
 
+#[cfg_attr(not(unix), allow(dead_code, reason = "nothing is called at exit"))]
 fn save_all() {
-    static SAVES: Mutex<()> = Mutex::new(());
-    let Some(Wanted { file, .. }) = wanted() else { return };
+    static SAVES: PerProcess<()> = PerProcess::new(());
     // A process may exit while a signal has its trace written: not before that is done.
-    let _saves = SAVES.lock().unwrap_or_else(|e| e.into_inner());
-    // Those that are still there stay from now on: their threads may still run, and it is not for this one to be the last.
-    let mut held: Vec<Option<Arc<Registry>>> = Vec::new();
-    let any_going = |all: &mut Vec<Recorded>| {
-        held.resize_with(all.len(), || None);
-        all.iter().zip(&mut held).any(|(one, held)| {
-            if held.is_none() {
-                *held = one.team.upgrade();
+    let _saves = SAVES.lock();
+    let mut state = STATE.lock();
+    let gone = state.gone();
+    // Those that are still there stay from now on.
+    let any_going = |state: &mut State| {
+        let hold = |one: &mut Recorded| {
+            if one.held.is_none() {
+                one.held = one.team.upgrade().map(ManuallyDrop::new);
             }
-            one.trace.is_none() && held.is_none()
-        })
+            one.trace.is_none() && one.held.is_none()
+        };
+        // All of them, whichever is going.
+        state.teams.iter_mut().filter_map(|one| hold(one).then_some(())).count() > 0
     };
-    let waited = GONE.wait_timeout_while(recorded(), MOMENT, any_going);
-    let all = std::mem::take(&mut *waited.unwrap_or_else(|e| e.into_inner()).0);
-    let held = std::mem::ManuallyDrop::new(held);
-    for (number, (one, held)) in all.iter().zip(&*held).enumerate() {
-        if one.generation != raddle_sync::fork::generation() {
-            // A child's: the parent writes it.
-            continue;
-        }
-        let mut path = file.clone().into_os_string();
-        if number > 0 {
-            path.push(format!(".{}", number + 1));
-        }
-        let saved = match (&one.trace, held) {
-            (Some(trace), _) => trace.save(&path),
-            (None, Some(team)) => team.trace().save(&path),
-            (None, None) => continue,
+    let waited = gone.wait_timeout_while(state, MOMENT, any_going);
+    let teams = std::mem::take(&mut waited.unwrap_or_else(|e| e.into_inner()).0.teams);
+    for Recorded { path, trace, held, .. } in &teams {
+        let saved = match (trace, held) {
+            (Some(trace), _) => trace.save(path),
+            (None, Some(team)) if team.recorder.has_file() => {
+                team.recorder.finish_with_process();
+                Ok(())
+            }
+            (None, Some(team)) => team.trace().save(path),
+            (None, None) => Ok(()),
         };
         if let Err(error) = saved {
-            raddle_sync::say(format_args!("RADDLE_TRACE: {}: {error}", path.to_string_lossy()));
+            unwritten(path, &error);
         }
     }
 }

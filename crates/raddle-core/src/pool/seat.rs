@@ -13,6 +13,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -128,6 +129,8 @@ pub(crate) struct SeatConfig {
     pub(crate) waits: Waits,
     pub(crate) stack_size: Option<usize>,
     pub(crate) trace: Settings,
+    /// Called if the file to record into cannot be written: then the pool is not recorded.
+    pub(crate) unwritten: fn(&Path, &io::Error),
     pub(crate) oldest_first: bool,
     pub(crate) hooks: SeatHooks,
     /// Called when the last thread and the last handle have gone.
@@ -143,7 +146,8 @@ impl Registry {
         raddle_sync::fence::init();
         raddle_sync::fork::init();
         crate::pool::block::init();
-        let config = Config {
+        let unwritten = config.unwritten;
+        let mut config = Config {
             threads: config.threads,
             names: (0..config.threads).map(|index| format!("rayon-{index}")).collect(),
             spare_names: vec!["rayon-spare".into()],
@@ -161,7 +165,14 @@ impl Registry {
             // searchers yield meanwhile.
             policy: Policy { drowsy: Duration::ZERO, spin: SPIN, ..Policy::default() },
         };
-        let recorder = Registry::recorder_for(&config)?;
+        let recorder = match (Registry::recorder_for(&config), &config.trace.file) {
+            (Err(error), Some(path)) if error.kind() != io::ErrorKind::OutOfMemory => {
+                unwritten(path, &error);
+                config.trace = Settings::default();
+                Registry::recorder_for(&config)?
+            }
+            (recorder, _) => recorder?,
+        };
         Registry::new(config, recorder)
     }
 

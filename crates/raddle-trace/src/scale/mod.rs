@@ -178,8 +178,8 @@ impl fmt::Display for Refusal {
             Refusal::Lost(count) => write!(
                 f,
                 "{count} events were lost, and work and span need all: record into a file while the pool runs (--trace, \
-                 PoolBuilder::trace_to), or with more room (--trace-room, PoolBuilder::trace_capacity; a program of rayon's: RADDLE_TRACE_ROOM=N \
-                 events per thread)"
+                 PoolBuilder::trace_to), or with more room (--trace-room, PoolBuilder::trace_capacity; a program of rayon's: without RADDLE_TRACE_ROOM, \
+                 or with more)"
             ),
             Refusal::Empty => f.write_str("no task ran while this was recorded"),
             Refusal::Orphans(count, of) => write!(

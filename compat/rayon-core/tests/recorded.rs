@@ -1,0 +1,237 @@
+//! What `RADDLE_TRACE` leaves of a program, whatever ends it.
+
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::yield_now;
+
+use raddle_trace::{EventKind, Trace};
+
+/// What a child is to do.
+const CHILD: &str = "RADDLE_TEST_CHILD_RECORDED";
+
+fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = rayon_core::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// How many forks `fib(n)` has.
+fn forks_of(n: u32) -> usize {
+    (0..n).fold((0, 1), |(a, b), _| (b, a + b)).1 - 1
+}
+
+fn pool(threads: usize) -> rayon_core::ThreadPool {
+    rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
+}
+
+/// Not a test by itself: what the tests below run in processes of their own.
+#[test]
+fn child() {
+    let Ok(what) = std::env::var(CHILD) else { return };
+    let file = PathBuf::from(std::env::var_os("RADDLE_TRACE").unwrap());
+    match &*what {
+        "exits" => _ = pool(1).install(|| fib(29)),
+        "uses no pool" => {}
+        "works on" => loop {
+            rayon_core::join(|| fib(10), || ());
+        },
+        "aborts" => {
+            // As one that crashes, which does not know how far its trace has come.
+            while seen(&file) < 1000 {
+                rayon_core::join(|| fib(10), || ());
+            }
+            std::process::abort();
+        }
+        "aborts when a pool has gone" => {
+            pool(2).install(|| fib(10));
+            rayon_core::join(|| fib(10), || ());
+            while Trace::load(&file).is_err() {
+                yield_now();
+            }
+            std::process::abort();
+        }
+        "waits" => {
+            rayon_core::join(|| fib(10), || ());
+            println!("it waits");
+            _ = std::io::stdin().read(&mut [0]);
+            rayon_core::join(|| fib(10), || ());
+        }
+        "two pools" => {
+            rayon_core::join(|| fib(10), || ());
+            pool(2).install(|| fib(10));
+            println!("output");
+        }
+        "forks" => {
+            rayon_core::join(|| fib(10), || ());
+            // SAFETY: what the child uses no other thread holds.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                pool(1).install(|| fib(12));
+                std::process::exit(0);
+            }
+            println!("the child is {child}");
+            let mut status = 0;
+            // SAFETY: our child, and room for what it says.
+            let ended = unsafe { libc::waitpid(child, &mut status, 0) };
+            assert!(ended == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+            rayon_core::join(|| fib(10), || ());
+        }
+        other => unreachable!("{other}"),
+    }
+    std::process::exit(0);
+}
+
+fn forks(trace: &Trace) -> usize {
+    let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+    events.filter(|event| event.kind == EventKind::Fork).count()
+}
+
+/// How many forks are in a file that is being written.
+fn seen(file: &Path) -> usize {
+    Trace::load_damaged(file).map_or(0, |(trace, _)| forks(&trace))
+}
+
+/// A folder of this test's, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("trace")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start(what: &str, file: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]).env(CHILD, what).env("RADDLE_TRACE", file);
+    command.env_remove("RADDLE_TRACE_LEVEL").env_remove("RADDLE_TRACE_ROOM");
+    command.env("RAYON_NUM_THREADS", "2");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn ends(what: &str, file: &Path) -> Output {
+    start(what, file).wait_with_output().unwrap()
+}
+
+fn ends_well(what: &str, file: &Path) -> Output {
+    let output = ends(what, file);
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+#[test]
+fn a_program_that_exits_leaves_all_that_it_did() {
+    let folder = Folder::new("raddle-recorded-exits");
+    ends_well("exits", &folder.file());
+    let trace = Trace::load(folder.file()).unwrap();
+    assert_eq!((trace.drops(), forks(&trace)), (0, forks_of(29)));
+    let most = trace.lanes.iter().map(|lane| lane.events.len()).max();
+    assert!(most > Some(1 << 20), "{most:?}");
+}
+
+#[test]
+fn one_that_is_killed_leaves_what_it_had_done() {
+    let folder = Folder::new("raddle-recorded-killed");
+    let mut child = start("works on", &folder.file());
+    while seen(&folder.file()) < 1000 {
+        assert_eq!(child.try_wait().unwrap(), None);
+    }
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    let (trace, damage) = Trace::load_damaged(folder.file()).unwrap();
+    assert!(damage.is_some_and(|damage| damage.cut));
+    assert!(forks(&trace) >= 1000 && trace.drops() == 0);
+    assert!(!trace.summary().is_empty());
+}
+
+#[test]
+fn one_that_aborts_leaves_what_it_had_done() {
+    let folder = Folder::new("raddle-recorded-aborts");
+    let output = ends("aborts", &folder.file());
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    let (trace, damage) = Trace::load_damaged(folder.file()).unwrap();
+    assert!(damage.is_some_and(|damage| damage.cut));
+    assert!(forks(&trace) >= 1000 && trace.drops() == 0);
+}
+
+#[test]
+fn the_file_of_a_pool_that_has_gone_is_whole_whatever_becomes_of_the_program() {
+    let folder = Folder::new("raddle-recorded-gone");
+    let output = ends("aborts when a pool has gone", &folder.file());
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    assert_eq!(forks(&Trace::load(folder.file()).unwrap()), forks_of(10));
+    assert!(Trace::load_damaged(folder.0.join("trace.2")).is_ok());
+}
+
+#[test]
+fn one_that_uses_no_pool_leaves_no_file() {
+    let folder = Folder::new("raddle-recorded-nothing");
+    ends_well("uses no pool", &folder.file());
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+}
+
+#[test]
+fn of_two_processes_each_has_a_file() {
+    let folder = Folder::new("raddle-recorded-two");
+    let mut first = start("waits", &folder.file());
+    let mut told = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(told.any(|line| line.contains("it waits")));
+    let second = start("two pools", &folder.file());
+    let own = format!("trace.process-{}", second.id());
+    let output = second.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(&own), "{said}");
+    assert_eq!(said.matches("RADDLE_TRACE").count(), 1, "{said}");
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    // One fork for each join that the program calls itself.
+    let all = |name: &str| forks(&Trace::load(folder.0.join(name)).unwrap());
+    assert_eq!(all("trace"), 2 * (forks_of(10) + 1));
+    assert_eq!((all(&own), all(&format!("{own}.2"))), (forks_of(10) + 1, forks_of(10)));
+    // The next one has it again.
+    ends_well("two pools", &folder.file());
+    assert_eq!((all("trace"), all("trace.2")), (forks_of(10) + 1, forks_of(10)));
+}
+
+#[test]
+fn a_child_of_a_fork_has_a_file_of_its_own() {
+    let folder = Folder::new("raddle-recorded-fork");
+    let output = ends_well("forks", &folder.file());
+    let told = String::from_utf8_lossy(&output.stdout);
+    let child = told.lines().find_map(|line| line.split("the child is ").nth(1)).unwrap();
+    let all = |name: &str| forks(&Trace::load(folder.0.join(name)).unwrap());
+    assert_eq!(all("trace"), 2 * (forks_of(10) + 1));
+    assert_eq!(all(&format!("trace.process-{child}")), forks_of(12));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_no_harm() {
+    let folder = Folder::new("raddle-recorded-unwritten");
+    // One that takes nothing, and one that cannot be made.
+    std::os::unix::fs::symlink("/dev/full", folder.file()).unwrap();
+    for file in [folder.file(), folder.0.join("nowhere/at/all")] {
+        let output = ends_well("two pools", &file);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&*file.to_string_lossy()), "{said}");
+        assert_eq!(said.matches("raddle: ").count(), 1, "{said}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("output"));
+    }
+}
