@@ -56,6 +56,23 @@ fn child() {
             }
             std::process::abort();
         }
+        "exits while it works" | "exits in its pool" => {
+            let (send, receive) = std::sync::mpsc::channel();
+            for _ in 0..2 {
+                let send = send.clone();
+                rayon_core::spawn(move || {
+                    fib(10);
+                    send.send(()).unwrap();
+                    loop {
+                        fib(10);
+                    }
+                });
+            }
+            receive.iter().take(2).for_each(drop);
+            if what == "exits in its pool" {
+                pool(1).install(|| std::process::exit(0));
+            }
+        }
         "waits" => {
             rayon_core::join(|| fib(10), || ());
             println!("it waits");
@@ -145,6 +162,18 @@ fn a_program_that_exits_leaves_all_that_it_did() {
     assert_eq!((trace.drops(), forks(&trace)), (0, forks_of(29)));
     let most = trace.lanes.iter().map(|lane| lane.events.len()).max();
     assert!(most > Some(1 << 20), "{most:?}");
+}
+
+/// Its threads go on meanwhile: what they do then is not in the file, which is whole.
+#[test]
+fn one_whose_threads_work_when_it_exits_leaves_a_whole_file() {
+    for what in ["exits while it works", "exits in its pool"] {
+        let folder = Folder::new("raddle-recorded-works");
+        ends_well(what, &folder.file());
+        let trace = Trace::load(folder.file()).unwrap();
+        assert!(forks(&trace) >= 2 * forks_of(10) && trace.drops() == 0, "{what}");
+        assert_eq!(folder.0.join("trace.2").exists(), what == "exits in its pool");
+    }
 }
 
 #[test]
