@@ -56,7 +56,7 @@ impl Trace {
         };
         if self.drops() > 0 {
             say(
-                format!("{} events were lost", self.drops()),
+                crate::summary::lost(self.drops()),
                 "the figures are of the rest; record into a file while the pool runs (PoolBuilder::trace_to), or with \
                  more room (--trace-room, PoolBuilder::trace_capacity)",
             );
@@ -172,7 +172,7 @@ fn advise_on_the_machine(workers: &[Times], advice: &mut Vec<Advice>) {
                     "for {:.0} % of the time that tasks ran their threads had no processor",
                     100.0 * lost / busy
                 ),
-                remedy: "something else used the machine, or tasks sleep; what sleeps belongs into blocking()".into(),
+                remedy: "something else used the machine, or tasks sleep; what sleeps belongs in `blocking()`".into(),
             });
     }
     let locked = sum(|worker| worker.locked);
@@ -274,5 +274,48 @@ mod tests {
         assert_eq!(told.len(), 1);
         assert!(told[0].starts_with("1.00 of 2 workers were busy on average: "), "{told:?}");
         assert!(told[0].contains("at most 1.0x"), "{told:?}");
+    }
+    /// The tasks of one lane, of 800 us: their thread has a processor for so many of them, and then sleeps for a lock for some.
+    fn executing(with_processor: u32, locked: u64) -> Vec<String> {
+        let pair = |micros| ClockPair { tsc: micros, nanos: 1000 * micros };
+        let mut trace = Trace::new(pair(0), pair(800 + locked));
+        let cpu = |tsc, tenths| Event { aux: 1, ..Event::new(tsc, Cpu, tenths) };
+        trace.lanes.push(Lane::new(
+            "",
+            vec![
+                Event::new(0, Submit, 1),
+                Event::new(0, Exec, 1),
+                cpu(0, 500),
+                cpu(800, 500 + 10 * with_processor),
+                Event::new(800, LockWait, 7),
+                Event::new(800 + locked, LockHad, 7),
+                cpu(800 + locked, 500 + 10 * with_processor),
+                Event::new(800 + locked, Executed, 1),
+            ],
+        ));
+        trace.threads = 1;
+        trace.advice().iter().map(Advice::to_string).collect()
+    }
+
+    #[test]
+    fn executing_is_not_running() {
+        assert_eq!(executing(800, 0), [""; 0]);
+        assert_eq!(executing(730, 80), [""; 0], "a tenth is nothing");
+        assert_eq!(
+            executing(200, 0),
+            [
+                "for 75 % of the time that tasks ran their threads had no processor: something else used the machine, \
+                 or tasks sleep; what sleeps belongs in `blocking()`"
+            ]
+        );
+        let told = executing(800, 200);
+        assert_eq!(
+            told,
+            [
+                "threads slept for locks for 200 us, and tasks ran for 800: hold locks for shorter, or have one for \
+                 each part of what they guard"
+            ]
+        );
+        assert_eq!(executing(200, 200).len(), 2);
     }
 }

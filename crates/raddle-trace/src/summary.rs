@@ -22,13 +22,13 @@ impl Trace {
         let regions = Overview::of(self);
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
         let text = format!(
-            "{} events on {} lanes in {}, {} dropped; {} threads, {} regions",
-            self.len(),
-            self.lanes.iter().filter(|lane| lane.does_something()).count(),
+            "{} on {} in {}, {} dropped; {}, {}",
+            counted(self.len(), "event"),
+            counted(self.lanes.iter().filter(|lane| lane.does_something()).count(), "lane"),
             time(span),
             self.drops(),
-            regions.width,
-            regions.count
+            counted(regions.width, "thread"),
+            counted(regions.count, "region")
         );
         wrap(out, &text);
         write_regions(out, &regions)?;
@@ -63,24 +63,37 @@ impl Trace {
     fn write_workers(&self, out: &mut String, workers: &[Times]) -> std::fmt::Result {
         writeln!(
             out,
-            "\n{:<18} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>5}",
-            "worker", "busy", "steal", "spin", "wait", "parked", "tasks", "stole", "woke"
+            "\n{:<18} {:>5} {:>5} {:>5} {:>5} {:>5} {:>6} {:>6} {:>5} {:>5} {:>5}",
+            "worker",
+            "busy",
+            "lost",
+            "steal",
+            "spin",
+            "wait",
+            "locked",
+            "parked",
+            "tasks",
+            "stole",
+            "woke"
         )?;
         let span = self.end.nanos.saturating_sub(self.start.nanos).max(1);
         for times in workers.iter().take(SHOWN) {
             // Stamps beyond the trace's end, in a file of nonsense, may take longer than it.
             let part = |time: Duration| match time.as_nanos() as f64 * 100.0 / span as f64 {
-                percent if percent < 1000.0 => format!("{percent:.1}%"),
+                percent if percent < 99.95 => format!("{percent:.1}%"),
+                percent if percent < 999.5 => format!("{percent:.0}%"),
                 _ => ">999%".into(),
             };
             writeln!(
                 out,
-                "{:<18} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>5}",
+                "{:<18} {:>5} {:>5} {:>5} {:>5} {:>5} {:>6} {:>6} {:>5} {:>5} {:>5}",
                 short(&self.lanes[times.lane].name, 18),
                 part(times.busy),
+                part(times.lost),
                 part(times.stealing),
                 part(times.spinning),
                 part(times.waiting),
+                part(times.locked),
                 part(times.parked),
                 number(times.tasks),
                 number(times.steals),
@@ -135,8 +148,8 @@ impl Trace {
             wrap(
                 out,
                 &format!(
-                    "{} steps from lane to lane came out negative, and count as 0",
-                    wakes.clamped
+                    "{} from lane to lane came out negative, and count as 0",
+                    counted(wakes.clamped, "step")
                 ),
             );
         }
@@ -187,20 +200,22 @@ fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
         let part = |(n, spent): (usize, &Duration)| format!("{n}{} for {}", more(n), time(*spent));
         let mut parts: Vec<String> = at_once.take(5).map(part).collect();
         if most > 0 {
-            parts.push(format!("and {most} other numbers"));
+            parts.push(format!("and {}", counted(most, "other number")));
         }
         let name = longest.name.clone().unwrap_or_else(|| format!("#{}", longest.task));
         wrap(out, &format!("busy at once in {}: {}", short(&name, 30), parts.join(", ")));
     }
     if regions.count > regions.longest.len() {
-        writeln!(out, "  and {} shorter ones", regions.count - regions.longest.len())?;
+        let shorter = regions.count - regions.longest.len();
+        writeln!(out, "  and {}", counted(shorter, "shorter one"))?;
     }
     if let Some(median) = regions.median {
         row(out, "median", median, "")?;
     }
     let clamped = regions.clamped;
     if clamped > 0 {
-        writeln!(out, "{clamped} boundaries of phases came out negative, and were moved")?;
+        let (what, were) = if clamped == 1 { ("boundary", "was") } else { ("boundaries", "were") };
+        writeln!(out, "{clamped} {what} of phases came out negative, and {were} moved")?;
     }
     Ok(())
 }
@@ -222,6 +237,16 @@ pub(crate) fn time(time: Duration) -> String {
         ns if ns < 9_999_995e8 => format!("{:.0} s", ns / 1e9),
         ns => format!("{:.1e} s", ns / 1e9),
     }
+}
+
+/// So many of something.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What is said of events that are not there.
+pub(crate) fn lost(events: u64) -> String {
+    format!("{events} {}", if events == 1 { "event was lost" } else { "events were lost" })
 }
 
 /// A count in at most five characters.
@@ -302,6 +327,43 @@ mod tests {
                 assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
             }
             assert!(text.contains(&format!("{} dropped", u64::MAX >> 20)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_table_says_what_executing_hides() {
+        let pair = |nanos| ClockPair { tsc: nanos, nanos };
+        let mut trace = Trace::new(pair(0), pair(1_000_000));
+        // Half a processor for 800 us in tasks, of 1000, of which a lock has taken 100.
+        let cpu = |tsc, tenths| Event { aux: 1, ..Event::new(tsc, Cpu, tenths) };
+        trace.lanes.push(Lane::new(
+            "raddle-spare-10",
+            vec![
+                Event { aux: 1, ..Event::new(0, Submit, 1) },
+                Event::new(0, Exec, 1),
+                cpu(0, 0),
+                cpu(800_000, 4000),
+                Event::new(800_000, LockWait, 7),
+                Event::new(900_000, LockHad, 7),
+                cpu(900_000, 4000),
+                Event::new(900_000, Executed, 1),
+            ],
+        ));
+        trace.threads = 1;
+        let text = trace.summary();
+        assert!(
+            text.starts_with("8 events on 1 lane in 1.0 ms, 0 dropped; 1 thread, 1 region\n"),
+            "{text}"
+        );
+        let row = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start)).unwrap();
+            assert!(line.len() <= 80, "{line}");
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (titles, values) = (row("worker "), row("raddle-spare-10 "));
+        for (title, value) in [("busy", "80.0%"), ("lost", "40.0%"), ("locked", "10.0%")] {
+            let at = titles.iter().position(|other| other == title).unwrap();
+            assert_eq!(values[at], value, "{title}: {text}");
         }
     }
 
