@@ -13,7 +13,7 @@ use crate::error::{Error, one_line, reason};
 use crate::files::{Files, outlives_standard_output};
 use crate::input::is_standard;
 use crate::output::Output;
-use crate::report::{self, Report, micros};
+use crate::report::{self, Report, count, micros};
 use crate::timing::phases_json;
 
 /// Shows a trace that lies in a file.
@@ -133,7 +133,9 @@ fn scaled(scale: &Scale) -> Value {
         "burdened_span_us": micros(scale.burdened),
         "bound": scale.bound(),
         "steal_us": scale.costs.steal / 1e3,
+        "steal_is_assumed": scale.steal_is_assumed,
         "wake_us": scale.costs.wake / 1e3,
+        "wake_is_assumed": scale.wake_is_assumed,
         "verdict": scale.verdict(),
         "bound_by": scale.bound_by().name(),
         "with_processor": scale.with_processor,
@@ -158,6 +160,7 @@ fn scaled(scale: &Scale) -> Value {
             "took_us": micros(region.took),
             "work_us": micros(region.work),
             "span_us": micros(region.span),
+            "burdened_span_us": micros(region.burdened),
         })).collect::<Vec<_>>(),
         "what_if": scale.supposed.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "notes": scale.notes,
@@ -346,7 +349,7 @@ impl Recording {
         };
         match written {
             Ok(()) => {
-                let told = format!("{name}, {events} events, {dropped} dropped");
+                let told = format!("{name}, {}, {dropped} dropped", count(events, "event"));
                 report.told("trace", name, told);
             }
             Err(error) => {

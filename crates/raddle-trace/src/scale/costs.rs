@@ -41,8 +41,15 @@ pub(super) fn of_an_event(trace: &Trace) -> f64 {
     (trace.span_of(short) as f64).clamp(least, MOST_EVENTS * least)
 }
 
+/// What hand-offs cost, and of which of both that was assumed.
+pub(super) struct HandOffs {
+    pub(super) costs: Costs,
+    pub(super) steal_is_assumed: bool,
+    pub(super) wake_is_assumed: bool,
+}
+
 /// What was measured of hand-offs, or what is usual.
-pub(super) fn of_hand_offs(trace: &Trace) -> Costs {
+pub(super) fn of_hand_offs(trace: &Trace) -> HandOffs {
     let mut steals = Vec::new();
     for lane in &trace.lanes {
         for pair in lane.events.windows(2) {
@@ -54,15 +61,23 @@ pub(super) fn of_hand_offs(trace: &Trace) -> Costs {
     steals.sort_unstable();
     let wakes = trace.wakes();
     let median = |times: &[u64], usual: f64, (least, most): (f64, f64)| {
-        if times.len() < 8 {
+        if is_too_few(times) {
             usual
         } else {
             (Wakes::median(times).as_nanos() as f64).clamp(least, most)
         }
     };
-    Costs {
+    let costs = Costs {
         steal: median(&steals, STEAL, (200.0, 20_000.0)),
         wake: median(&wakes.latency, WAKE, (1_000.0, 500_000.0)),
         rouse: median(&wakes.cost, ROUSE, (200.0, 100_000.0)),
-    }
+    };
+    let [steal_is_assumed, wake_is_assumed] =
+        [&steals, &wakes.latency].map(|times| is_too_few(times));
+    HandOffs { costs, steal_is_assumed, wake_is_assumed }
+}
+
+/// Whether these say less than what is usual.
+fn is_too_few(times: &[u64]) -> bool {
+    times.len() < 8
 }

@@ -155,8 +155,8 @@ impl Graph {
         ways
     }
 
-    /// The graph with every fork whose work is below `grain` made one node.
-    pub(crate) fn coarse(&self, grain: f64, ways: &Longest) -> Graph {
+    /// The graph with every fork whose work is below `grain` made one node, and which of its nodes each one of this is now.
+    pub(crate) fn coarse(&self, grain: f64, ways: &Longest) -> (Graph, Vec<u32>) {
         let mut work = vec![0.0_f64; self.forks.len()];
         for node in self.nodes.iter().filter(|node| node.fork != NONE) {
             work[node.fork as usize] += f64::from(node.work);
@@ -208,6 +208,6 @@ impl Graph {
         }
         coarse.edges.sort_unstable_by_key(|edge| (edge.1, edge.0, edge.2 != EdgeKind::Next));
         coarse.edges.dedup_by_key(|edge| (edge.1, edge.0));
-        coarse
+        (coarse, place)
     }
 }

@@ -42,6 +42,7 @@ use std::fmt;
 use std::time::Duration;
 
 use self::build::{Built, How, build};
+use self::costs::HandOffs;
 use self::graph::{Graph, Longest, NONE};
 use self::label::Label;
 pub use self::label::WhatIf;
@@ -52,7 +53,7 @@ pub use self::simulate::Costs;
 use self::simulate::Plan;
 pub use self::verdict::Bound;
 use self::verdict::Found;
-use crate::summary::clean;
+use crate::summary::{clean, counted, lost};
 use crate::trace::{Trace, TraceLevel};
 
 /// Below this part of the time with a processor a recording tells more of the machine than of the program.
@@ -81,6 +82,10 @@ pub struct Scale {
     pub burdened: Duration,
     /// What hand-offs were taken to cost.
     pub costs: Costs,
+    /// Whether what a steal costs is not of this recording, which has too few, but what is usual.
+    pub steal_is_assumed: bool,
+    /// The same of a wake.
+    pub wake_is_assumed: bool,
     /// What is expected on 1, 2, 4 .. 1,024 processors.
     pub points: Vec<Point>,
     /// And on as many as the recording had, or on two if it had one.
@@ -146,6 +151,8 @@ pub struct RegionScale {
     pub work: Duration,
     /// The longest way through them.
     pub span: Duration,
+    /// The same with a hand-off for each task on the way.
+    pub burdened: Duration,
     /// How long it took.
     pub took: Duration,
 }
@@ -177,9 +184,10 @@ impl fmt::Display for Refusal {
             ),
             Refusal::Lost(count) => write!(
                 f,
-                "{count} events were lost, and work and span need all: record into a file while the pool runs (--trace, \
+                "{}, and work and span need all: record into a file while the pool runs (--trace, \
                  PoolBuilder::trace_to), or with more room (--trace-room, PoolBuilder::trace_capacity; a program of rayon's: without RADDLE_TRACE_ROOM, \
-                 or with more)"
+                 or with more)",
+                lost(*count)
             ),
             Refusal::Empty => f.write_str("no task ran while this was recorded"),
             Refusal::Orphans(count, of) => write!(
@@ -263,9 +271,9 @@ impl Trace {
     /// ```
     pub fn scale(&self, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
         self.carries_a_graph()?;
-        let costs = costs::of_hand_offs(self);
-        let built = self.graph(2.0 * costs.steal, supposed)?;
-        self.scale_of(built, costs, supposed)
+        let hand_offs = costs::of_hand_offs(self);
+        let built = self.graph(2.0 * hand_offs.costs.steal, supposed)?;
+        self.scale_of(built, &hand_offs, supposed)
     }
 
     fn carries_a_graph(&self) -> Result<(), Refusal> {
@@ -301,7 +309,13 @@ impl Trace {
         }
     }
 
-    fn scale_of(&self, built: Built, costs: Costs, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
+    fn scale_of(
+        &self,
+        built: Built,
+        hand_offs: &HandOffs,
+        supposed: &[WhatIf],
+    ) -> Result<Scale, Refusal> {
+        let &HandOffs { costs, steal_is_assumed, wake_is_assumed } = hand_offs;
         let elapsed = self.covered(&built);
         let speedup = ratio(built.work, elapsed as f64);
         let width = self.width();
@@ -313,10 +327,14 @@ impl Trace {
         let work = graph.work();
         let ways = graph.longest(0.0);
         let span = ways.end.iter().copied().fold(0.0, f64::max);
-        let burdened = graph.coarse(2.0 * costs.steal, &ways).longest(costs.steal);
-        let burdened = burdened.end.iter().copied().fold(span, f64::max);
+        let (burdened, place) = graph.coarse(2.0 * costs.steal, &ways);
+        let with_hand_offs = burdened.longest(costs.steal);
+        drop(burdened);
+        let regions = self.regions_of(&built, &ways, (&with_hand_offs, &place));
+        let burdened = with_hand_offs.end.iter().copied().fold(span, f64::max);
+        drop((with_hand_offs, place));
         let grain = (work / MOST_NODES).max(2.0 * costs.steal);
-        let coarse = graph.coarse(grain, &ways);
+        let (coarse, _) = graph.coarse(grain, &ways);
         let plan = Plan::new(&coarse, |_| 1.0);
         let point = |processors: usize| {
             let time = plan.run(processors, costs);
@@ -347,9 +365,9 @@ impl Trace {
             notes.push(format!("The file is damaged, and this is of what comes before: {damage}"));
         }
         if built.unfinished > 0 {
-            let (count, plural) = (built.unfinished, if built.unfinished == 1 { "" } else { "s" });
             notes.push(format!(
-                "{count} thread{plural} still ran tasks when the recording ended: what they had done counts, and what was to come does not"
+                "{} still ran tasks when the recording ended: what they had done counts, and what was to come does not",
+                counted(built.unfinished, "thread")
             ));
         }
         if built.locks > 0.01 * work {
@@ -364,11 +382,13 @@ impl Trace {
             span: nanos(span),
             burdened: nanos(burdened),
             costs,
+            steal_is_assumed,
+            wake_is_assumed,
             points,
             here,
             measured,
             places: self.places_of(graph, &ways, work),
-            regions: self.regions_of(&built, &ways),
+            regions,
             supposed: supposed.to_vec(),
             with_processor: 1.0 - lost,
             notes,
@@ -410,7 +430,13 @@ impl Trace {
         order.into_iter().map(place).collect()
     }
 
-    fn regions_of(&self, built: &Built, ways: &Longest) -> Vec<RegionScale> {
+    /// With the longest ways through the graph, and those with hand-offs through one of which the nodes have other places.
+    fn regions_of(
+        &self,
+        built: &Built,
+        ways: &Longest,
+        (burdened, place): (&Longest, &[u32]),
+    ) -> Vec<RegionScale> {
         let mut work = vec![0.0_f64; built.regions.len()];
         for node in built.graph.nodes.iter().filter(|node| node.region != NONE) {
             work[node.region as usize] += f64::from(node.work);
@@ -426,14 +452,21 @@ impl Trace {
             let name = self.names.get(usize::from(region.name).wrapping_sub(1));
             name.cloned().unwrap_or_else(|| format!("#{}", region.task))
         };
-        shown
-            .map(|(region, work)| RegionScale {
+        let row = |(region, work): (&build::Region, f64)| {
+            let build::Region { first, last, from, to, .. } = *region;
+            let (first, last) = (first as usize, last as usize);
+            let span = ways.end[last] - ways.begin[first];
+            let with_hand_offs =
+                burdened.end[place[last] as usize] - burdened.begin[place[first] as usize];
+            RegionScale {
                 name: name(region),
                 work: nanos(work),
-                span: nanos(ways.end[region.last as usize] - ways.begin[region.first as usize]),
-                took: Duration::from_nanos(self.between(region.from, region.to)),
-            })
-            .collect()
+                span: nanos(span),
+                burdened: nanos(with_hand_offs.max(span)),
+                took: Duration::from_nanos(self.between(from, to)),
+            }
+        };
+        shown.map(row).collect()
     }
 
     /// When and where what the span hangs on was done: lane, from, to, in the order of time; nothing if the recording does

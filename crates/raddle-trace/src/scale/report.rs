@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Place, Point, Scale};
-use crate::summary::{short, time, wrap};
+use crate::summary::{counted, short, time, wrap};
 
 /// Below this the rest is not worth a line.
 const LEAST_SHARE: f64 = 0.01;
@@ -33,11 +33,12 @@ impl Scale {
         wrap(
             &mut out,
             &format!(
-                "{} of work, of which {} must follow each other: at most {}; with hand-offs of {}, {}: at most {}.",
+                "{} of work, of which {} must follow each other: at most {}; with hand-offs of {}{}, {}: at most {}.",
                 time(self.work),
                 time(self.span),
                 times(self.bound()),
                 time(super::nanos(self.costs.steal)),
+                if self.steal_is_assumed { " (assumed)" } else { "" },
                 time(self.burdened),
                 times(super::ratio(self.work.as_secs_f64(), self.burdened.as_secs_f64()))
             ),
@@ -98,12 +99,12 @@ impl Scale {
         }
         let title = match self.regions.len().saturating_sub(room) {
             0 => "region".into(),
-            more => format!("region (and {more} shorter ones)"),
+            more => format!("region (and {})", counted(more, "shorter one")),
         };
         let _ = writeln!(
             out,
-            "{title:<34} {:>10} {:>10} {:>10} {:>8}",
-            "took", "work", "span", "at most"
+            "{title:<33} {:>8} {:>8} {:>8} {:>11} {:>7}",
+            "took", "work", "span", "+ hand-offs", "at most"
         );
         let mut shown: Vec<_> = self.regions.iter().collect();
         shown.sort_by_key(|region| std::cmp::Reverse(region.span));
@@ -111,11 +112,12 @@ impl Scale {
             let bound = super::ratio(region.work.as_secs_f64(), region.span.as_secs_f64());
             let _ = writeln!(
                 out,
-                "{:<34} {:>10} {:>10} {:>10} {:>8}",
-                short(&region.name, 34),
+                "{:<33} {:>8} {:>8} {:>8} {:>11} {:>7}",
+                short(&region.name, 33),
                 time(region.took),
                 time(region.work),
                 time(region.span),
+                time(region.burdened),
                 times(bound)
             );
         }

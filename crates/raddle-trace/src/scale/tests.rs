@@ -1,6 +1,7 @@
 //! Runs whose work and span are known.
 
 mod ends;
+mod hand_offs;
 mod locks;
 mod merged;
 mod processor;
@@ -327,7 +328,7 @@ fn small_forks_become_one_piece_and_the_span_stays() {
     let trace = script.trace();
     let built = trace.graph(0.0, &[]).unwrap();
     let ways = built.graph.longest(0.0);
-    let coarse = built.graph.coarse(2_000.0, &ways);
+    let (coarse, _) = built.graph.coarse(2_000.0, &ways);
     assert!(coarse.nodes.len() < built.graph.nodes.len() / 8);
     let same = |a: f64, b: f64| assert!((a - b).abs() < 1.0, "{a} {b}");
     same(coarse.work(), built.graph.work());

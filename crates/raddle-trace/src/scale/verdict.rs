@@ -237,8 +237,9 @@ impl Scale {
                 time(self.span),
             ),
             Bound::HandOffs => format!(
-                "hand-offs of {}, which take longer on the way than its {} of work, bound",
+                "hand-offs of {}{}, which take longer on the way than its {} of work, bound",
                 time(super::nanos(self.costs.steal)),
+                if self.steal_is_assumed { " (assumed)" } else { "" },
                 time(self.span),
             ),
             _ => format!(
