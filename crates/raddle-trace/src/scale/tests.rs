@@ -2,6 +2,7 @@
 
 mod ends;
 mod hand_offs;
+mod kills;
 mod locks;
 mod merged;
 mod processor;
