@@ -50,7 +50,7 @@ const WINS: &[(&str, [&str; 4])] = &[
 /// tokio, and what computes for its services.
 pub(crate) const TOKIO: &[&str] = &["tokio", "spawn_blocking", "tokio-rayon", "futures"];
 
-/// How many of those that lose most, and beside whom.
+/// How many of those that lose most, and beside whom: what is said below the table, where tokio's are one.
 const LOSSES: usize = 3;
 const RIVALS: &[&str] =
     &["rayon", "chili", "tokio", "tokio-rayon", "spawn_blocking", "parking_lot", "Trane", "JDK"];
@@ -66,7 +66,8 @@ fn readme(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     }
     table += &format!(
         "\nLess is better. Minima of long computations and medians of latencies, in brackets the range of interleaved \
-         rounds{}. The last three are those that lose most, one for each table of the benchmarks; \
+         rounds{}. The last three are the worst losing rows against rayon, chili, tokio, parking_lot, Trane and the JDK, one of \
+         each table; \
          [COMPARE.md](COMPARE.md) has every row that loses.\n\n{}.\n",
         match figures.placements.len() {
             0 => String::new(),
