@@ -104,7 +104,7 @@ impl<T> Timed<T> {
             recording.tell(trace, report);
         }
         if let Some(phases) = &self.phases {
-            tell_phases(phases, report);
+            tell_phases(phases, self.threads, report);
         }
     }
 }
@@ -122,20 +122,31 @@ fn speedup_in_words(one: &[f64], all: &[f64]) -> String {
     format!("{speedup:.2}x{range}")
 }
 
-fn tell_phases(phases: &Phases, report: &mut Report) {
+fn tell_phases(phases: &Phases, threads: usize, report: &mut Report) {
     let part = |index: usize| {
         let (name, time) = phases.parts()[index];
         format!("{name} {}", duration(time.as_secs_f64()))
     };
     report.told("phases", phases_json(phases), format!("{}, {}", part(0), part(1)));
-    let full = duration(phases.at_peak().as_secs_f64());
-    let (busy, peak, width) = (phases.average(), phases.peak, phases.width);
-    report.line("peak", format!("{busy:.2} of {width} workers busy, {peak} at once for {full}"));
+    report.line("busy", busy(phases, threads));
     let mut rest = format!("{}, {}", part(3), part(4));
     if !phases.unattributed.is_zero() {
         rest = format!("{rest}, {}", part(5));
     }
     report.line("after_the_peak", rest);
+}
+
+/// How many threads were busy of as many as there were to be: on average, and the most of them. For a while there may be more, as
+/// whoever has waited goes on at once, though another has its place.
+fn busy(phases: &Phases, threads: usize) -> String {
+    let (mut sum, mut all) = (0.0, 0.0);
+    for (busy, time) in phases.levels.iter().map(Duration::as_secs_f64).enumerate() {
+        sum += busy.min(threads) as f64 * time;
+        all += time;
+    }
+    let average = if all > 0.0 { sum / all } else { 0.0 };
+    let (peak, full) = (phases.peak, duration(phases.at_peak().as_secs_f64()));
+    format!("{average:.2} of {}, {peak} at once for {full}", count(threads, "thread"))
 }
 
 /// A region's phases as programs read them: `ramp_up_us` and so on.
@@ -334,6 +345,28 @@ mod tests {
             assert_eq!((timed.value, counted.into_inner()), (7, calls));
             assert_eq!((timed.one.len(), timed.all.len()), (runs.unwrap_or(5), runs.unwrap_or(5)));
         }
+    }
+
+    /// A caller and two of the pool's, of which the last one comes while another waits, and is still at work when that goes on.
+    #[test]
+    fn as_many_are_busy_as_there_are_threads() {
+        use raddle::trace::{ClockPair, Event, EventKind::*, Lane};
+        let at = |micros: u64| ClockPair { tsc: micros, nanos: 1000 * micros };
+        let mut trace = Trace::new(at(0), at(1000));
+        trace.threads = 2;
+        let caller = [(0, Submit), (0, Exec), (300, Wait), (400, Waited), (1000, Executed)];
+        for (task, events) in [
+            (1, &caller[..]),
+            (2, &[(200, Exec), (900, Executed)]),
+            (3, &[(300, Exec), (800, Executed)]),
+        ] {
+            let events = events.iter().map(|&(tsc, kind)| Event::new(tsc, kind, task));
+            trace.lanes.push(Lane::new("", events.collect()));
+        }
+        let region = &trace.phases()[0];
+        assert_eq!((region.width, format!("{:.2}", region.average())), (3, "2.10".into()));
+        // One for 200 and for 100 us, two or more for 700.
+        assert_eq!(busy(region, 2), "1.70 of 2 threads, 2 at once for 700 us");
     }
 
     #[test]

@@ -28,7 +28,8 @@ fn a_run_is_recorded_and_shown() {
         let forks = summary.contains("length of a task");
         assert!(forks || level == "phase", "{summary}");
     }
-    assert!(room.raddle("run fib --n 10 --threads 1 --trace one.trace").well().contains("peak"));
+    let told = room.raddle("run fib --n 10 --threads 1 --trace one.trace").well();
+    assert!(told.contains("\n  busy ") && told.contains(" of 1 thread, "), "{told}");
     assert_eq!(room.raddle("trace chrome t.trace").json()["displayTimeUnit"], "ns");
     assert_eq!(room.names(), ["one.trace", "t.html", "t.json", "t.trace"]);
 }
@@ -258,7 +259,7 @@ fn a_killed_run_leaves_a_trace() {
         assert_eq!(summary.code, Some(0), "{signal}: {}", summary.stderr);
         assert!(summary.stderr.contains("what comes before is used"), "{}", summary.stderr);
         let text = String::from_utf8(summary.stdout).unwrap();
-        assert!(text.contains("0 dropped") && text.contains("1 regions"), "{signal}: {text}");
+        assert!(text.contains("0 dropped") && text.contains(" 1 region\n"), "{signal}: {text}");
         for (line, damage) in [
             ("trace doctor t --json", "/damage"),
             ("trace diff t t --json", "/damage/before"),
