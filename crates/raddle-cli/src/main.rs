@@ -27,8 +27,6 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
 use error::Error;
 
@@ -42,7 +40,7 @@ fn main() -> ExitCode {
 
 /// The command line; none if it asked for help or the version, which have been printed.
 fn parse() -> Result<Option<Cli>, Error> {
-    match Cli::try_parse() {
+    match args::parse() {
         Ok(cli) => Ok(Some(cli)),
         Err(error) if error.use_stderr() => Err(Error::command_line(&error)),
         Err(help) => report::print(&help.render().to_string()).map(|()| None),

@@ -1,22 +1,21 @@
 //! What makes raddle at home in a shell: completions, and pages for `man`.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use crate::args;
 use crate::error::Error;
 use crate::report::print;
 
 /// Prints the completions for a shell.
 pub(crate) fn completions(shell: Shell) -> Result<(), Error> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "raddle", &mut script);
+    clap_complete::generate(shell, &mut args::command(), "raddle", &mut script);
     print(&String::from_utf8_lossy(&script))
 }
 
 /// Prints the manual's page of a command, given by its words: none for raddle itself.
 pub(crate) fn man(words: &[String]) -> Result<(), Error> {
-    let mut command = Cli::command();
+    let mut command = args::command();
     // Global options and full names reach the subcommands.
     command.build();
     for word in words {
