@@ -85,16 +85,26 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "PLAN", display_order = 105)]
     pub(crate) plan: Option<Plan>,
     /// How often a task of --plan is tried again whose worker has died
-    #[arg(long, global = true, value_name = "N", requires = "plan", display_order = 106)]
+    #[arg(long, global = true, value_name = "N", display_order = 106)]
     pub(crate) retries: Option<u32>,
 }
 
 impl Common {
     /// All is done in this process, and whoever wants it elsewhere is told why.
     pub(crate) fn refuse_plan(&self, why: &str) -> Result<(), Error> {
-        match &self.plan {
-            None => Ok(()),
-            Some(_) => Err(Error::usage(format!("--plan is for kmeans, knn and quantize: {why}"))),
+        let option = match (&self.plan, self.retries) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "--plan",
+            (None, Some(_)) => "--retries",
+        };
+        Err(Error::usage(format!("{option} is for kmeans, knn and quantize: {why}")))
+    }
+
+    /// What is done in this process is tried once.
+    pub(crate) fn check_retries(&self) -> Result<(), Error> {
+        match (&self.plan, self.retries) {
+            (None, Some(_)) => Err(Error::usage("--retries needs --plan PLAN")),
+            _ => Ok(()),
         }
     }
 

@@ -50,6 +50,7 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn new(common: &Common, files: &Files) -> Result<Setup, Error> {
         let threads = threads(common.threads)?;
+        common.check_retries()?;
         if common.runs == Some(0) {
             return Err(Error::usage("--runs must be at least 1"));
         }

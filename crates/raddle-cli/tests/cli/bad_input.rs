@@ -219,6 +219,9 @@ fn wishes_that_cannot_be_granted() {
         ("man --json", "--json is for results: this prints a text"),
         ("man --trace t", "--trace is for `raddle run`: there is no run to record"),
         ("man --runs 2", "--runs is for `raddle run`"),
+        ("trace summary t.csv --retries 2", "--retries is for kmeans, knn and quantize: there"),
+        ("run fib --retries 2", "--retries is for kmeans, knn and quantize: its forks are"),
+        ("run knn t.csv --retries 2", "--retries needs --plan PLAN"),
     ] {
         let told = room.raddle(line).refused();
         assert!(told.starts_with(message), "{line}: {told}");
