@@ -10,6 +10,7 @@ use crate::chrome::quoted;
 use crate::names::Names;
 use crate::queues::queues;
 use crate::states::{Follower, State};
+use crate::summary::{counted, time};
 use crate::trace::Trace;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -18,6 +19,8 @@ const SCRIPT: &str = include_str!("html/page.js");
 const NAMED: usize = 20;
 /// Of a trace with more events the page does not show where the span was: that needs each fork by itself.
 const MOST_EVENTS: usize = 3_000_000;
+/// Which is said.
+const UNSEEN: &str = "The span is not marked on the lanes, for which there are too many events";
 
 impl Trace {
     /// The trace as one self-contained page. First it says what bounds the run, and what more processors would give; then how
@@ -29,14 +32,14 @@ impl Trace {
         let mut page = String::with_capacity(12 * self.len() + PAGE.len() + SCRIPT.len());
         page.push_str(before);
         page.push_str("const DATA = ");
-        self.page_data(&mut page);
+        self.page_data(&mut page, MOST_EVENTS);
         page.push_str(";\n");
         page.push_str(SCRIPT);
         page.push_str(after);
         page
     }
 
-    fn page_data(&self, out: &mut String) {
+    fn page_data(&self, out: &mut String, most_events: usize) {
         let span = self.end.nanos.saturating_sub(self.start.nanos);
         // Writing to a string cannot fail, here and below.
         let _ = write!(
@@ -60,7 +63,8 @@ impl Trace {
             let _ = write!(out, "[{name},{own},{}]", named.count);
         });
         out.push(']');
-        self.first_screen(out);
+        let shows_span = self.len() <= most_events;
+        self.first_screen(out, shows_span);
         out.push_str(",\"regions\":[");
         join(out, self.regions(), |out, region| {
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
@@ -72,8 +76,7 @@ impl Trace {
         let mut on_span: Vec<Vec<f64>> = vec![Vec::new(); self.lanes.len()];
         // What is closer than can be told apart on the widest screen is drawn as one.
         let close = span / 20_000;
-        let stretches =
-            if self.len() <= MOST_EVENTS { self.critical_stretches() } else { Vec::new() };
+        let stretches = if shows_span { self.critical_stretches() } else { Vec::new() };
         for (lane, from, to) in stretches {
             let (from, to) = (self.offset(from), self.offset(to));
             match on_span[lane].last_mut() {
@@ -95,14 +98,13 @@ impl Trace {
     }
 
     /// What the page says first: what bounds the run, and what more processors would give.
-    fn first_screen(&self, out: &mut String) {
+    fn first_screen(&self, out: &mut String, shows_span: bool) {
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
-        let width = self.width();
         let facts = format!(
-            "{} events, {width} thread{} in {}",
-            self.len(),
-            if width == 1 { "" } else { "s" },
-            crate::summary::time(span)
+            "{}, {} in {}",
+            counted(self.len(), "event"),
+            counted(self.width(), "thread"),
+            time(span)
         );
         let facts = match self.fact("damage") {
             Some(damage) => format!("{facts}, of a file that is damaged: {damage}"),
@@ -120,15 +122,19 @@ impl Trace {
                 let facts =
                     format!("{facts}. What more processors would give cannot be told: {why}.");
                 let (verdict, facts) = (quoted(&verdict), quoted(&facts));
-                let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"scale\":null");
+                let _ = write!(
+                    out,
+                    ",\"verdict\":{verdict},\"facts\":{facts},\"scale\":null,\"on_span\":false"
+                );
                 return;
             }
         };
         let verdict = quoted(&(scale.verdict() + "."));
-        let facts = quoted(
-            &[facts].into_iter().chain(scale.notes.iter().cloned()).collect::<Vec<_>>().join(". "),
-        );
-        let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"scale\":{{\"points\":[");
+        let unseen = (!shows_span).then(|| UNSEEN.to_owned());
+        let facts = [facts].into_iter().chain(unseen).chain(scale.notes.iter().cloned());
+        let facts = quoted(&facts.collect::<Vec<_>>().join(". "));
+        let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"on_span\":{shows_span}");
+        out.push_str(",\"scale\":{\"points\":[");
         join(out, &scale.points, |out, p| {
             let (n, s, least, most) = (p.processors, p.speedup, p.least, p.most);
             let _ =
@@ -299,7 +305,7 @@ mod tests {
         let events = times.iter().zip(kinds).map(|(&tsc, kind)| Event::new(tsc, kind, 0));
         trace.lanes.push(Lane::new("a", events.collect()));
         let mut data = String::new();
-        trace.page_data(&mut data);
+        trace.page_data(&mut data, MOST_EVENTS);
         let data: serde_json::Value = serde_json::from_str(&data).unwrap();
         let lane = &data["lanes"][0];
         let bytes = from_base64(lane["t"].as_str().unwrap());
@@ -328,9 +334,34 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains(" src="));
         assert_eq!(page.matches("</script>").count(), 1);
         let mut data = String::new();
-        trace.page_data(&mut data);
+        trace.page_data(&mut data, MOST_EVENTS);
         let data: serde_json::Value = serde_json::from_str(&data).unwrap();
         assert_eq!(data["lanes"].as_array().unwrap().len(), 1);
         assert_eq!(data["regions"][0][0], "</script><b>");
+    }
+    /// What is not drawn is not promised.
+    #[test]
+    fn a_span_that_is_not_marked_is_told_of() {
+        let pair = |nanos| ClockPair { tsc: nanos, nanos };
+        let mut trace = Trace::new(pair(0), pair(900));
+        let events = [(0, EventKind::Submit), (0, EventKind::Exec), (900, EventKind::Executed)];
+        let events: Vec<_> = events.into_iter().map(|(t, kind)| Event::new(t, kind, 1)).collect();
+        trace.lanes.push(Lane::new("a", events));
+        for (most, is_marked) in [(3, true), (2, false)] {
+            let mut data = String::new();
+            trace.page_data(&mut data, most);
+            let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+            assert_eq!(data["on_span"], is_marked);
+            assert!(data["scale"].is_object());
+            let bytes = from_base64(data["lanes"][0]["c"].as_str().unwrap());
+            assert_eq!(bytes.len(), if is_marked { 16 } else { 0 });
+            let facts = data["facts"].as_str().unwrap();
+            assert_eq!(facts.contains(UNSEEN), !is_marked, "{facts}");
+        }
+        trace.lanes.clear();
+        let mut data = String::new();
+        trace.page_data(&mut data, MOST_EVENTS);
+        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        assert_eq!((&data["on_span"], data["scale"].is_null()), (&false.into(), true));
     }
 }

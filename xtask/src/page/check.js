@@ -74,6 +74,9 @@
     search(DATA.names.find(name => name) || "");
     await frame();
     search("");
+    const legends = $("legend").textContent.includes("on the span"), box = $("onspan").parentNode.style.display !== "none";
+    check("a span that is marked can be told and hidden, and no other", legends === DATA.on_span && box === DATA.on_span);
+    check("what is marked is in the data", DATA.on_span === lanes.some(lane => lane.c.length > 0));
     const named = document.querySelector("tr[data-name]");
     if (named) {
       named.focus();

@@ -592,7 +592,7 @@ const legend = (name, colour) => {
 };
 DATA.states.slice(1).forEach(([name, colour]) => legend(name, colour));
 EDGE_NAMES.forEach((name, i) => legend(name + " →", EDGE_COLOURS[i]));
-if (DATA.scale) legend("on the span", "var(--span)"); else $("onspan").parentNode.style.display = "none";
+if (DATA.on_span) legend("on the span", "var(--span)"); else $("onspan").parentNode.style.display = "none";
 regions.slice(0, 1000).forEach((region, i) => {
   const option = document.createElement("option");
   option.value = i;
