@@ -1,6 +1,8 @@
 // Appended to a page of `raddle trace html`: does to it what a user does, and writes what came of it.
 (async () => {
-  const faults = [], notes = [];
+  // What was seen before the page was loaded again by its own link, if it was.
+  const before = window.name ? JSON.parse(window.name) : null, redraws = Number(location.hash.slice(1));
+  const faults = before ? before.faults : [], notes = before ? before.notes : [];
   const check = (what, holds) => { if (!holds) faults.push(what); };
   // Timers, because the browser's virtual time waits for those; frames come in between.
   const frame = () => new Promise(done => setTimeout(() => { if (queued) draw(); done(); }, 60));
@@ -20,7 +22,10 @@
     canvas.dispatchEvent(new Kind(kind, { clientX: box.left + x, clientY: box.top + y, bubbles: true,
       cancelable: true, pointerId: 1, ...more }));
   };
-  try {
+  const seen = () => ({ from: Math.round(view.from), to: Math.round(view.to), hidden: [...hidden].sort().join(), q: $("search").value });
+  const told = value => JSON.stringify(value);
+  const quiet = () => new Promise(done => setTimeout(done, 1000));
+  const use = async () => {
     $("arrows").checked = false;
     look(0, SPAN);
     await frame();
@@ -40,11 +45,11 @@
     check("something is drawn", pixels > 0);
     $("scroll").scrollTop = 0;
     draw();
-    const before = lanes.map((_, i) => row(i).join()).join("\n"), status = $("status").textContent;
+    const drawn = lanes.map((_, i) => row(i).join()).join("\n"), status = $("status").textContent;
     mouse("wheel", LEFT + (width - LEFT) * 0.5, TOP + 5, { deltaY: -300 });
     await frame();
     check("the wheel zooms in", view.to - view.from < SPAN * 0.5);
-    check("and what is drawn changes", lanes.map((_, i) => row(i).join()).join("\n") !== before);
+    check("and what is drawn changes", lanes.map((_, i) => row(i).join()).join("\n") !== drawn);
     check("and is told", $("status").textContent !== status);
     const { from } = view;
     mouse("pointerdown", LEFT + 200, TOP + 5);
@@ -69,14 +74,14 @@
     context.fillText = fill;
     check("the first sentence says something", $("verdict-text").textContent.length > 10);
     check("a speed-up is drawn if there is one", !DATA.scale === !document.querySelector("#speedup svg circle"));
+    const legends = $("legend").textContent.includes("on the span"), box = $("onspan").parentNode.style.display !== "none";
+    check("a span that is marked can be told and hidden, and no other", legends === DATA.on_span && box === DATA.on_span);
+    check("what is marked is in the data", DATA.on_span === lanes.some(lane => lane.c.length > 0));
     search("raddle-0");
     check("search finds lanes", wanted.lanes.size > 0);
     search(DATA.names.find(name => name) || "");
     await frame();
     search("");
-    const legends = $("legend").textContent.includes("on the span"), box = $("onspan").parentNode.style.display !== "none";
-    check("a span that is marked can be told and hidden, and no other", legends === DATA.on_span && box === DATA.on_span);
-    check("what is marked is in the data", DATA.on_span === lanes.some(lane => lane.c.length > 0));
     const named = document.querySelector("tr[data-name]");
     if (named) {
       named.focus();
@@ -113,9 +118,34 @@
     $("all").click();
     await frame();
     // Timed from outside: in here time is virtual.
-    for (let i = Number(location.hash.slice(1)); i > 0; i--) draw();
+    for (let i = redraws; i > 0; i--) draw();
     row(0);
     notes.push(DATA.events + " events");
+  };
+  // A view of a part, with a lane hidden and something searched for: its link is the page's address once nothing has moved for a while.
+  const leave = async () => {
+    hidden.add(lanes.length - 1); showLanes();
+    search("raddle-0 & 100 % = all?");
+    look(SPAN / 4, SPAN / 2);
+    await frame();
+    await quiet();
+    faults.push(...window.faultsSoFar);
+    window.name = JSON.stringify({ faults, notes, seen: seen(), link: location.hash });
+    location.reload();
+  };
+  const come = async () => {
+    check("the link is the address: " + before.link, before.link.startsWith("#t=") && location.hash === before.link);
+    check("a link shows the same: " + told(seen()) + ", not " + told(before.seen), told(seen()) === told(before.seen));
+    check("and hides the same lanes", shown.length === lanes.length - 1);
+    // Another link in the same window: what it does not say is not left over.
+    location.hash = "#t=0-" + SPAN.toFixed(0);
+    await quiet();
+    check("another link shows another: " + told(seen()), told(seen()) === told({ from: 0, to: SPAN, hidden: "", q: "" }));
+    check("with all lanes", shown.length === lanes.length && wanted === null);
+  };
+  try {
+    await (before ? come() : use());
+    if (!before) return await leave();
   } catch (error) {
     faults.push("" + error);
   }

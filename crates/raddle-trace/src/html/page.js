@@ -442,6 +442,8 @@ function showLanes() {
 }
 $("lanes").addEventListener("click", () => { hidden.clear(); showLanes(); });
 
+const counted = (count, thing, more = "s") => count + " " + thing + (count === 1 ? "" : more);
+
 /** Dims all that does not match. */
 function search(text) {
   $("search").value = text;
@@ -462,7 +464,7 @@ function search(text) {
       }
     }
     const found = wanted.lanes.size;
-    $("found").textContent = (count ? count + " stretches, " + human(time) : "no task") + (found ? ", " + found + " lanes" : "");
+    $("found").textContent = (count ? counted(count, "stretch", "es") + ", " + human(time) : "no task") + (found ? ", " + counted(found, "lane") : "");
     wanted.first = first;
   }
   redraw();
@@ -500,9 +502,11 @@ function keepView() {
 function takeView() {
   const parts = new Map(location.hash.slice(1).split("&").map(part => part.split("=")).filter(part => part.length === 2));
   const [from, to] = (parts.get("t") || "").split("-").map(Number);
+  // What the address does not say is not as it was before.
+  hidden.clear();
   (parts.get("hide") || "").split(".").filter(Boolean).forEach(i => { if (lanes[i]) hidden.add(Number(i)); });
   showLanes();
-  if (parts.has("q")) search(decodeURIComponent(parts.get("q")));
+  search(decodeURIComponent(parts.get("q") || ""));
   if (to > from) look(from, to); else look(0, SPAN);
 }
 window.addEventListener("hashchange", takeView);
