@@ -41,6 +41,17 @@ pub fn known() -> Option<usize> {
     is_known.then_some(left)
 }
 
+/// Whether something at this address lies on the calling thread's stack, beneath what runs now. Not on a stack that is not the
+/// thread's own, and where the system does not tell.
+pub fn is_beneath(address: usize) -> bool {
+    if cfg!(any(raddle_model, miri)) {
+        return true;
+    }
+    let (_, is_known) = look();
+    let (_, top) = STACK.get();
+    is_known && (position()..top).contains(&address)
+}
+
 /// How much is left, and whether that is more than a guess.
 #[inline]
 fn look() -> (usize, bool) {

@@ -20,7 +20,8 @@
 //!   one may wait for what a later one does.
 //! - **T6** The walks that a thread is at are on its stack, each known until its loop is over. While one runs a closure, it is *at* a node that
 //!   nobody frees meanwhile: the one before, which is done, or the closure's own. At any other time it is nowhere, or runs no code of
-//!   the user's.
+//!   the user's. Coroutines that go on in another order than they began may leave a thread with a walk that is on another stack, or
+//!   over: whoever looks stops there.
 
 mod deferred;
 mod steps;

@@ -1,7 +1,10 @@
 //! The steps of a walk, and where the walks of a thread are.
 
 use std::cell::Cell;
-use std::ptr::NonNull;
+use std::mem::offset_of;
+use std::ptr::{self, NonNull};
+
+use raddle_sync::stack;
 
 use crate::future::failure::Failure;
 use crate::future::garbage::{Garbage, Rubbish};
@@ -24,12 +27,14 @@ pub(crate) struct Walk {
     garbage: Garbage,
     /// The one that this one runs in, if it is known to the thread.
     around: Option<NonNull<Walk>>,
+    /// Where it is, until its loop is over (T6).
+    here: Cell<*const Walk>,
 }
 
 impl Walk {
     fn new(from: NodeRef, outcome: Ended, around: Option<NonNull<Walk>>) -> Walk {
         let (at, outcome) = (Cell::new(from), Cell::new(outcome));
-        Walk { at, outcome, garbage: Garbage::default(), around }
+        Walk { at, outcome, garbage: Garbage::default(), around, here: Cell::new(ptr::null()) }
     }
 
     /// Goes from `from`, which is done, to `node`, which takes its result, and on, in the context of this thread, which is none.
@@ -37,6 +42,7 @@ impl Walk {
     pub(super) fn go(mut node: NonNull<Head>, from: NodeRef, outcome: Ended) {
         let around = INNERMOST.with(Cell::get);
         let walk = Walk::new(from, outcome, around);
+        walk.here.set(&raw const walk);
         INNERMOST.with(|innermost| innermost.set(Some(NonNull::from(&walk))));
         loop {
             // SAFETY: F2: attached nodes are alive until they are told.
@@ -47,6 +53,7 @@ impl Walk {
                 None => break,
             }
         }
+        walk.here.set(ptr::null());
         INNERMOST.with(|innermost| innermost.set(around));
         walk.garbage.clear();
     }
@@ -199,7 +206,12 @@ impl Walk {
 pub(crate) fn passed() -> Cells {
     let mut cells = Cells::default();
     let mut at = INNERMOST.with(Cell::get);
-    while let Some(walk) = at {
+    while let Some(walk) = at.filter(|walk| stack::is_beneath(walk.addr().get())) {
+        let here = walk.as_ptr().wrapping_byte_add(offset_of!(Walk, here)).cast::<*const Walk>();
+        // SAFETY: T6: on this stack, where a walk is, or was.
+        if unsafe { here.read_volatile() } != walk.as_ptr() {
+            break;
+        }
         // SAFETY: T6: it runs beneath, on this thread.
         let walk = unsafe { walk.as_ref() };
         let node = walk.at.get();
