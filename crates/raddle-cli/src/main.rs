@@ -4,6 +4,7 @@
 
 mod args;
 mod cluster;
+mod command_line;
 mod error;
 mod files;
 mod input;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 
 /// The command line; none if it asked for help or the version, which have been printed.
 fn parse() -> Result<Option<Cli>, Error> {
-    match args::parse() {
+    match command_line::parse() {
         Ok(cli) => Ok(Some(cli)),
         Err(error) if error.use_stderr() => Err(Error::command_line(&error)),
         Err(help) => report::print(&help.render().to_string()).map(|()| None),

@@ -2,20 +2,20 @@
 
 use clap_complete::Shell;
 
-use crate::args;
+use crate::command_line::command;
 use crate::error::Error;
 use crate::report::print;
 
 /// Prints the completions for a shell.
 pub(crate) fn completions(shell: Shell) -> Result<(), Error> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::command(), "raddle", &mut script);
+    clap_complete::generate(shell, &mut command(), "raddle", &mut script);
     print(&String::from_utf8_lossy(&script))
 }
 
 /// Prints the manual's page of a command, given by its words: none for raddle itself.
 pub(crate) fn man(words: &[String]) -> Result<(), Error> {
-    let mut command = args::command();
+    let mut command = command();
     // Global options and full names reach the subcommands.
     command.build();
     for word in words {
