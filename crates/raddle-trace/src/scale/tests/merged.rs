@@ -95,9 +95,11 @@ impl Run {
     }
 }
 
+type Told = (u64, u64, u64, Vec<(Label, [u64; 3])>);
+
 /// All that is told of a graph, as whole numbers: work, span, the longest task, and of each label its work, how much of it
 /// the span hangs on, and the span without it.
-fn told(graph: &Graph) -> (u64, u64, u64, Vec<(Label, [u64; 3])>) {
+fn told(graph: &Graph) -> Told {
     let ways = graph.longest(0.0);
     let span = ways.end.iter().copied().fold(0.0, f64::max);
     let mut labels: Vec<Part> = Vec::new();
@@ -211,7 +213,7 @@ fn small_tasks_of_scopes_become_one_piece_and_the_span_stays_but_for_the_grain()
             let built = trace.graph(grain, &[]).unwrap();
             let found = told(&built.graph);
             assert_eq!((built.forks, built.tasks), (all.forks, all.tasks));
-            let works = |told: &(u64, u64, u64, Vec<(Label, [u64; 3])>)| {
+            let works = |told: &Told| {
                 told.3.iter().map(|(_, [work, ..])| *work).sum::<u64>().abs_diff(told.0) <= 20
             };
             assert_eq!(found.0, expected.0, "seed {seed}, grain {grain}");
