@@ -172,6 +172,9 @@ fn one_whose_threads_work_when_it_exits_leaves_a_whole_file() {
         ends_well(what, &folder.file());
         let trace = Trace::load(folder.file()).unwrap();
         assert!(forks(&trace) >= 2 * forks_of(10) && trace.drops() == 0, "{what}");
+        // In their order, whichever was first to do something.
+        let own = trace.lanes.iter().filter(|lane| lane.name.starts_with("rayon-"));
+        assert_eq!(own.map(|lane| &*lane.name).collect::<Vec<_>>(), ["rayon-0", "rayon-1"]);
         assert_eq!(folder.0.join("trace.2").exists(), what == "exits in its pool");
     }
 }

@@ -271,16 +271,26 @@ impl Saved {
         self.writer.as_mut().map_or(Ok(()), Writer::flush)
     }
 
-    /// A worker's lane in the file.
+    /// A worker's lane in the file. Those before it that are there come first: so a pool's own threads are in their order, whichever
+    /// did something first.
     fn place(&mut self, rings: &Rings, number: usize) -> usize {
         if self.workers.len() <= number {
             self.workers.resize(number + 1, None);
         }
-        *self.workers[number].get_or_insert_with(|| {
-            let name = rings.workers[number].get().map(|lane| lane.name.clone());
-            self.known.lanes.push(trace::Lane::new(name.unwrap_or_default(), Vec::new()));
-            self.known.lanes.len() - 1
-        })
+        if let Some(lane) = self.workers[number] {
+            return lane;
+        }
+        for (number, lane) in self.workers[..number].iter_mut().enumerate() {
+            if let (None, Some(rings)) = (&lane, rings.workers[number].get()) {
+                *lane = Some(self.known.lanes.len());
+                self.known.lanes.push(trace::Lane::new(rings.name.clone(), Vec::new()));
+            }
+        }
+        let name = rings.workers[number].get().map(|lane| lane.name.clone());
+        let lane = self.known.lanes.len();
+        self.known.lanes.push(trace::Lane::new(name.unwrap_or_default(), Vec::new()));
+        self.workers[number] = Some(lane);
+        lane
     }
 
     /// Has an event name workers by their lanes in the file, as it does when it is written.
