@@ -90,13 +90,19 @@ impl Registry {
         }
     }
 
-    /// How much work is to be seen, counted up to as many as one wakes at a time.
+    /// How much work is to be seen, counted up to as many as one wakes at a time: all tasks, and of each thread's forks that there
+    /// are some, as only the thread knows how many.
     #[cfg_attr(target_os = "linux", unsafe(link_section = "raddle_enter"))]
     pub(crate) fn visible_work(&self) -> usize {
         let most = self.config.policy.fan_out.max(1);
-        let tasks = self.injector.len();
-        let memories = self.memories.iter().filter(|r| r.fork.has_work() || r.ring.has_work());
-        (tasks + memories.take(most).count()).min(most)
+        let mut seen = self.injector.len();
+        for memory in self.memories.iter() {
+            if seen >= most {
+                break;
+            }
+            seen += memory.ring.len() + usize::from(memory.fork.has_work());
+        }
+        seen.min(most)
     }
 
     /// Steps 2 to 4 of S1. True: there is work.

@@ -451,3 +451,22 @@ fn of_a_recording_whose_level_changed_the_least_counts() {
     pool.run(|w| fib(w, 5));
     assert_eq!(pool.trace().level(), TraceLevel::Tasks);
 }
+
+/// A chain of wakes would take as many times as long as there are threads.
+#[test]
+fn tasks_that_lie_in_one_queue_have_two_woken_at_a_time() {
+    const THREADS: usize = 32;
+    let woken_by_one = || {
+        let pool = Pool::builder().threads(THREADS).trace(TraceLevel::Tasks).build().unwrap();
+        until_asleep(&pool);
+        let all = Barrier::new(THREADS);
+        pool.scope(|s| (0..THREADS).for_each(|_| s.spawn(|_| _ = all.wait())));
+        let trace = pool.trace();
+        let wakes = |lane: &raddle_trace::Lane| {
+            lane.events.iter().filter(|event| event.kind == EventKind::Unpark).count()
+        };
+        trace.lanes.iter().filter(|lane| wakes(lane) > 1).count()
+    };
+    // Not all at once: then half of them search already.
+    assert!((0..20).any(|_| woken_by_one() > THREADS / 8), "each wakes one");
+}

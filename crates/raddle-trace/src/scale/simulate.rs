@@ -10,7 +10,7 @@
 //! | who | wakes |
 //! |---|---|
 //! | forks or spawns something while nobody searches | one |
-//! | has searched, and found something | one for each worker with something left to take, two at most, or one in pools of up to four; no more than make half of those who work, or that many, search |
+//! | has searched, and found something | one for each task, and each worker with forks, that is left to take, two at most, or one in pools of up to four; no more than make half of those who work, or that many, search |
 //! | was woken, and has found a fork, in pools of more than eight | one more with each of the first three that it forks |
 //!
 //! Who is on the way counts as a searcher. A wake takes some of the waker's time, and longer until the sleeper looks for work.
@@ -284,7 +284,7 @@ impl Machine<'_> {
     fn hand_on(&mut self, time: f64) -> f64 {
         let most = if self.workers.len() > SMALL { FAN_OUT } else { 1 };
         let mut late = 0.0;
-        for _ in 0..most.min(self.full.len()) {
+        for _ in 0..self.visible(most) {
             let searching = self.searching.len() + self.coming;
             let busy = self.asleep - searching;
             if searching < most.max(busy / 2) {
@@ -292,6 +292,20 @@ impl Machine<'_> {
             }
         }
         late
+    }
+
+    /// How much is to be seen, up to `most`: all tasks, and of each worker's forks that there are some.
+    fn visible(&self, most: usize) -> usize {
+        let mut seen = 0;
+        for &worker in &self.full {
+            if seen >= most {
+                break;
+            }
+            let stack = self.workers[worker as usize].stack.iter().take(most);
+            let tasks = stack.clone().filter(|&&node| self.plan.is_task[node as usize]).count();
+            seen += tasks + usize::from(stack.len() > tasks);
+        }
+        seen.min(most)
     }
 
     /// Wakes somebody who sleeps. How long that takes.
