@@ -29,7 +29,7 @@ impl BuildHasher for Seeded {
 #[derive(Debug)]
 pub(crate) struct Folded(u64);
 
-/// Pi's digits: as many ones as zeros, in no order.
+/// Pi's digits, and odd.
 const FACTOR: u64 = 0x243F_6A88_85A3_08D3;
 
 impl Hasher for Folded {
@@ -43,7 +43,7 @@ impl Hasher for Folded {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number) * u128::from(FACTOR | 1);
+        let product = u128::from(self.0 ^ number) * u128::from(FACTOR);
         self.0 = (product as u64 ^ (product >> 64) as u64).rotate_left(23);
     }
 

@@ -53,6 +53,13 @@ impl Done {
         self.edges.truncate(mark.edges);
     }
 
+    /// Whether the last node comes after something, by the last edge and no other.
+    pub(super) fn is_after_one(&self) -> bool {
+        let Some(number) = self.nodes.last().map(|node| node.number) else { return false };
+        let mut edges = self.edges.iter().rev().map(|edge| edge.1);
+        edges.next() == Some(number) && edges.next() != Some(number)
+    }
+
     /// Puts the last node in the place of the one before it, with all that comes before either: that has `after` edges. So many
     /// has both then.
     pub(super) fn put_together(&mut self, after: usize) -> usize {

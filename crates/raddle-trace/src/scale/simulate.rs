@@ -301,8 +301,9 @@ impl Machine<'_> {
             if seen >= most {
                 break;
             }
-            let stack = self.workers[worker as usize].stack.iter().take(most);
-            let tasks = stack.clone().filter(|&&node| self.plan.is_task[node as usize]).count();
+            let stack = self.workers[worker as usize].stack.iter();
+            let is_task = |node: &&u32| self.plan.is_task[**node as usize];
+            let tasks = stack.clone().filter(is_task).take(most).count();
             seen += tasks + usize::from(stack.len() > tasks);
         }
         seen.min(most)

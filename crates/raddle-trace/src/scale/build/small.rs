@@ -64,11 +64,17 @@ impl Builder<'_> {
     /// A task of a scope is over: its end is one of the scope's.
     pub(super) fn ends_in(&mut self, scope: u32, number: usize, frame: &Frame) {
         let (at, grain) = (frame.node, self.how.grain);
-        let is_last = at + 1 == self.lanes[number].done.nodes.len();
+        let done = &self.lanes[number].done;
+        let is_last = at + 1 == done.nodes.len() && done.is_after_one();
         let is_alone = is_last && at == frame.first && !frame.known;
         let small = is_alone && self.weight(number, at) < grain;
         let before = self.lanes[number].bundle.take();
         let before = before.filter(|b| small && (b.scope, b.at + 1) == (scope, at));
+        // Numbers of scopes come back.
+        let before = before.filter(|b| {
+            let ends = self.scopes.get(&scope);
+            ends.and_then(|ends| ends.get(b.among)) == Some(&self.lanes[number].number(b.at))
+        });
         if let Some(bundle) = before.filter(|b| self.fits(number, b)) {
             let mut all = self.mixture(number, bundle.at);
             let mut one = self.mixture(number, at);

@@ -157,13 +157,19 @@ fn scopes(seed: u64) -> Trace {
     let (mut next, mut queue) = (100, Vec::new());
     run.owner.note(Submit, Subject::Region, 1, 1);
     run.owner.note(Exec, Subject::Region, 1, 1);
-    for scope in 1..20 {
+    for _ in 1..20 {
+        // Where it lies on the stack, as a rule, so it comes back.
+        let scope = 1 + run.random(2) as u32;
         run.owner.note(ScopeBegin, Subject::Any, scope, 0);
         for _ in 0..run.random(60) {
             if run.random(4) == 0 {
                 run.spend();
             }
-            run.owner.spend(20).note(Fork, Subject::Task, next, 3);
+            run.owner.spend(20);
+            // Or before the recording began.
+            if run.random(80) > 0 {
+                run.owner.note(Fork, Subject::Task, next, 3);
+            }
             queue.push(next);
             next += 1;
         }
@@ -228,6 +234,60 @@ fn small_tasks_of_scopes_become_one_piece_and_the_span_stays_but_for_the_grain()
         }
     }
     assert!(fewer > 60, "only {fewer} graphs became smaller");
+}
+
+/// A scope's number is where it lies on the stack; its tasks are run by a thief, which does nothing else between two of them.
+#[test]
+fn small_tasks_of_two_scopes_with_one_number_stay_apart() {
+    let (mut owner, mut thief) = (Script::new(), Script::new());
+    owner.region(0, |s| {
+        for scope in 0..3 {
+            s.note(ScopeBegin, Subject::Any, 7, 0);
+            s.spend(100_000);
+            (0..4).for_each(|task| s.note(Fork, Subject::Task, scope * 4 + task, 3));
+            thief.now = s.now;
+            for task in 0..4 {
+                thief.note(Exec, Subject::Task, scope * 4 + task, 0);
+                thief.note(Member, Subject::Any, 7, 0);
+                thief.spend(300).note(Executed, Subject::Task, scope * 4 + task, 0);
+            }
+            s.note(Wait, Subject::Any, 0, 0);
+            s.now = thief.now;
+            s.note(Waited, Subject::Any, 0, 0);
+            s.note(ScopeEnd, Subject::Any, 7, 3);
+        }
+    });
+    let mut trace = owner.trace();
+    trace.lanes.push(Lane::new("raddle-0", thief.events));
+    let built = trace.graph(2_000.0, &[]).unwrap();
+    let told = told(&built.graph);
+    assert_eq!((told.0, told.1), (303_600, 300_900));
+}
+
+/// Their edges would be others'.
+#[test]
+fn small_tasks_that_come_from_nowhere_stay_as_they_are() {
+    let (mut owner, mut thief) = (Script::new(), Script::new());
+    owner.region(0, |s| {
+        s.note(ScopeBegin, Subject::Any, 7, 0);
+        s.spend(100_000).note(Fork, Subject::Task, 1, 3);
+        s.note(Fork, Subject::Task, 4, 3);
+        s.tree(200, 10);
+        thief.now = s.now;
+        for (task, time) in [(1, 150_000), (4, 100_000), (2, 300), (3, 300)] {
+            thief.note(Exec, Subject::Task, task, 0);
+            thief.note(Member, Subject::Any, 7, 0);
+            thief.spend(time).note(Executed, Subject::Task, task, 0);
+        }
+        s.note(Wait, Subject::Any, 0, 0);
+        s.now = thief.now;
+        s.note(Waited, Subject::Any, 0, 0);
+        s.note(ScopeEnd, Subject::Any, 7, 3);
+    });
+    let mut trace = owner.trace();
+    trace.lanes.push(Lane::new("raddle-0", thief.events));
+    let built = trace.graph(1_000.0, &[]).unwrap();
+    assert_eq!((built.orphans, told(&built.graph).1), (2, 250_000));
 }
 
 #[test]
