@@ -258,13 +258,6 @@ impl<T: Send + 'static, U: Send + 'static> Over<T, U> {
 }
 
 impl<T, U> All<T, U> {
-    /// Records that an input is done.
-    fn note(&self, part: Part) {
-        if host::is_recorded() {
-            host::resolves(std::ptr::from_ref(self), part);
-        }
-    }
-
     fn put(
         &self,
         state: &mut State<T, U>,
@@ -303,11 +296,11 @@ impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
                 drop(state);
                 return discard(result);
             }
-            self.note(Part::One);
+            host::note_part(&raw const *self, Part::One);
             self.put(&mut state, index, result)
         };
         if let Some(over) = over {
-            self.note(Part::Last);
+            host::note_part(&raw const *self, Part::Last);
             over.end();
         }
     }
@@ -329,6 +322,7 @@ impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
             let mut state = self.state.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))
         };
+        host::note_part(&raw const *self, Part::Left);
         discard_all(inputs);
         discard(promise);
     }

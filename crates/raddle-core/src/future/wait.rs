@@ -122,6 +122,8 @@ pub(super) enum Part {
     One = 1,
     /// The last of them, so that what follows comes after all.
     Last = 2,
+    /// Nobody wants them any more.
+    Left = 3,
 }
 
 /// How a thread waits: a worker helps meanwhile.
@@ -189,6 +191,14 @@ pub(super) mod host {
     #[cold]
     pub(in crate::future) fn touch_ends(key: u32) {
         note_if_recording(EventKind::TouchEnd, 0, (Subject::Any, key));
+    }
+
+    /// Records what becomes of several futures that are all wanted.
+    #[inline]
+    pub(in crate::future) fn note_part<N>(all: *const N, part: Part) {
+        if is_recorded() {
+            resolves(all, part);
+        }
     }
 
     /// Records that what somebody waits for, or may, is about to be done.
@@ -279,6 +289,8 @@ pub(super) mod host {
     pub(in crate::future) fn touch_ends(_: u32) {}
 
     pub(in crate::future) fn resolves<N>(_: *const N, _: Part) {}
+
+    pub(in crate::future) fn note_part<N>(_: *const N, _: Part) {}
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {

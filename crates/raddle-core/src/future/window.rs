@@ -13,6 +13,7 @@ use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::shared::this_thread;
 use crate::future::upstream::{Inputs, Visitor};
+use crate::future::wait::{Part, host};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local::{self, Snapshot};
@@ -264,10 +265,14 @@ impl<T: Send + 'static> Watch for Window<T> {
                 drop(state);
                 return discard(result);
             }
+            host::note_part(&raw const *self, Part::One);
             state.put(index, Some(result))
         };
         match over {
-            Some(over) => over.end(),
+            Some(over) => {
+                host::note_part(&raw const *self, Part::Last);
+                over.end()
+            }
             // Whoever completed it may have been interrupted, or killed: that is not for what is called here.
             None => local::outside(|| self.pump()),
         }
@@ -291,6 +296,7 @@ impl<T: Send + 'static> Inputs for Window<T> {
         let (inputs, values) =
             (std::mem::take(&mut state.inputs), std::mem::take(&mut state.values));
         drop(state);
+        host::note_part(&raw const *self, Part::Left);
         discard(next);
         discard_all(inputs);
         discard_all(values);

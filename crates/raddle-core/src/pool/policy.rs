@@ -2,7 +2,7 @@
 //!
 //! The pool asks here, and so does the simulation of larger machines in `bench`: both follow the same
 //! policy. `raddle-trace` knows no pool, so `scale/simulate.rs` has the defaults of who wakes how many once more: a test in `bench`
-//! holds them against these. What the protocol needs to lose no work is not here but in `places`.
+//! holds them against these, where work is forked. What the protocol needs to lose no work is not here but in `places`.
 
 use std::time::Duration;
 

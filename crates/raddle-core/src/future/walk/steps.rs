@@ -53,7 +53,8 @@ impl Walk {
                 None => break,
             }
         }
-        walk.here.set(ptr::null());
+        // SAFETY: its own. Volatile, as it is: nobody reads it but who should not find it (T6).
+        unsafe { walk.here.as_ptr().write_volatile(ptr::null()) };
         INNERMOST.with(|innermost| innermost.set(around));
         walk.garbage.clear();
     }

@@ -273,6 +273,10 @@ impl Builder<'_> {
         match event.aux {
             0 => _ = self.resolved.insert(event.task, node),
             1 => self.parts.entry(event.task).or_default().push(node),
+            3 => {
+                self.parts.remove(&event.task);
+                return;
+            }
             _ => {
                 let parts = self.parts.remove(&event.task).unwrap_or_default();
                 return self.go_on_by(number, &parts, EdgeKind::Future, 0);
