@@ -144,6 +144,15 @@ fn start(what: &str, file: &Path) -> Child {
     command.spawn().unwrap()
 }
 
+/// It would write without end, whatever becomes of the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
 fn ends(what: &str, file: &Path) -> Output {
     start(what, file).wait_with_output().unwrap()
 }
@@ -182,12 +191,12 @@ fn one_whose_threads_work_when_it_exits_leaves_a_whole_file() {
 #[test]
 fn one_that_is_killed_leaves_what_it_had_done() {
     let folder = Folder::new("raddle-recorded-killed");
-    let mut child = start("works on", &folder.file());
+    let mut child = Killed(start("works on", &folder.file()));
     while seen(&folder.file()) < 1000 {
-        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(child.0.try_wait().unwrap(), None);
     }
-    child.kill().unwrap();
-    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    child.0.kill().unwrap();
+    assert_eq!(child.0.wait().unwrap().signal(), Some(libc::SIGKILL));
     let (trace, damage) = Trace::load_damaged(folder.file()).unwrap();
     assert!(damage.is_some_and(|damage| damage.cut));
     assert!(forks(&trace) >= 1000 && trace.drops() == 0);

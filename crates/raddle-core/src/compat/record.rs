@@ -109,6 +109,10 @@ impl State {
         let taken = &mut self.taken;
         self.base.get_or_insert_with(|| match Taken::of(&wanted.file) {
             Ok(file) => {
+                // Who writes at the end only may not come to that: so nobody takes what is there for this process's.
+                if let Some(file) = file.as_ref().filter(|_| wanted.room.is_some()) {
+                    let _ = file.clear();
+                }
                 *taken = file;
                 wanted.file.clone()
             }

@@ -45,13 +45,20 @@ impl Taken {
         taken.push(path.clone());
         Ok(Some(Taken { path, lock, generation: fork::generation() }))
     }
+
+    /// Drops what is in the file.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        self.lock.set_len(0)
+    }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
         // A child has the parent's lock in common with it.
         if self.generation == fork::generation() {
-            TAKEN.lock().retain(|path| *path != self.path);
+            let mut taken = TAKEN.lock();
+            taken.retain(|path| *path != self.path);
+            // Before anybody else of this process may ask.
             sys::unlock(&self.lock);
         }
     }
