@@ -236,25 +236,39 @@ fn small_tasks_of_scopes_become_one_piece_and_the_span_stays_but_for_the_grain()
     assert!(fewer > 60, "only {fewer} graphs became smaller");
 }
 
-/// A scope's number is where it lies on the stack; its tasks are run by a thief, which does nothing else between two of them.
+/// A scope with what `forks` does, of which a thief runs these tasks for so long each, and nothing else in between.
+fn stolen_scope(
+    owner: &mut Script,
+    thief: &mut Script,
+    forks: impl FnOnce(&mut Script),
+    tasks: impl IntoIterator<Item = (u32, u64)>,
+) {
+    owner.note(ScopeBegin, Subject::Any, 7, 0);
+    forks(owner);
+    thief.now = owner.now;
+    for (task, time) in tasks {
+        thief.note(Exec, Subject::Task, task, 0);
+        thief.note(Member, Subject::Any, 7, 0);
+        thief.spend(time).note(Executed, Subject::Task, task, 0);
+    }
+    owner.note(Wait, Subject::Any, 0, 0);
+    owner.now = thief.now;
+    owner.note(Waited, Subject::Any, 0, 0);
+    owner.note(ScopeEnd, Subject::Any, 7, 3);
+}
+
+/// A scope's number is where it lies on the stack.
 #[test]
 fn small_tasks_of_two_scopes_with_one_number_stay_apart() {
     let (mut owner, mut thief) = (Script::new(), Script::new());
     owner.region(0, |s| {
         for scope in 0..3 {
-            s.note(ScopeBegin, Subject::Any, 7, 0);
-            s.spend(100_000);
-            (0..4).for_each(|task| s.note(Fork, Subject::Task, scope * 4 + task, 3));
-            thief.now = s.now;
-            for task in 0..4 {
-                thief.note(Exec, Subject::Task, scope * 4 + task, 0);
-                thief.note(Member, Subject::Any, 7, 0);
-                thief.spend(300).note(Executed, Subject::Task, scope * 4 + task, 0);
-            }
-            s.note(Wait, Subject::Any, 0, 0);
-            s.now = thief.now;
-            s.note(Waited, Subject::Any, 0, 0);
-            s.note(ScopeEnd, Subject::Any, 7, 3);
+            let tasks = scope * 4..scope * 4 + 4;
+            let forks = |s: &mut Script| {
+                s.spend(100_000);
+                tasks.clone().for_each(|task| s.note(Fork, Subject::Task, task, 3));
+            };
+            stolen_scope(s, &mut thief, forks, tasks.clone().map(|task| (task, 300)));
         }
     });
     let mut trace = owner.trace();
@@ -269,20 +283,13 @@ fn small_tasks_of_two_scopes_with_one_number_stay_apart() {
 fn small_tasks_that_come_from_nowhere_stay_as_they_are() {
     let (mut owner, mut thief) = (Script::new(), Script::new());
     owner.region(0, |s| {
-        s.note(ScopeBegin, Subject::Any, 7, 0);
-        s.spend(100_000).note(Fork, Subject::Task, 1, 3);
-        s.note(Fork, Subject::Task, 4, 3);
-        s.tree(200, 10);
-        thief.now = s.now;
-        for (task, time) in [(1, 150_000), (4, 100_000), (2, 300), (3, 300)] {
-            thief.note(Exec, Subject::Task, task, 0);
-            thief.note(Member, Subject::Any, 7, 0);
-            thief.spend(time).note(Executed, Subject::Task, task, 0);
-        }
-        s.note(Wait, Subject::Any, 0, 0);
-        s.now = thief.now;
-        s.note(Waited, Subject::Any, 0, 0);
-        s.note(ScopeEnd, Subject::Any, 7, 3);
+        let forks = |s: &mut Script| {
+            s.spend(100_000).note(Fork, Subject::Task, 1, 3);
+            s.note(Fork, Subject::Task, 4, 3);
+            s.tree(200, 10);
+        };
+        let tasks = [(1, 150_000), (4, 100_000), (2, 300), (3, 300)];
+        stolen_scope(s, &mut thief, forks, tasks);
     });
     let mut trace = owner.trace();
     trace.lanes.push(Lane::new("raddle-0", thief.events));

@@ -25,20 +25,24 @@ impl Script {
 const LEAVES: u64 = 624;
 const LEAF: u64 = 551_000;
 
+/// What is foretold on so many processors, and the least of it: as many leaves one after the other as if all workers had been there
+/// from the beginning, and twice as many workers after each time in which one comes and wakes two.
+fn by_doubling(scale: &Scale, processors: u64) -> (f64, f64) {
+    let Costs { steal, wake, rouse } = scale.costs;
+    let doubling = wake + steal + 2.0 * rouse;
+    let rounds = LEAVES.div_ceil(processors);
+    let ramp = doubling * (processors as f64).log2();
+    let least = (LEAVES * LEAF) as f64 / ((rounds * LEAF) as f64 + ramp);
+    (scale.predicted(processors as usize).unwrap(), least)
+}
+
 #[test]
 fn forks_wake_at_least_twice_as_many_each_time() {
     let scale = scaled(|s| s.tree(LEAVES, LEAF));
-    let Costs { steal, wake, rouse } = scale.costs;
-    // Whoever comes takes a fork, wakes two, and goes on to fork. So after each of these times there are twice as many: that
-    // makes 0.2 ms until 128 work, and 0.3 ms until 1,024 do. They would be woken one after the other in 2.7 ms and in 22 ms.
-    let doubling = wake + steal + 2.0 * rouse;
+    // Whoever comes takes a fork, wakes two, and goes on to fork. That makes 0.2 ms until 128 work, and 0.3 ms until 1,024 do.
+    // They would be woken one after the other in 2.7 ms and in 22 ms.
     for processors in [64, 128, 1024] {
-        // So many leaves one after the other, if all workers had been there from the beginning.
-        let rounds = LEAVES.div_ceil(processors);
-        let ramp = doubling * (processors as f64).log2();
-        let work = (LEAVES * LEAF) as f64;
-        let least = work / ((rounds * LEAF) as f64 + ramp);
-        let predicted = scale.predicted(processors as usize).unwrap();
+        let (predicted, least) = by_doubling(&scale, processors);
         assert!(least < predicted, "{processors}: {predicted}, at least {least}");
     }
 }
@@ -46,15 +50,9 @@ fn forks_wake_at_least_twice_as_many_each_time() {
 #[test]
 fn tasks_in_one_queue_wake_two_each_time() {
     let scale = scaled(|s| s.scope(LEAVES as u32, LEAF));
-    let Costs { steal, wake, rouse } = scale.costs;
     // Whoever comes takes one, and wakes two; but no more than half of those who work are to search.
-    let doubling = wake + steal + 2.0 * rouse;
     for processors in [64, 128, 1024] {
-        let rounds = LEAVES.div_ceil(processors);
-        let ramp = doubling * (processors as f64).log2();
-        let work = (LEAVES * LEAF) as f64;
-        let least = work / ((rounds * LEAF) as f64 + ramp);
-        let predicted = scale.predicted(processors as usize).unwrap();
+        let (predicted, least) = by_doubling(&scale, processors);
         assert!(0.95 * least < predicted, "{processors}: {predicted}, at least {least}");
     }
 }
