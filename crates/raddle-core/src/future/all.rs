@@ -296,11 +296,11 @@ impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
                 drop(state);
                 return discard(result);
             }
-            host::note_part(&raw const *self, Part::One);
+            host::resolves(&raw const *self, Part::One);
             self.put(&mut state, index, result)
         };
         if let Some(over) = over {
-            host::note_part(&raw const *self, Part::Last);
+            host::resolves(&raw const *self, Part::Last);
             over.end();
         }
     }
@@ -322,7 +322,7 @@ impl<T: Send + 'static, U: Send + 'static> Inputs for All<T, U> {
             let mut state = self.state.lock();
             (state.promise.take(), std::mem::take(&mut state.inputs))
         };
-        host::note_part(&raw const *self, Part::Left);
+        host::resolves(&raw const *self, Part::Left);
         discard_all(inputs);
         discard(promise);
     }

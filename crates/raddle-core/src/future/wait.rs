@@ -193,15 +193,7 @@ pub(super) mod host {
         note_if_recording(EventKind::TouchEnd, 0, (Subject::Any, key));
     }
 
-    /// Records what becomes of several futures that are all wanted.
-    #[inline]
-    pub(in crate::future) fn note_part<N>(all: *const N, part: Part) {
-        if is_recorded() {
-            resolves(all, part);
-        }
-    }
-
-    /// Records that what somebody waits for, or may, is about to be done.
+    /// Records, if anybody does, that what somebody waits for, or may, is about to be done, or what becomes of several that are wanted.
     pub(in crate::future) fn resolves<N>(node: *const N, part: Part) {
         note_if_recording(EventKind::Resolve, part as usize, recorder::key_of(node));
     }
@@ -289,8 +281,6 @@ pub(super) mod host {
     pub(in crate::future) fn touch_ends(_: u32) {}
 
     pub(in crate::future) fn resolves<N>(_: *const N, _: Part) {}
-
-    pub(in crate::future) fn note_part<N>(_: *const N, _: Part) {}
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {

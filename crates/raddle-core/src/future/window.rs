@@ -265,12 +265,12 @@ impl<T: Send + 'static> Watch for Window<T> {
                 drop(state);
                 return discard(result);
             }
-            host::note_part(&raw const *self, Part::One);
+            host::resolves(&raw const *self, Part::One);
             state.put(index, Some(result))
         };
         match over {
             Some(over) => {
-                host::note_part(&raw const *self, Part::Last);
+                host::resolves(&raw const *self, Part::Last);
                 over.end()
             }
             // Whoever completed it may have been interrupted, or killed: that is not for what is called here.
@@ -296,7 +296,7 @@ impl<T: Send + 'static> Inputs for Window<T> {
         let (inputs, values) =
             (std::mem::take(&mut state.inputs), std::mem::take(&mut state.values));
         drop(state);
-        host::note_part(&raw const *self, Part::Left);
+        host::resolves(&raw const *self, Part::Left);
         discard(next);
         discard_all(inputs);
         discard_all(values);
