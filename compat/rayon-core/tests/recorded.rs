@@ -35,6 +35,9 @@ fn pool(threads: usize) -> rayon_core::ThreadPool {
 fn child() {
     let Ok(what) = std::env::var(CHILD) else { return };
     let file = PathBuf::from(std::env::var_os("RADDLE_TRACE").unwrap());
+    // One that hangs ends, too, and does not fill the disk meanwhile.
+    // SAFETY: a number; nobody here waits for this signal.
+    unsafe { libc::alarm(60) };
     match &*what {
         "exits" => _ = pool(1).install(|| fib(29)),
         "uses no pool" => {}
@@ -58,16 +61,14 @@ fn child() {
         }
         "exits while it works" | "exits in its pool" => {
             let (send, receive) = std::sync::mpsc::channel();
-            for _ in 0..2 {
-                let send = send.clone();
-                rayon_core::spawn(move || {
+            // One on each thread, and not one spawned after the other: a wait in the first would start the second, which does not end.
+            rayon_core::spawn_broadcast(move |_| {
+                fib(10);
+                send.send(()).unwrap();
+                loop {
                     fib(10);
-                    send.send(()).unwrap();
-                    loop {
-                        fib(10);
-                    }
-                });
-            }
+                }
+            });
             receive.iter().take(2).for_each(drop);
             if what == "exits in its pool" {
                 pool(1).install(|| std::process::exit(0));
