@@ -11,7 +11,7 @@ use crate::future::awaiting::Awaited;
 use crate::future::failure::Failure;
 use crate::future::interrupt::Interrupt;
 use crate::future::node::Ends;
-use crate::future::{Assist, Killed, Waiter, wait, walk};
+use crate::future::{Assist, Killed, wait, walk};
 
 /// A value of type `T` that will be there, or the [`Failure`] why not.
 ///
@@ -213,7 +213,10 @@ impl<T> Future<T> {
 
     /// As [`wait`](Future::wait), for so long at most.
     ///
-    /// It runs nothing meanwhile that might take longer, and leaves that to other threads.
+    /// It runs nothing meanwhile that might take longer, and leaves that to other threads. But where no other can come
+    /// (with [`Waits::Host`](crate::Waits), at the cap of spare threads, where the system refuses threads), nobody in the pool has worked and
+    /// nothing has ended for 100 ms, in this wait or in several, a thread of the pool runs what it waits for after all, and
+    /// may be late: else threads that all wait like this would do so in vain, for ever if each tries again.
     ///
     /// # Errors
     ///
@@ -271,9 +274,8 @@ impl<T> Future<T> {
                 }
             }
             _ => {
-                let cycle = self
-                    .as_pending()
-                    .is_some_and(|pending| pending.block(None, Waiter::Patient) == Assist::Cycle);
+                let cycle =
+                    self.as_pending().is_some_and(|pending| pending.block() == Assist::Cycle);
                 assert!(!cycle, "the future waits for itself");
             }
         }

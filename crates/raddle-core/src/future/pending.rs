@@ -18,6 +18,8 @@ use crate::panics::discard;
 
 /// A thread that may run what it waits for only if nobody else will looks again after so long.
 const HELD_UP: Duration = Duration::from_millis(10);
+/// And one that has a time limit, for which nobody comes, at first; later after this.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 /// A wait goes so many steps upstream for each task that it runs there, and goes on at once.
 const NEAR: usize = 1024;
 /// About what a step takes.
@@ -192,7 +194,7 @@ impl<T> Pending<T> {
         if let Some(outcome) = self.outcome() {
             return self.take_done(outcome);
         }
-        if self.block(None, Waiter::Patient) == Assist::Cycle {
+        if self.block() == Assist::Cycle {
             return Err(Failure::cycle());
         }
         match self.outcome() {
@@ -202,8 +204,12 @@ impl<T> Pending<T> {
     }
 
     pub(super) fn wait_timeout(self, time: Duration) -> Result<Result<T, Failure>, Pending<T>> {
-        let deadline = Instant::now().checked_add(time);
-        if self.block(deadline, Waiter::Hurried) == Assist::Cycle {
+        let assist = match Instant::now().checked_add(time) {
+            Some(deadline) => self.block_until(deadline),
+            // Beyond all time.
+            None => self.block(),
+        };
+        if assist == Assist::Cycle {
             return Ok(Err(Failure::cycle()));
         }
         match self.outcome() {
@@ -212,24 +218,18 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Helps, unless there is a deadline, and blocks until it is done, or the time has come.
-    pub(super) fn block(&self, deadline: Option<Instant>, waiter: Waiter) -> Assist {
+    /// Helps, and blocks until it is done.
+    pub(super) fn block(&self) -> Assist {
         // It has been so for a while that others would have to run what is waited for.
         let mut held_up = false;
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
             depth::flush();
-            let assist = match waiter {
-                Waiter::Patient => self.assist(wait::host::waiter(held_up)),
-                Waiter::Hurried => Assist::Go,
-            };
-            let look_again = match assist {
+            let look_again = match self.assist(wait::host::waiter(held_up)) {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
                 // They may have come to wait, too; and who would see that there is a thread for the task may be a timer.
-                Assist::Go | Assist::Ran
-                    if waiter == Waiter::Patient && wait::host::relies_on_others() =>
-                {
+                Assist::Go | Assist::Ran if wait::host::relies_on_others() => {
                     held_up = true;
                     Instant::now().checked_add(HELD_UP)
                 }
@@ -240,12 +240,46 @@ impl<T> Pending<T> {
                 return Assist::Go;
             }
             // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node(), deadline, look_again) };
-            let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if self.outcome().is_some() || late() {
+            unsafe { wait::block(self.node(), None, look_again) };
+            if self.outcome().is_some() {
                 return Assist::Go;
             }
         }
+    }
+
+    /// Blocks until it is done, or the time has come. It helps only if for a while nobody else could, and then also when the time is over.
+    fn block_until(&self, deadline: Instant) -> Assist {
+        // Only a thread of a pool can do anything about it.
+        let mut rest = if wait::host::is_outside() { Duration::MAX } else { HELD_UP };
+        let mut waited = Duration::ZERO;
+        loop {
+            depth::flush();
+            if self.assist_late(waited) == Assist::Cycle {
+                return Assist::Cycle;
+            }
+            let began = Instant::now();
+            let late = !waited.is_zero() && began >= deadline;
+            if late || self.outcome().is_some() {
+                return Assist::Go;
+            }
+            let until = began.checked_add(rest).map_or(deadline, |look| look.min(deadline));
+            // SAFETY: this is the consumer.
+            unsafe { wait::block(self.node(), Some(until), None) };
+            waited = began.elapsed().max(Duration::from_nanos(1));
+            rest = LONGEST_REST.min(rest.saturating_mul(2));
+        }
+    }
+
+    /// Helps after it has `waited` for so long, if nobody else can.
+    fn assist_late(&self, waited: Duration) -> Assist {
+        if self.outcome().is_some() || !wait::host::nobody_comes(waited) {
+            return Assist::Go;
+        }
+        let assist = self.assist(wait::host::waiter(true));
+        if assist == Assist::Go && self.outcome().is_none() {
+            wait::host::take_on_anything();
+        }
+        assist
     }
 
     /// Offers to run what is behind the future and has not started; one who is in a hurry just sees whether it waits for itself.

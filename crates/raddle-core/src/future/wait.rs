@@ -141,6 +141,7 @@ pub(super) mod host {
     pub(in crate::future) use crate::pool::blocking;
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
+    pub(in crate::future) use crate::pool::vain::{nobody_comes, take_on_anything};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{
         current_parker as parker, init_blocking as watch_locks, wait_for_future as wait,
@@ -254,6 +255,12 @@ pub(super) mod host {
     pub(in crate::future) fn is_outside() -> bool {
         true
     }
+
+    pub(in crate::future) fn nobody_comes(_: std::time::Duration) -> bool {
+        false
+    }
+
+    pub(in crate::future) fn take_on_anything() {}
 
     /// Models have no pool.
     pub(in crate::future) fn blocking<R>(f: impl FnOnce() -> R) -> R {

@@ -63,12 +63,7 @@ impl Registry {
 
     /// How much has ended so far, stolen forks included: that it stays the same says that nothing has.
     pub(crate) fn progress(&self) -> usize {
-        let ended = |memory: &WorkerMemory| {
-            // ORD: a hint.
-            let forks = memory.ended_forks.load(Ordering::Relaxed);
-            memory.entries.settled().wrapping_add(forks)
-        };
-        self.memories.iter().map(ended).fold(0, usize::wrapping_add)
+        self.memories.iter().map(WorkerMemory::progress).fold(0, usize::wrapping_add)
     }
 
     /// By a thread that has just fallen asleep (or see `see_to_end`), or by whoever ends the pool: if the pool is to end and nothing is left
@@ -109,6 +104,13 @@ impl Drop for KeptOpen<'_> {
 }
 
 impl WorkerMemory {
+    /// What it has of that.
+    pub(crate) fn progress(&self) -> usize {
+        // ORD: a hint.
+        let forks = self.ended_forks.load(Ordering::Relaxed);
+        self.entries.settled().wrapping_add(forks)
+    }
+
     /// This worker has run something while it waits. If its thread is here for good, it never falls asleep as one that has
     /// nothing to do, and so sees to the pool's end now.
     pub(crate) fn see_to_end(&self) {

@@ -45,6 +45,7 @@ pub(crate) mod seat;
 mod starts;
 mod stats;
 mod turns;
+pub(crate) mod vain;
 pub(crate) mod wait;
 mod wakes;
 mod worker;

@@ -33,6 +33,7 @@ use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::run_work::Serving;
 use crate::pool::turns::Turns;
+use crate::pool::vain::Vain;
 use crate::pool::wait::Looks;
 use crate::pool::worker::Worker;
 use crate::queue::Ring;
@@ -80,6 +81,8 @@ pub(crate) struct Owned {
     pub(crate) cramped: Cell<Duration>,
     /// At how many looks in a row the thief that it waits for had not signed.
     pub(crate) unsigned: Cell<u32>,
+    /// For how long it has waited with a time limit, and nobody came.
+    pub(crate) vain: Vain,
     /// So many bytes of stack are to be left before a wait takes on anything.
     pub(crate) room: Cell<usize>,
     /// Tasks that were run out of turn, and whose entries may still lie in the ring.
@@ -267,6 +270,7 @@ impl OwnedMemory {
                 stuck: Cell::new(false),
                 cramped: Cell::new(Duration::ZERO),
                 unsigned: Cell::new(0),
+                vain: Vain::default(),
                 room: Cell::new(0),
                 husks: Cell::new(0),
                 cleared: Cell::new(0),

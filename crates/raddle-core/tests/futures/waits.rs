@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use raddle_core::{
-    Failure, FailureKind, Future, Pool, Promise, as_completed, collect, first, join, scope, select,
-    spawn, wait_any,
+    Failure, FailureKind, Future, Pool, Promise, Waits, as_completed, collect, first, join, scope,
+    select, spawn, wait_any,
 };
 
 use crate::support::{SMALL, in_time, kind, on_small_stack, scaled};
@@ -277,6 +277,55 @@ fn limits_limit() {
                 assert!(result.recv().unwrap(), "a thread of the pool: {name}");
                 assert!(pool.run(|_| limited()), "a guest: {name}");
                 assert!(limited(), "a thread from outside: {name}");
+            }
+        });
+    }
+}
+
+/// Pools in which each thread that there can be waits with a limit.
+fn pools_without_more_threads() -> impl Iterator<Item = Pool> {
+    let host = |threads| Pool::builder().threads(threads).waits(Waits::Host);
+    [host(1), host(2), Pool::builder().threads(1).max_spare_threads(2)]
+        .map(|b| b.build().unwrap())
+        .into_iter()
+}
+
+type LongWait = fn(Future<u32>) -> u32;
+
+const LONG_WAITS: &[(&str, LongWait)] = &[
+    ("long", |task| match task.wait_timeout(Duration::from_secs(600)) {
+        Ok(result) => result.unwrap(),
+        Err(_) => panic!("ten minutes are over"),
+    }),
+    ("short, again and again", |mut task| {
+        loop {
+            match task.wait_timeout(Duration::from_millis(1)) {
+                Ok(result) => return result.unwrap(),
+                Err(same) => task = same,
+            }
+        }
+    }),
+    ("of a map of a link", |task| {
+        let (promise, future) = Promise::new();
+        promise.link(task.map(|n| n));
+        LONG_WAITS[0].1(future.map(|n| n))
+    }),
+    ("for what another task will do", |task| {
+        let (promise, future) = Promise::new();
+        drop(spawn(move || promise.set(task.wait().unwrap())));
+        LONG_WAITS[0].1(future)
+    }),
+];
+
+/// What all threads of a pool leave to others is done all the same.
+#[test]
+fn limited_waits_of_all_threads_come_to_an_end() {
+    for (name, wait) in LONG_WAITS {
+        in_time(name, move || {
+            for pool in pools_without_more_threads() {
+                let waits = || pool.spawn(move || wait(spawn(|| 1)));
+                let all: Vec<_> = (0..8).map(|_| waits()).collect();
+                assert_eq!(collect(all).wait().unwrap(), [1; 8]);
             }
         });
     }
