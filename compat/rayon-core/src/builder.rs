@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::env;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
+use std::sync::Once;
 use std::thread;
 
 use raddle_core::Waits;
@@ -164,15 +165,21 @@ impl Drop for Unfinished<'_> {
 
 /// What `RADDLE_WAITS` says.
 fn waits() -> Waits {
-    match env::var("RADDLE_WAITS").as_deref() {
-        Ok("substitute") => Waits::Substitute,
-        Ok("host") | Err(_) => Waits::Host,
-        Ok(other) => {
-            eprintln!(
-                "raddle: RADDLE_WAITS is {other:?}, not `host` or `substitute`; using `host`"
-            );
+    match env::var_os("RADDLE_WAITS") {
+        Some(text) if text == "substitute" => Waits::Substitute,
+        Some(text) if text != "host" => {
+            // A program may build many pools.
+            static SAID: Once = Once::new();
+            // Where nobody reads what it says, `eprintln!` would panic.
+            SAID.call_once(|| {
+                _ = writeln!(
+                    io::stderr(),
+                    "raddle: RADDLE_WAITS is {text:?}, not `host` or `substitute`; using `host`"
+                );
+            });
             Waits::Host
         }
+        _ => Waits::Host,
     }
 }
 
