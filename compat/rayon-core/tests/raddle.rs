@@ -1,7 +1,8 @@
 //! What rayon's programs get from raddle besides: its context, its futures and its traces.
 
 use std::cell::Cell;
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
 
 use raddle_core::{FailureKind, Future, Snapshot, scope_local};
 
@@ -73,6 +74,44 @@ fn time_limits_reach_into_parallel_code() {
     assert!(waited.is_ok() || waited.unwrap_err().kind() != FailureKind::Panicked);
     let never = Future::<()>::never().within(std::time::Duration::from_millis(1));
     assert!(rayon_core::join(|| never.wait().is_err(), || ()).0);
+}
+
+#[test]
+fn an_interrupt_reaches_what_its_task_waits_for_and_not_what_it_spawns() {
+    use raddle_core::interrupted;
+    use std::sync::mpsc::channel;
+    let ((begins, begun), (send, spawned)) = (channel(), channel());
+    let task = move || {
+        begins.send(()).unwrap();
+        while !interrupted() {
+            std::thread::yield_now();
+        }
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        assert_eq!(pool.join(interrupted, interrupted), (true, true));
+        assert!(pool.broadcast(|_| interrupted()).into_iter().all(|heard| heard));
+        let heard = || assert!(interrupted());
+        pool.scope(|s| {
+            s.spawn(|_| heard());
+            s.spawn_broadcast(|_, _| heard());
+        });
+        pool.in_place_scope_fifo(|s| {
+            s.spawn_fifo(|_| heard());
+            s.spawn_broadcast(|_, _| heard());
+        });
+        // They may outlive it.
+        let each = send.clone();
+        pool.spawn_broadcast(move |_| each.send(interrupted()).unwrap());
+        pool.install(|| {
+            let send = send.clone();
+            rayon_core::spawn_fifo(move || send.send(interrupted()).unwrap());
+        });
+        pool.spawn(move || send.send(interrupted()).unwrap());
+    };
+    let future = raddle_core::spawn(task);
+    begun.recv().unwrap();
+    future.interrupt("enough");
+    future.wait().unwrap();
+    assert_eq!(spawned.iter().collect::<Vec<_>>(), [false; 4]);
 }
 
 #[test]
@@ -317,4 +356,37 @@ fn a_file_that_cannot_be_written_is_told() {
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("RADDLE_TRACE: /nowhere/at/all"), "{said}");
+}
+
+#[test]
+fn a_rule_that_nobody_knows_is_told_once_if_anybody_listens() {
+    const CHILD: &str = "RADDLE_TEST_CHILD_WAITS";
+    if std::env::var_os(CHILD).is_some() {
+        // Until whoever reads what it says has gone.
+        _ = std::io::stdin().read(&mut [0]);
+        for _ in 0..2 {
+            let pool = rayon_core::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+            assert_eq!(pool.install(|| 7), 7);
+        }
+        std::process::exit(0);
+    }
+    for listens in [true, false] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_rule_that_nobody_knows_is_told_once_if_anybody_listens"])
+            .env(CHILD, "1")
+            .env("RADDLE_WAITS", "patiently")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut reader = child.stderr.take().filter(|_| listens);
+        drop(child.stdin.take());
+        let mut said = String::new();
+        if let Some(reader) = &mut reader {
+            reader.read_to_string(&mut said).unwrap();
+        }
+        assert!(child.wait().unwrap().success(), "{said}");
+        assert_eq!(said.matches("RADDLE_WAITS is \"patiently\"").count(), usize::from(listens));
+    }
 }
