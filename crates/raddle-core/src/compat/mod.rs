@@ -269,6 +269,7 @@ impl Here<'_> {
     /// The number of this thread among those of the pool that work: by [`Waits::Host`] always the same. By
     /// [`Waits::Substitute`] its place's: none if after a moment all are taken, and within [`blocking`](crate::blocking), as
     /// another thread may have the number then.
+    #[inline]
     pub fn index(&self) -> Option<usize> {
         let number = self.memory.registry().number_of(self.memory);
         number.or_else(|| self.memory.holds_place().then(|| self.await_index())?)

@@ -296,10 +296,15 @@ impl Registry {
     }
 
     /// The number of the place that a worker holds, if it holds one: a free one, its own if it can be.
+    #[inline]
     pub(crate) fn number_of(&self, memory: &WorkerMemory) -> Option<usize> {
         if self.is_seated() && self.config.waits == Waits::Host {
             return Some(memory.index);
         }
+        self.number_of_place(memory)
+    }
+
+    fn number_of_place(&self, memory: &WorkerMemory) -> Option<usize> {
         if memory.owned.hold.get() != Hold::Place {
             return None;
         }
