@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use rayon_core::{ThreadPoolBuilder, current_num_threads, current_thread_index};
+use rayon_core::{ThreadPool, ThreadPoolBuilder, current_num_threads, current_thread_index};
 
 const PROGRAM: &str = "RADDLE_TEST_PROGRAM";
 
@@ -14,15 +14,34 @@ const PROGRAM: &str = "RADDLE_TEST_PROGRAM";
 const PROGRAMS: &[(&str, fn())] = &[
     ("threads", || println!("threads: {}", current_num_threads())),
     ("each build", each_build),
-    ("spawn panics", || spawn_and_wait(ThreadPoolBuilder::new())),
+    ("spawn panics", || {
+        does_not_outlast(ThreadPoolBuilder::new(), |pool| pool.spawn(|| panic!("in a task")));
+    }),
+    ("fifo spawn panics", || {
+        let spawn = |pool: &ThreadPool| {
+            pool.install(|| rayon_core::spawn_fifo(|| panic!("in its turn")));
+        };
+        does_not_outlast(ThreadPoolBuilder::new(), spawn);
+    }),
+    ("broadcast panics", || {
+        let spawn = |pool: &ThreadPool| pool.spawn_broadcast(|_| panic!("on each thread"));
+        does_not_outlast(ThreadPoolBuilder::new(), spawn);
+    }),
+    ("closure panics as it goes", || {
+        let bomb = Bomb;
+        does_not_outlast(ThreadPoolBuilder::new(), |pool| pool.spawn(move || _ = &bomb));
+    }),
     ("handler panics", || {
-        spawn_and_wait(ThreadPoolBuilder::new().panic_handler(|_| panic!("so does the handler")));
+        let builder = ThreadPoolBuilder::new().panic_handler(|_| panic!("so does the handler"));
+        does_not_outlast(builder, |pool| pool.spawn(|| panic!("in a task")));
     }),
     ("start handler panics", || {
-        let pool =
-            ThreadPoolBuilder::new().num_threads(1).start_handler(|_| panic!("at the start"));
-        pool.build().unwrap().install(|| ());
-        thread::sleep(std::time::Duration::from_secs(60));
+        let builder = ThreadPoolBuilder::new().start_handler(|_| panic!("at the start"));
+        does_not_outlast(builder, |pool| pool.install(|| ()));
+    }),
+    ("exit handler panics", || {
+        let builder = ThreadPoolBuilder::new().exit_handler(|_| panic!("at the end"));
+        does_not_outlast(builder, |pool| pool.install(|| ()));
     }),
     ("panics are handled", panics_are_handled),
     ("global twice", global_twice),
@@ -39,10 +58,19 @@ fn each_build() {
     println!("threads: {first}, {}", built());
 }
 
-/// The task panics, so the process does not get beyond this.
-fn spawn_and_wait(builder: ThreadPoolBuilder) {
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("as it goes");
+    }
+}
+
+/// Something in the pool panics, so the process does not get beyond this.
+fn does_not_outlast(builder: ThreadPoolBuilder, used: impl FnOnce(&ThreadPool)) {
     let pool = builder.num_threads(1).build().unwrap();
-    pool.spawn(|| panic!("in a task"));
+    used(&pool);
+    drop(pool);
     thread::sleep(std::time::Duration::from_secs(60));
 }
 
@@ -162,8 +190,12 @@ fn the_environment_says_how_many_threads() {
 fn panics_that_nobody_handles_abort() {
     for (program, text) in [
         ("spawn panics", "in a task"),
+        ("fifo spawn panics", "in its turn"),
+        ("broadcast panics", "on each thread"),
+        ("closure panics as it goes", "as it goes"),
         ("handler panics", "so does the handler"),
         ("start handler panics", "at the start"),
+        ("exit handler panics", "at the end"),
     ] {
         let output = run(program, &[]);
         assert!(!output.status.success(), "{program}: {output:?}");
