@@ -18,6 +18,7 @@ mod serve;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::exit;
 
@@ -99,7 +100,8 @@ pub(crate) fn main() -> ! {
             exit(NO_WORKER)
         }
         Err(why) => {
-            eprintln!("raddle: this process cannot be a worker: {why}");
+            // Where nobody reads what it says, `eprintln!` would panic.
+            _ = writeln!(io::stderr(), "raddle: this process cannot be a worker: {why}");
             exit(NO_WORKER)
         }
     }

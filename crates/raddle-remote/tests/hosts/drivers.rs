@@ -95,6 +95,15 @@ pub(crate) fn a_token_without_a_socket_is_refused() {
         said.contains("RADDLE_REMOTE_WORKER is set, but standard input is no socket"),
         "{said}"
     );
+    // And so it is where nobody reads what it says.
+    let (unread, _) = std::os::unix::net::UnixStream::pair().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .env("RADDLE_REMOTE_WORKER", "1")
+        .stdin(Stdio::null())
+        .stderr(std::os::fd::OwnedFd::from(unread))
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(113));
 }
 
 /// Spins, and a child of its sleeps.
