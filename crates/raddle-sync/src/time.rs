@@ -95,6 +95,11 @@ mod counted {
         pub fn checked_add(&self, time: Duration) -> Option<Instant> {
             self.0.checked_add(time).map(Instant)
         }
+
+        /// As of `std`.
+        pub fn checked_sub(&self, time: Duration) -> Option<Instant> {
+            self.0.checked_sub(time).map(Instant)
+        }
     }
 
     impl Sub for Instant {
