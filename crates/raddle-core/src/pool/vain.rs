@@ -9,6 +9,7 @@
 //! Not only single waits that are long: loops of short ones are as common.
 
 use std::cell::Cell;
+use std::thread;
 use std::time::Duration;
 
 use raddle_sync::strand;
@@ -60,6 +61,8 @@ pub(crate) fn take_on_anything() {
     // What it holds may be wanted by what it would take on.
     let away = matches!(memory.owned.hold.get(), Hold::Away(_));
     let free = !away && !strand::with_local(strand::Local::thread_holds);
+    // Tasks would find themselves panicking.
+    let free = free && !thread::panicking();
     if free && memory.registry().may_host() && memory.has_room() {
         memory.take_on(|at| memory.find_as_host(at));
     }

@@ -1,6 +1,7 @@
 //! Waits in continuations: what a thread has put off, and what it runs while it waits.
 
 use std::hint::black_box;
+use std::panic::{catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -329,6 +330,33 @@ fn limited_waits_of_all_threads_come_to_an_end() {
             }
         });
     }
+}
+
+/// Inside of a panic nothing else is taken on, however long nobody comes.
+#[test]
+fn a_limited_wait_inside_of_a_panic_takes_on_nothing() {
+    struct WaitsOnDrop(bool);
+    impl Drop for WaitsOnDrop {
+        fn drop(&mut self) {
+            let limit = Duration::from_millis(300);
+            self.0 = Future::<()>::never().map(|()| ()).wait_timeout(limit).is_ok();
+            let (_promise, future) = Promise::<()>::new();
+            self.0 |= future.wait_timeout(limit).is_ok();
+        }
+    }
+    in_time("a panic", || {
+        let pool = Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+        let panics = pool.spawn(|| {
+            let other = spawn(thread::panicking);
+            let unwound = catch_unwind(|| {
+                let _waits = WaitsOnDrop(false);
+                panic_any("on purpose");
+            });
+            assert!(unwound.is_err());
+            other
+        });
+        assert!(!panics.wait().unwrap().wait().unwrap());
+    });
 }
 
 // --- who depends on whom ---
