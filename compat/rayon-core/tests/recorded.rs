@@ -40,6 +40,13 @@ fn child() {
     unsafe { libc::alarm(60) };
     match &*what {
         "exits" => _ = pool(1).install(|| fib(29)),
+        "has small files" => {
+            let most = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+            // SAFETY: what this process may do.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &most) }, 0);
+            pool(2).install(|| fib(24));
+            println!("output");
+        }
         "uses no pool" => {}
         "works on" => loop {
             rayon_core::join(|| fib(10), || ());
@@ -276,4 +283,14 @@ fn a_file_that_cannot_be_written_is_no_harm() {
         assert_eq!(said.matches("raddle: ").count(), 1, "{said}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("output"));
     }
+}
+
+#[test]
+fn a_limit_of_files_ends_the_recording_and_not_the_program() {
+    let folder = Folder::new("raddle-recorded-small");
+    let output = ends_well("has small files", &folder.file());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("output"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be written any further"));
+    let (trace, damage) = Trace::load_damaged(folder.file()).unwrap();
+    assert!(damage.is_some() && forks(&trace) > 0);
 }

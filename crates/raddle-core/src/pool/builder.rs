@@ -296,7 +296,8 @@ impl PoolBuilder {
     /// Records into this file while the pool runs, at the level that [`trace`](PoolBuilder::trace) says: nothing is lost
     /// when a ring is full, and what a killed program leaves can be read. The file is whole when the pool has been
     /// dropped; [`Pool::trace`] reads it back. One that exists is replaced; one that another pool records into is refused, be it
-    /// of this process or of another. Once a disk has hardly any room left, nothing more is written (on Linux), and that is said.
+    /// of this process or of another. Once a disk has hardly any room left, or the file may
+    /// not grow any further (`ulimit -f`), nothing more is written (on Linux), and that is said.
     ///
     /// Costs a thread that writes some forty times a second, and now and then a worker's time, which the trace leaves out
     /// of its tasks'.

@@ -26,6 +26,7 @@
 mod lane;
 mod per_process;
 mod places;
+mod quiet;
 mod region;
 mod room;
 mod stream;

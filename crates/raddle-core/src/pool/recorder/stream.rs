@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{self, JoinHandle};
@@ -15,6 +16,7 @@ use raddle_trace::file::Ring;
 use raddle_trace::{self as trace, EventKind, Trace, Writer};
 
 use super::lane::{bytes, name_of};
+use super::quiet::Quiet;
 use super::region::NAMES;
 use super::taken::Taken;
 use super::{Rings, Settings, places, room};
@@ -81,8 +83,30 @@ impl Shared {
         self.generation != fork::generation()
     }
 
-    fn file(&self) -> MutexGuard<'_, Saved> {
-        self.file.lock().unwrap_or_else(|e| e.into_inner())
+    fn file(&self) -> Held<'_> {
+        let quiet = Quiet::begin();
+        Held { file: self.file.lock().unwrap_or_else(|e| e.into_inner()), _quiet: quiet }
+    }
+}
+
+/// The file, which only this thread writes to, and harms nobody by that.
+struct Held<'a> {
+    file: MutexGuard<'a, Saved>,
+    /// Longer than the lock.
+    _quiet: Quiet,
+}
+
+impl Deref for Held<'_> {
+    type Target = Saved;
+
+    fn deref(&self) -> &Saved {
+        &self.file
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Saved {
+        &mut self.file
     }
 }
 
@@ -90,6 +114,7 @@ impl Stream {
     /// None: it is recorded into no file.
     pub(super) fn create(settings: &Settings) -> io::Result<Option<Stream>> {
         let Some(path) = &settings.file else { return Ok(None) };
+        let _quiet = Quiet::begin();
         let path = std::path::absolute(path)?;
         let taken = if settings.taken { None } else { Taken::of(&path)? };
         let writer = Writer::new(BufWriter::new(File::create(&path)?))?;
