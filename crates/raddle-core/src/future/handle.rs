@@ -214,9 +214,10 @@ impl<T> Future<T> {
     /// As [`wait`](Future::wait), for so long at most.
     ///
     /// It runs nothing meanwhile that might take longer, and leaves that to other threads. But where no other can come
-    /// (with [`Waits::Host`](crate::Waits), at the cap of spare threads, where the system refuses threads), nobody in the pool has worked and
-    /// nothing has ended for 100 ms, in this wait or in several, a thread of the pool runs what it waits for after all, and
-    /// may be late: else threads that all wait like this would do so in vain, for ever if each tries again.
+    /// (with [`Waits::Host`](crate::Waits), at the cap of spare threads, where the system refuses threads), and nobody in the pool is seen to
+    /// work and nothing ends for 100 ms, in this wait or in several in a row, a thread of the pool runs the tasks that it waits for after all,
+    /// and may be late: else threads that all wait like this would do so in vain, for ever if each tries again. With no time at
+    /// all it is a look, as [`is_done`](Future::is_done).
     ///
     /// # Errors
     ///

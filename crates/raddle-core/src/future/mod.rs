@@ -125,6 +125,8 @@ pub(crate) enum Waiter {
     Patient,
     /// A thread that does not run anything: it has a deadline, or is no place for that.
     Hurried,
+    /// One that has a deadline and waits in vain, as nobody else comes: see `pool::vain`.
+    Late,
 }
 
 /// What came of an offer to help.

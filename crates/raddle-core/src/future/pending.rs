@@ -19,7 +19,7 @@ use crate::panics::discard;
 /// A thread that may run what it waits for only if nobody else will looks again after so long.
 const HELD_UP: Duration = Duration::from_millis(10);
 /// And one that has a time limit, for which nobody comes, at first; later after this.
-const LONGEST_REST: Duration = Duration::from_millis(100);
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// A wait goes so many steps upstream for each task that it runs there, and goes on at once.
 const NEAR: usize = 1024;
 /// About what a step takes.
@@ -249,37 +249,37 @@ impl<T> Pending<T> {
 
     /// Blocks until it is done, or the time has come. It helps only if for a while nobody else could, and then also when the time is over.
     fn block_until(&self, deadline: Instant) -> Assist {
-        // Only a thread of a pool can do anything about it.
-        let mut rest = if wait::host::is_outside() { Duration::MAX } else { HELD_UP };
+        let mut rest = HELD_UP;
         let mut waited = Duration::ZERO;
         loop {
             depth::flush();
-            if self.assist_late(waited) == Assist::Cycle {
-                return Assist::Cycle;
-            }
+            let rests = match self.assist_late(waited) {
+                Assist::Cycle => return Assist::Cycle,
+                Assist::Ran => Duration::ZERO,
+                Assist::Far(rest) => rest,
+                Assist::Go => rest,
+            };
             let began = Instant::now();
             let late = !waited.is_zero() && began >= deadline;
             if late || self.outcome().is_some() {
                 return Assist::Go;
             }
-            let until = began.checked_add(rest).map_or(deadline, |look| look.min(deadline));
+            // Only where nobody else may come it looks again.
+            let look = began.checked_add(rests).filter(|_| wait::host::may_be_left_alone());
+            let until = look.map_or(deadline, |look| look.min(deadline));
             // SAFETY: this is the consumer.
-            unsafe { wait::block(self.node(), Some(until), None) };
+            wait::host::limited(|| unsafe { wait::block(self.node(), Some(until), None) });
             waited = began.elapsed().max(Duration::from_nanos(1));
-            rest = LONGEST_REST.min(rest.saturating_mul(2));
+            if rests == rest {
+                rest = LONGEST_REST.min(2 * rest);
+            }
         }
     }
 
     /// Helps after it has `waited` for so long, if nobody else can.
     fn assist_late(&self, waited: Duration) -> Assist {
-        if self.outcome().is_some() || !wait::host::nobody_comes(waited) {
-            return Assist::Go;
-        }
-        let assist = self.assist(wait::host::waiter(true));
-        if assist == Assist::Go && self.outcome().is_none() {
-            wait::host::take_on_anything();
-        }
-        assist
+        let helps = self.outcome().is_none() && wait::host::nobody_comes(waited);
+        if helps && !std::thread::panicking() { self.assist(Waiter::Late) } else { Assist::Go }
     }
 
     /// Offers to run what is behind the future and has not started; one who is in a hurry just sees whether it waits for itself.

@@ -141,7 +141,7 @@ pub(super) mod host {
     pub(in crate::future) use crate::pool::blocking;
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
-    pub(in crate::future) use crate::pool::vain::{nobody_comes, take_on_anything};
+    pub(in crate::future) use crate::pool::vain::{limited, may_be_left_alone, nobody_comes};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{
         current_parker as parker, init_blocking as watch_locks, wait_for_future as wait,
@@ -260,7 +260,13 @@ pub(super) mod host {
         false
     }
 
-    pub(in crate::future) fn take_on_anything() {}
+    pub(in crate::future) fn may_be_left_alone() -> bool {
+        false
+    }
+
+    pub(in crate::future) fn limited(wait: impl FnOnce()) {
+        wait();
+    }
 
     /// Models have no pool.
     pub(in crate::future) fn blocking<R>(f: impl FnOnce() -> R) -> R {

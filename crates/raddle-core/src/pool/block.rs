@@ -101,6 +101,7 @@ impl WorkerMemory {
     fn give(&self) {
         let registry = self.registry();
         self.owned.hold.set(Hold::Given);
+        self.limited_wait_has_place(false);
         if !self.owned.apart.get() {
             self.lane.note(EventKind::Wait, 0, NOTHING);
         }
@@ -136,6 +137,7 @@ impl WorkerMemory {
         let resumed = registry.places.resume(self.index, self.owned.hosts.take());
         let claimed = resumed == Resumed::Claimed;
         self.owned.hold.set(if claimed { Hold::Claimed } else { Hold::Place });
+        self.limited_wait_has_place(true);
         if resumed == Resumed::Surplus {
             registry.stats.surplus.add();
         }

@@ -92,6 +92,8 @@ pub(crate) struct Registry {
     pub(super) handles: Mutex<Vec<thread::JoinHandle<()>>>,
     pub(super) refusal: Refusal,
     pub(crate) relief: Relief,
+    /// Threads that hold places and wait with limits: see `vain`.
+    pub(crate) limited: AtomicUsize,
     pub(super) end: End,
     /// More workers than processors: polling another worker is of no use.
     pub(crate) oversubscribed: bool,
@@ -170,6 +172,7 @@ impl Registry {
             handles: Mutex::default(),
             refusal: Refusal::default(),
             relief: Relief::default(),
+            limited: AtomicUsize::new(0),
             end: End::new(),
             oversubscribed: threads > processors,
             processors,

@@ -431,14 +431,19 @@ where
                 if own || !this.claim.is_queued() && memory.running.contains(header) {
                     return Assist::Cycle;
                 }
-                let nobody = || worker.registry().has_nobody_for_more();
-                let runs = (waiter == Waiter::Patient || nobody()) && memory.fits_task();
+                let may = match waiter {
+                    Waiter::Patient => true,
+                    Waiter::Hurried => worker.registry().has_nobody_for_more(),
+                    Waiter::Late => memory.has_waited_in_vain(),
+                };
                 // SAFETY: alive, on its own pool.
-                if runs && unsafe { Self::run_here(task, worker) } == Assist::Ran {
+                let run = || unsafe { Self::run_here(task, worker) };
+                if may && memory.fits_task() && run() == Assist::Ran {
                     return Assist::Ran;
                 }
             }
             _ if this.claim.is_queued()
+                && waiter != Waiter::Late
                 && (waiter == Waiter::Patient || this.home.has_nobody_for_more()) =>
             {
                 if let Some(guest) = this.home.enter_to_help() {

@@ -286,7 +286,7 @@ fn limits_limit() {
 /// Pools in which each thread that there can be waits with a limit.
 fn pools_without_more_threads() -> impl Iterator<Item = Pool> {
     let host = |threads| Pool::builder().threads(threads).waits(Waits::Host);
-    [host(1), host(2), Pool::builder().threads(1).max_spare_threads(2)]
+    [host(1), host(2), host(8), Pool::builder().threads(1).max_spare_threads(2)]
         .map(|b| b.build().unwrap())
         .into_iter()
 }
@@ -311,10 +311,13 @@ const LONG_WAITS: &[(&str, LongWait)] = &[
         promise.link(task.map(|n| n));
         LONG_WAITS[0].1(future.map(|n| n))
     }),
-    ("for what another task will do", |task| {
-        let (promise, future) = Promise::new();
-        drop(spawn(move || promise.set(task.wait().unwrap())));
-        LONG_WAITS[0].1(future)
+    ("shorter than anybody is patient", |mut task| {
+        loop {
+            match task.wait_timeout(Duration::from_micros(10)) {
+                Ok(result) => return result.unwrap(),
+                Err(same) => task = same,
+            }
+        }
     }),
 ];
 
@@ -330,6 +333,45 @@ fn limited_waits_of_all_threads_come_to_an_end() {
             }
         });
     }
+}
+
+/// Nothing else is taken on, which might wait for what lies beneath.
+#[test]
+fn a_limited_wait_takes_on_its_own_task_only() {
+    in_time("a wait", || {
+        let pool = Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+        let (_promise, event) = Promise::<u32>::new();
+        let (give, given) = mpsc::channel::<Future<u32>>();
+        let limited = pool.spawn(move || {
+            drop(
+                spawn(move || given.recv().unwrap().wait())
+                    .map(|result| assert_eq!(result.unwrap(), 5)),
+            );
+            assert!(event.wait_timeout(Duration::from_millis(300)).is_err());
+            5
+        });
+        let shared = limited.shared();
+        give.send(shared.future()).unwrap();
+        assert_eq!(shared.future().wait().unwrap(), 5);
+    });
+}
+
+/// That nobody came once says nothing of later.
+#[test]
+fn a_limited_wait_begins_anew_after_a_while() {
+    in_time("waits", || {
+        let pool = Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+        let wait = |task: Future<()>| task.wait_timeout(Duration::from_secs(600)).is_ok();
+        let late = pool.spawn(move || {
+            assert!(wait(spawn(|| ())));
+            thread::sleep(Duration::from_millis(200));
+            let (_promise, stopped) = mpsc::channel::<()>();
+            drop(_promise);
+            let long = spawn(move || _ = stopped.recv_timeout(Duration::from_secs(600)));
+            long.wait_timeout(Duration::from_millis(50)).is_err()
+        });
+        assert!(late.wait().unwrap());
+    });
 }
 
 /// Inside of a panic nothing else is taken on, however long nobody comes.
