@@ -365,10 +365,10 @@ fn a_limited_wait_begins_anew_after_a_while() {
         let late = pool.spawn(move || {
             assert!(wait(spawn(|| ())));
             thread::sleep(Duration::from_millis(200));
-            let (_promise, stopped) = mpsc::channel::<()>();
-            drop(_promise);
-            let long = spawn(move || _ = stopped.recv_timeout(Duration::from_secs(600)));
-            long.wait_timeout(Duration::from_millis(50)).is_err()
+            let (go, gate) = mpsc::channel::<()>();
+            let late = spawn(move || _ = gate.recv()).wait_timeout(Duration::from_millis(50));
+            drop(go);
+            late.is_err()
         });
         assert!(late.wait().unwrap());
     });
