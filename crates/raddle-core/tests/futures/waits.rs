@@ -311,14 +311,6 @@ const LONG_WAITS: &[(&str, LongWait)] = &[
         promise.link(task.map(|n| n));
         LONG_WAITS[0].1(future.map(|n| n))
     }),
-    ("shorter than anybody is patient", |mut task| {
-        loop {
-            match task.wait_timeout(Duration::from_micros(10)) {
-                Ok(result) => return result.unwrap(),
-                Err(same) => task = same,
-            }
-        }
-    }),
 ];
 
 /// What all threads of a pool leave to others is done all the same.
