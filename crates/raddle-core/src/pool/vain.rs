@@ -98,7 +98,8 @@ pub(crate) fn may_be_left_alone() -> bool {
 
 /// Whether nobody comes for what the calling thread has just `waited` for so long, or is about to wait for: of its tasks it may run that itself.
 pub(crate) fn nobody_comes(waited: Duration) -> bool {
-    Worker::occupied().fold(false, |any, memory| memory.look_for_others(waited) || any)
+    // Each of them looks.
+    Worker::occupied().filter(|memory| memory.look_for_others(waited)).count() > 0
 }
 
 /// Calls `wait`, which has a limit.
