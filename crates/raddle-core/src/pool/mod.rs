@@ -486,15 +486,15 @@ pub(crate) fn wait_for(latch: &Latch, goal: Goal<'_>) -> bool {
 }
 
 /// Blocks until the latch of a future, made with `current_parker`, is set. False: the time has come, or that to look again, and it is
-/// not.
+/// not. One of these, or neither.
 pub(crate) fn wait_for_future(
     latch: &Latch,
     deadline: Option<Instant>,
     look_again: Option<Instant>,
 ) -> bool {
     let goal = match look_again {
-        Some(time) if deadline.is_none() => Goal::Look(latch, time),
-        _ => Goal::Future(latch, deadline),
+        Some(time) => Goal::Look(latch, time),
+        None => Goal::Future(latch, deadline),
     };
     wait_for(latch, goal)
 }

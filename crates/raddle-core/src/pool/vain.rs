@@ -15,7 +15,7 @@ use raddle_sync::time::Instant;
 
 use crate::pool::relief::STILL;
 use crate::pool::worker::Worker;
-use crate::pool::worker_memory::{Hold, WorkerMemory};
+use crate::pool::worker_memory::WorkerMemory;
 
 /// For so long a thread waits in vain: as others do at the cap of spare threads. After so long without a wait it begins anew.
 const VAIN: Duration = STILL.saturating_mul(10);
@@ -62,7 +62,7 @@ impl WorkerMemory {
         if waited.is_zero() && vain.since.get().is_none() {
             return false;
         }
-        let me = usize::from(matches!(self.owned.hold.get(), Hold::Place | Hold::Claimed));
+        let me = usize::from(self.holds_place());
         // ORD: a hint, as all of it.
         let waiting = registry.limited.load(Ordering::Relaxed);
         if !registry.has_nobody_for_more() || registry.places.working() > waiting + me {
@@ -104,8 +104,7 @@ pub(crate) fn nobody_comes(waited: Duration) -> bool {
 
 /// Calls `wait`, which has a limit.
 pub(crate) fn limited(wait: impl FnOnce()) {
-    let mine = || Worker::occupied().filter(|memory| memory.owned.hold.get() == Hold::Place);
-    for memory in mine().filter(|memory| !memory.owned.vain.counted.get()) {
+    for memory in Worker::occupied().filter(|memory| memory.holds_place()) {
         memory.owned.vain.counted.set(true);
         memory.count_limited(true);
     }
