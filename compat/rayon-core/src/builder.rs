@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::env;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Once;
 use std::thread;
 
 use raddle_core::Waits;
-use raddle_core::compat::{PanicHook, Settings, Team, ThreadHook, with_here};
+use raddle_core::compat::{PanicHook, Settings, Team, ThreadHook, say, with_here};
 
 use crate::error::ThreadPoolBuildError;
 use crate::global;
@@ -170,12 +170,10 @@ fn waits() -> Waits {
         Some(text) if text != "host" => {
             // A program may build many pools.
             static SAID: Once = Once::new();
-            // Where nobody reads what it says, `eprintln!` would panic.
             SAID.call_once(|| {
-                _ = writeln!(
-                    io::stderr(),
-                    "raddle: RADDLE_WAITS is {text:?}, not `host` or `substitute`; using `host`"
-                );
+                say(format_args!(
+                    "RADDLE_WAITS is {text:?}, not `host` or `substitute`; using `host`"
+                ));
             });
             Waits::Host
         }

@@ -40,6 +40,7 @@ use crate::pool::{self, BroadcastContext, Pool, Registry, Waits, Worker, WorkerM
 use crate::queue::Task;
 use crate::scope::Scope;
 use crate::spawn;
+pub use raddle_sync::say;
 
 /// The most threads that a team may have.
 pub const MAX_THREADS: usize = MOST_SEATS;

@@ -18,7 +18,6 @@ mod serve;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::exit;
 
@@ -100,8 +99,7 @@ pub(crate) fn main() -> ! {
             exit(NO_WORKER)
         }
         Err(why) => {
-            // Where nobody reads what it says, `eprintln!` would panic.
-            _ = writeln!(io::stderr(), "raddle: this process cannot be a worker: {why}");
+            raddle_sync::say(format_args!("this process cannot be a worker: {why}"));
             exit(NO_WORKER)
         }
     }
