@@ -48,7 +48,8 @@ impl Suite {
         if self.unstable {
             command.env("RUSTC_BOOTSTRAP", "1");
         }
-        command.arg("--target-dir").arg(target)
+        // What is built once needs nothing to be built faster the next time: gigabytes.
+        command.env("CARGO_INCREMENTAL", "0").arg("--target-dir").arg(target)
     }
 
     /// Builds and runs it with a global pool of so many threads.
