@@ -20,6 +20,7 @@ fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 pub(super) fn run(kind: Futures, count: u32, inner: &'static Node, env: Env, x: u64) -> u64 {
+    let caller = env;
     let env = env.away();
     let task = move |index: u32| move || item(inner, env, x, u64::from(index));
     let spawn = |index: u32| raddle::spawn(task(index));
@@ -45,7 +46,7 @@ pub(super) fn run(kind: Futures, count: u32, inner: &'static Node, env: Env, x: 
             }
             all_of(results)
         }
-        Futures::Ops => each((0..count).map(|i| ops(spawn(i), env)).collect()),
+        Futures::Ops => each((0..count).map(|i| ops(spawn(i), caller)).collect()),
         Futures::Zip => {
             let zero = Future::ready(0);
             let zipped = (0..count)
@@ -119,15 +120,15 @@ fn all_of(results: Vec<Result<u64, Failure>>) -> u64 {
     sum(results.into_iter().map(got))
 }
 
-fn ops(future: Future<u64>, env: Env) -> Future<u64> {
+fn ops(future: Future<u64>, caller: Env) -> Future<u64> {
     let once = future.map(move |v| {
-        env.check("a continuation");
+        caller.check_continuation("a continuation");
         mix(v, 1)
     });
     once.flat_map(move |v| {
-        env.check("a continuation with a task");
+        caller.check_continuation("a continuation with a task");
         raddle::spawn(move || {
-            env.check("a task of a continuation");
+            caller.away().check("a task of a continuation");
             mix(v, 2)
         })
     })

@@ -45,6 +45,13 @@ impl Env {
             ));
         }
     }
+
+    /// The same by a continuation that this code attaches. What is done already has it run within the call, where what is lent
+    /// is seen.
+    fn check_continuation(self, by: &str) {
+        let within_the_call = LENT.get().is_some();
+        if within_the_call { self.check(by) } else { self.away().check(by) }
+    }
 }
 
 /// Runs a node.
