@@ -404,6 +404,38 @@ fn a_yield_calls_what_a_broadcast_calls_on_the_thread() {
 }
 
 #[test]
+fn a_broadcast_reaches_a_thread_that_joins_while_a_panic_passes() {
+    for waits in [Waits::Substitute, Waits::Host] {
+        for threads in [2, 3] {
+            let pool = Pool::builder().threads(threads).waits(waits).build().unwrap();
+            let (begins, begun) = mpsc::channel();
+            let torn = pool.spawn(move || {
+                let joins = AssertUnwindSafe(|| {
+                    join(
+                        // Once the other half is stolen.
+                        move || begun.recv().map(|()| panic!("torn")).unwrap(),
+                        move || {
+                            begins.send(()).unwrap();
+                            let all = raddle_core::broadcast(|thread| thread.index());
+                            assert_eq!(all, Vec::from_iter(0..threads));
+                            let failing = || raddle_core::broadcast(|_| panic!("of all"));
+                            assert!(catch_unwind(failing).is_err());
+                        },
+                    )
+                });
+                catch_unwind(joins).unwrap_err().downcast_ref::<&str>().copied()
+            });
+            let Ok(result) = torn.wait_timeout(Duration::from_secs(60)) else {
+                // The pool would wait for its threads.
+                std::mem::forget(pool);
+                panic!("hangs: {threads} threads, {waits:?}");
+            };
+            assert_eq!(result.unwrap(), Some("torn"));
+        }
+    }
+}
+
+#[test]
 fn a_broadcast_that_could_not_end_panics() {
     let (pool, other) = (Pool::new(1).unwrap(), Arc::new(Pool::new(1).unwrap()));
     let pool = &pool;

@@ -117,7 +117,9 @@ impl WorkerMemory {
     /// What a wait may take on: see `wait`. Anything, if it was `claimed` for that.
     pub(crate) fn find(&self, goal: Goal<'_>, at: &Worker, claimed: bool) -> Option<Found> {
         if goal.is_alone() {
-            return None;
+            // Nobody else opens it.
+            let opens = !goal.is_limited() && self.has_room();
+            return opens.then(|| self.open_mail())?.map(Found::Any);
         }
         if claimed {
             return self.find_as_host(at).map(Found::Any);

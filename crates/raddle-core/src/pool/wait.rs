@@ -29,14 +29,16 @@
 //! - **W2** A worker that takes on anything while it waits has no slot of a fork that it serves say where it is,
 //!   so nobody leapfrogs into what has nothing to do with that fork.
 
+mod looks;
+
 use raddle_sync::time::Instant;
-use std::cell::Cell;
 use std::time::Duration;
 
 use raddle_sync::atomic::Ordering;
 use raddle_sync::{stack, strand, thread};
 use raddle_trace::{EventKind, Subject};
 
+pub(crate) use self::looks::Looks;
 use crate::depth;
 use crate::fork_stack::{Slot, Thief};
 use crate::latch::{self, Latch};
@@ -65,64 +67,11 @@ const CRAMPED: u32 = 30;
 /// So many times as many looks it takes for that whatever ends beside it.
 const SELDOM: u32 = if cfg!(raddle_shuttle) { 2 } else { 30 };
 
-/// How a thread sees whether its pool stands still.
-#[derive(Debug, Default)]
-pub(crate) struct Looks {
-    /// How much had ended at the last look.
-    progress: Cell<usize>,
-    /// At how many looks before it had been as much.
-    still: Cell<u32>,
-    /// How many there have been in a row.
-    all: Cell<u32>,
-}
-
-impl Looks {
-    fn look(&self, progress: usize) -> &Looks {
-        let still = self.progress.replace(progress) == progress;
-        self.still.set(if still { self.still.get().saturating_add(1) } else { 0 });
-        self.all.set(self.all.get().saturating_add(1));
-        self
-    }
-
-    /// Whether nothing had ended at so `many` looks, or there have been so many in `all`.
-    fn is_still(&self, many: u32, all: u32) -> bool {
-        self.still.get() >= many || self.all.get() >= all
-    }
-
-    fn begin_anew(&self) {
-        self.still.set(0);
-        self.all.set(0);
-    }
-
-    /// Another piece of work begins, which has not looked yet. Costs a load where the last has not either.
-    #[inline]
-    pub(crate) fn forget(&self) {
-        if self.all.get() != 0 {
-            self.begin_anew();
-        }
-    }
-
-    /// As if there had been so many looks already.
-    fn go_on(&self, all: u32) {
-        self.all.set(all);
-    }
-
-    /// Calls `f`, another piece of work that has looks of its own.
-    pub(crate) fn apart<R>(&self, f: impl FnOnce() -> R) -> R {
-        let (progress, still, all) = (self.progress.get(), self.still.take(), self.all.take());
-        let result = f();
-        self.progress.set(progress);
-        self.still.set(still);
-        self.all.set(all);
-        result
-    }
-}
-
 /// What ends a wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal<'a> {
-    /// The thief of this slot's fork is done. Nothing else runs inside of a `Drop`, where it would find itself
-    /// panicking.
+    /// The thief of this slot's fork is done. Inside of a `Drop` nothing runs meanwhile that others could run, as it would find
+    /// itself panicking.
     Fork { slot: &'a Slot, helping: bool },
     /// The tasks of a scope are over. They bear this tag, and those that this worker spawned lie in its ring from this
     /// position on.
@@ -173,9 +122,14 @@ impl Goal<'_> {
         }
     }
 
-    /// Whether nothing is to run meanwhile.
+    /// Whether nothing is to run meanwhile that others could run.
     pub(crate) fn is_alone(self) -> bool {
-        matches!(self, Goal::Future(_, Some(_)) | Goal::Fork { helping: false, .. })
+        self.is_limited() || matches!(self, Goal::Fork { helping: false, .. })
+    }
+
+    /// Whether nothing at all is, as it might be too late then.
+    pub(crate) fn is_limited(self) -> bool {
+        matches!(self, Goal::Future(_, Some(_)))
     }
 }
 
@@ -413,7 +367,8 @@ impl WorkerMemory {
     /// so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, and for
     /// mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        !self.has_room() && !goal.is_alone() && (self.hosts_at_last() || self.has_mail())
+        let hosts = !goal.is_alone() && self.hosts_at_last();
+        !self.has_room() && !goal.is_limited() && (hosts || self.has_mail())
     }
 
     /// Whether that is anything, and not only its mail.

@@ -152,9 +152,6 @@ impl Generator {
             What::Pair => {
                 let fork = self.any(FORKS);
                 let first = self.rng.between(0, budget);
-                // A thread that joins while a panic passes calls nothing for others.
-                let alone = matches!(fork, Fork::Raddle | Fork::Worker) && ctx.panics;
-                let ctx = Ctx { again: ctx.again || alone, ..ctx };
                 let halves = [self.node(ctx, first), self.node(ctx, budget - first)];
                 Node::Pair(fork, Box::new(halves))
             }
