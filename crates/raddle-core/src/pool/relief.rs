@@ -11,7 +11,8 @@
 //! a long queue is no reason; nor is one of which hosts take.) Where a thread waits for a lock, or is within `blocking`, nobody sees
 //! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
 //! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
-//! `blocking`, unless somebody has asked for the cap, so that not too many are.
+//! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is with threads that look again and again
+//! whether something has come, and yield in between, once nobody else works.
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -24,7 +25,6 @@ use raddle_sync::time::Instant;
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
 use crate::pool::worker::Worker;
-use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
@@ -32,7 +32,7 @@ pub(crate) const STILL: Duration = Duration::from_millis(10);
 /// At so many looks in a row nobody works, nor has a task ended, before a host is asked: a tenth of a second. A thread that has
 /// been woken may take that long to run, where many want the processors. Or there is work that nobody may take, before there are
 /// more threads than there should be: where hosts are there, and one waits for a lock, or is within `blocking` and nobody has asked
-/// for the cap.
+/// for the cap; or where those who work only yield.
 const RATHER_STILL: usize = if cfg!(raddle_shuttle) { 2 } else { 10 };
 /// The same where it is not so; or no task has ended, before a host is asked though somebody
 /// works: three seconds. What all wait for may come from outside.
@@ -112,14 +112,23 @@ impl Registry {
     fn is_left_to_others(&self) -> bool {
         // ORD: hints.
         let still = self.relief.still.load(Ordering::Relaxed);
-        let unseen = || self.places.wants_locks() || self.places.has_away();
+        let unseen = || self.places.wants_locks() || self.places.has_away() || self.polls_unseen();
         let comes = || unseen() && !self.relief.is_spent(self.config.spares);
         still < VERY_STILL && self.goes_on() || still < UNSEEN && comes()
     }
 
-    /// Whether somebody works, or is about to wake up.
+    /// Whether somebody works, or is about to wake up, and does not only look again and again whether something has come.
     fn goes_on(&self) -> bool {
-        self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up)
+        let now = self.now();
+        let polling = self.memories.iter().filter(|memory| memory.polls_in_place(now)).count();
+        self.places.working() > polling
+            || self.memories.iter().any(|memory| memory.wakes_up() && !memory.is_polling(now))
+    }
+
+    /// Whether some do that, and nobody has asked for the cap: nobody sees what they wait for.
+    fn polls_unseen(&self) -> bool {
+        let now = self.now();
+        !self.config.spares_asked && self.memories.iter().any(|memory| memory.is_polling(now))
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
@@ -200,7 +209,8 @@ impl Registry {
         let locked = self.places.wants_locks() && !self.goes_on();
         let unseen = locked || !self.config.spares_asked && self.places.has_away();
         let instead = unseen && self.places.hosts.len() > 0;
-        let soon = instead && short.min(still) >= RATHER_STILL;
+        let polls = || self.polls_unseen() && !self.goes_on();
+        let soon = short.min(still) >= RATHER_STILL && (instead || polls());
         // Whatever ends is of no help to whoever waits for that, in the long run.
         let late = short >= VERY_STILL;
         if (soon || late) && self.grant_threads() {

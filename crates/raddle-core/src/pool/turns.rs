@@ -11,7 +11,7 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::time::Instant;
 
 use crate::pool::find_work::FAIRNESS;
-use crate::pool::worker_memory::WorkerMemory;
+use crate::pool::worker_memory::{NAPS, WorkerMemory};
 
 /// What has not moved for so long has its turn: a hundred times as long as a turn lasts.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_millis(10);
 const SELDOM: u32 = 10;
 /// For how long a thread gives its place away: about a wake.
 const TURN: Duration = Duration::from_micros(100);
+
+/// For so long after a nap a thread is taken to look again soon, in nanoseconds.
+const POLLS: u64 = 20_000_000;
 
 /// What a thread has run while it waited, and what lay in the queues meanwhile.
 #[derive(Debug, Default)]
@@ -110,11 +113,15 @@ impl WorkerMemory {
     /// As `give_turn`, and runs nothing. It is as many turns long as there are threads for each place that do so: hundreds that
     /// looked again after one each would do nothing else.
     pub(crate) fn nap_a_turn(&self) {
-        let yielding = &self.registry().yielding;
+        let registry = self.registry();
         // ORD: a count, for how long a nap is.
-        let others = yielding.fetch_add(1, Ordering::Relaxed);
-        let turns = 1 + others / self.registry().threads();
-        self.parker().nap(TURN * u32::try_from(turns).unwrap_or(u32::MAX));
-        yielding.fetch_sub(1, Ordering::Relaxed);
+        let others = registry.yielding.fetch_add(1, Ordering::Relaxed);
+        let turns = u32::try_from(1 + others / registry.threads()).unwrap_or(u32::MAX);
+        // ORD: hints, for whoever wonders whether the pool stands still.
+        self.polls.store(NAPS, Ordering::Relaxed);
+        self.parker().nap(TURN * turns);
+        self.polls.store(registry.now() + POLLS, Ordering::Relaxed);
+        self.owned.looks.weigh(turns);
+        registry.yielding.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -46,6 +46,9 @@ const _: () = assert!(SIZE.is_power_of_two(), "raddle needs 64-bit pointers");
 /// The first slots lie under the header and are never used.
 const FIRST: usize = size_of::<WorkerMemory>().div_ceil(size_of::<Slot>());
 
+/// A thread that polls naps.
+pub(crate) const NAPS: u64 = u64::MAX;
+
 /// What only the worker's own thread touches (R2).
 #[derive(Debug)]
 pub(crate) struct Owned {
@@ -143,6 +146,9 @@ pub(crate) struct WorkerMemory {
     pub(crate) mail: Mail,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
+    /// Until when the thread is taken for one that looks again and again whether something has come, by the pool's clock; [`NAPS`] while it
+    /// naps between two looks.
+    pub(crate) polls: AtomicU64,
     /// While it has given its place away: one of these is what it sleeps on.
     sleeps_on: [AtomicPtr<Parker>; 2],
     /// Wakes a thread of the pool off the waker's processor.
@@ -178,6 +184,16 @@ impl WorkerMemory {
         self.sleeps_on
             .iter()
             .for_each(|place| place.store(std::ptr::null_mut(), Ordering::Release));
+    }
+
+    /// Whether the thread only looks whether something has come, and naps in between: a hint.
+    pub(crate) fn is_polling(&self, now: u64) -> bool {
+        self.polls.load(Ordering::Relaxed) > now
+    }
+
+    /// Whether it is such a thread, and has a place to look.
+    pub(crate) fn polls_in_place(&self, now: u64) -> bool {
+        (now + 1..NAPS).contains(&self.polls.load(Ordering::Relaxed))
     }
 
     /// Whether the thread has been woken and has no place yet: a hint.
@@ -292,6 +308,7 @@ impl OwnedMemory {
             ended_forks: AtomicUsize::new(0),
             mail: Mail::new(),
             roused_at: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
             affinity: WakeAffinity::new(),
             lane: Lane::new(),
             sleeps_on: [const { AtomicPtr::new(std::ptr::null_mut()) }; 2],

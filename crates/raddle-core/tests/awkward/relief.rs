@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raddle_core::{Future, Pool, Promise, Shared, blocking, collect, spawn};
+use raddle_core::{Future, Pool, Promise, Shared, blocking, collect, spawn, yield_now};
 
 use crate::{LONG, in_time};
 
@@ -267,5 +267,38 @@ fn a_long_queue_that_moves_is_no_reason_for_threads_beyond_the_cap() {
         };
         pool.spawn(queues).detach();
         assert!(is_over.recv().unwrap() <= Some(4));
+    });
+}
+
+/// Threads that look again and again whether something has come, and yield in between, do not count as those who work: then the
+/// cap would be raised, or a host be asked, every three seconds only.
+#[test]
+fn tasks_that_poll_beyond_the_cap_soon_have_what_they_poll_for() {
+    const TASKS: usize = 100;
+    let polls = || {
+        let pool = Pool::builder().threads(1).max_spare_threads(4).build().unwrap();
+        let since = Instant::now();
+        let (send, over) = mpsc::channel();
+        let queues = move || {
+            for _ in 0..TASKS {
+                let send = send.clone();
+                let polls = move || {
+                    let future = spawn(|| ());
+                    while !future.is_done() {
+                        yield_now();
+                    }
+                    send.send(()).unwrap();
+                };
+                spawn(polls).detach();
+            }
+        };
+        pool.spawn(queues).detach();
+        assert_eq!(over.iter().count(), TASKS);
+        since.elapsed()
+    };
+    in_time(move || {
+        // Two seconds, or 22 if they do count: once in three, as others may want the processors.
+        let soon = (0..3).any(|_| polls() < Duration::from_secs(12));
+        assert!(soon);
     });
 }

@@ -11,14 +11,22 @@ pub(crate) struct Looks {
     still: Cell<u32>,
     /// How many there have been in a row.
     all: Cell<u32>,
+    /// So many more the next one counts for.
+    weight: Cell<u32>,
 }
 
 impl Looks {
     pub(crate) fn look(&self, progress: usize) -> &Looks {
         let still = self.progress.replace(progress) == progress;
-        self.still.set(if still { self.still.get().saturating_add(1) } else { 0 });
-        self.all.set(self.all.get().saturating_add(1));
+        let count = self.weight.take().max(1);
+        self.still.set(if still { self.still.get().saturating_add(count) } else { 0 });
+        self.all.set(self.all.get().saturating_add(count));
         self
+    }
+
+    /// The next look comes so many times as late as most do, and counts for as many.
+    pub(crate) fn weigh(&self, turns: u32) {
+        self.weight.set(turns);
     }
 
     /// Whether nothing had ended at so `many` looks, or there have been so many in `all`.
