@@ -11,8 +11,8 @@
 //! a long queue is no reason; nor is one of which hosts take.) Where a thread waits for a lock, or is within `blocking`, nobody sees
 //! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
 //! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
-//! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is with threads that look again and again
-//! whether something has come, and yield in between, once nobody else works.
+//! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is where there are but threads that look again
+//! and again whether something has come, and yield in between, and none that could be a host.
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -125,10 +125,11 @@ impl Registry {
             || self.memories.iter().any(|memory| memory.wakes_up() && !memory.is_polling(now))
     }
 
-    /// Whether some do that, and nobody has asked for the cap: nobody sees what they wait for.
+    /// Whether some do that, where nobody waits that could be a host and nobody has asked for the cap: what they wait for nobody sees.
     fn polls_unseen(&self) -> bool {
         let now = self.now();
-        !self.config.spares_asked && self.memories.iter().any(|memory| memory.is_polling(now))
+        let alone = !self.config.spares_asked && self.places.hosts.len() == 0;
+        alone && self.memories.iter().any(|memory| memory.is_polling(now))
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
