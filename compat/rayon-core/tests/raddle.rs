@@ -5,6 +5,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use raddle_core::{FailureKind, Future, Snapshot, scope_local};
+use raddle_trace::{ClockPair, EventKind, Refusal, Trace};
 
 scope_local! { static USER: &'static str; }
 
@@ -145,7 +146,7 @@ fn a_program_is_recorded_without_a_change() {
         .unwrap();
     assert!(status.success());
     for file in [file.clone(), folder.join("program.trace.2")] {
-        let trace = raddle_trace::Trace::load(&file).unwrap();
+        let trace = Trace::load(&file).unwrap();
         assert!(trace.lanes.iter().any(|lane| !lane.events.is_empty()), "{}", file.display());
     }
     std::fs::remove_dir_all(&folder).unwrap();
@@ -158,6 +159,8 @@ mod interrupted {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, ExitStatus, Stdio};
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use raddle_trace::{EventKind, Trace};
 
     use super::each;
 
@@ -223,7 +226,7 @@ mod interrupted {
     }
 
     /// What has become of it, and what it recorded.
-    fn interrupt(test: &str, how: &str, signal: &str) -> (ExitStatus, raddle_trace::Trace) {
+    fn interrupt(test: &str, how: &str, signal: &str) -> (ExitStatus, Trace) {
         let file =
             std::env::temp_dir().join(format!("raddle-{how}-{signal}-{}", std::process::id()));
         // A shell has jobs in its background ignore Ctrl-C: this one does not.
@@ -241,14 +244,14 @@ mod interrupted {
         let id = child.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
         let status = child.wait().unwrap();
-        let trace = raddle_trace::Trace::load(&file).unwrap();
+        let trace = Trace::load(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         (status, trace)
     }
 
-    fn assert_is_one(trace: &raddle_trace::Trace) {
+    fn assert_is_one(trace: &Trace) {
         let mut ran = trace.lanes.iter().flat_map(|lane| &lane.events);
-        assert!(ran.any(|event| event.kind == raddle_trace::EventKind::Exec));
+        assert!(ran.any(|event| event.kind == EventKind::Exec));
         assert!(!trace.summary().is_empty());
     }
 
@@ -277,42 +280,58 @@ mod interrupted {
     }
 }
 
+/// The recording of one thread as a machine would have made it that has nothing else to do, and on which all that is between
+/// two events takes as long: a leaf in which the thread was stopped is as short as the others.
+fn at_a_steady_pace(mut trace: Trace) -> Trace {
+    for lane in &mut trace.lanes {
+        lane.events.retain(|event| event.kind != EventKind::Cpu);
+    }
+    let mut events: Vec<_> = trace.lanes.iter_mut().flat_map(|lane| &mut lane.events).collect();
+    events.sort_by_key(|event| event.tsc);
+    let mut now = 0;
+    for event in events {
+        now += 1;
+        event.tsc = now;
+    }
+    (trace.start, trace.end) =
+        (ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: now, nanos: 1000 * now });
+    trace.facts.retain(|(name, _)| name != "event_ns");
+    trace
+}
+
 /// More forks than a ring has room for by default: all of them are in the trace, so that it says what bounds the program.
 #[test]
 fn what_bounds_a_program_is_read_from_its_trace() {
     const CHILD: &str = "RADDLE_TEST_CHILD_SCALE";
-    if let Some(leaves) = std::env::var_os(CHILD) {
-        let leaves: usize = leaves.to_str().unwrap().parse().unwrap();
-        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    if let Some(threads) = std::env::var_os(CHILD) {
+        let threads = threads.to_str().unwrap().parse().unwrap();
+        let pool = rayon_core::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            each(0..leaves, &|_| {
+            each(0..50_000, &|_| {
                 _ = std::hint::black_box((0..200_u64).map(std::hint::black_box).sum::<u64>())
             });
         });
         std::process::exit(0);
     }
     let file = std::env::temp_dir().join(format!("raddle-scale-{}.trace", std::process::id()));
-    let scale_with = |leaves: &str, room: &str| {
+    let record = |threads: &str, room: &str| {
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "what_bounds_a_program_is_read_from_its_trace", "--nocapture"])
-            .env(CHILD, leaves)
+            .env(CHILD, threads)
             .env("RADDLE_TRACE", &file)
             .env_remove("RADDLE_TRACE_LEVEL")
             .envs((!room.is_empty()).then_some(("RADDLE_TRACE_ROOM", room)))
             .status()
             .unwrap();
         assert!(status.success());
-        raddle_trace::Trace::load(&file).unwrap().scale(&[])
+        Trace::load(&file).unwrap()
     };
     // On a machine that has other things to do it may be refused for that, and the sooner the longer it takes.
-    let refused = |scale: &Result<_, _>| matches!(scale, Err(raddle_trace::Refusal::Preempted(_)));
-    let many = scale_with("50000", "");
-    assert!(many.is_ok() || refused(&many), "{many:?}");
-    // And a leaf in which it stops a thread is a long one.
-    let few = (0..100).map(|_| scale_with("5000", ""));
-    let mut scales = few.filter(|scale| !refused(scale)).map(|scale| scale.unwrap().bound());
-    assert!(scales.any(|bound| bound > 10.0), "no processor, or they depend on each other");
-    let refused = scale_with("50000", "1000").unwrap_err();
+    let of_two = record("2", "").scale(&[]);
+    assert!(matches!(of_two, Ok(_) | Err(Refusal::Preempted(_))), "{of_two:?}");
+    let of_one = at_a_steady_pace(record("1", "")).scale(&[]).unwrap();
+    assert!(of_one.bound() > 1000.0, "they depend on each other: {of_one:?}");
+    let refused = record("2", "1000").scale(&[]).unwrap_err();
     assert!(refused.to_string().contains("RADDLE_TRACE_ROOM"), "{refused}");
     std::fs::remove_file(&file).unwrap();
 }
@@ -345,9 +364,9 @@ fn handlers_go_with_their_pool_though_it_is_recorded() {
         .status()
         .unwrap();
     assert!(status.success(), "{status}");
-    let trace = raddle_trace::Trace::load(&file).unwrap();
+    let trace = Trace::load(&file).unwrap();
     assert!(trace.lanes.iter().any(|lane| !lane.events.is_empty()));
-    assert!(raddle_trace::Trace::load(folder.join("program.trace.2")).is_ok());
+    assert!(Trace::load(folder.join("program.trace.2")).is_ok());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
