@@ -293,8 +293,8 @@ fn at_a_steady_pace(mut trace: Trace) -> Trace {
         now += 1;
         event.tsc = now;
     }
-    (trace.start, trace.end) =
-        (ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: now, nanos: 1000 * now });
+    trace.start = ClockPair { tsc: 0, nanos: 0 };
+    trace.end = ClockPair { tsc: now, nanos: 1000 * now };
     trace.facts.retain(|(name, _)| name != "event_ns");
     trace
 }

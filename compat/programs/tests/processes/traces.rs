@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use raddle::trace::{EventKind, Lane, Refusal, Trace};
+use raddle::trace::{ClockPair, EventKind, Lane, Refusal, Trace};
 
 use crate::{ends_well, program};
 
@@ -38,16 +38,36 @@ fn every_thread_of_the_global_pool_is_in_the_trace() {
     assert_eq!(lanes, ["rayon-0", "rayon-1", "rayon-2"]);
 }
 
+/// The recording of one thread as a machine would have made it that has nothing else to do, and on which all that is between
+/// two events takes as long: a leaf in which the thread was stopped is as short as the others.
+fn at_a_steady_pace(mut trace: Trace) -> Trace {
+    for lane in &mut trace.lanes {
+        lane.events.retain(|event| event.kind != EventKind::Cpu);
+    }
+    let mut events: Vec<_> = trace.lanes.iter_mut().flat_map(|lane| &mut lane.events).collect();
+    events.sort_by_key(|event| event.tsc);
+    let mut now = 0;
+    for event in events {
+        now += 1;
+        event.tsc = now;
+    }
+    trace.start = ClockPair { tsc: 0, nanos: 0 };
+    trace.end = ClockPair { tsc: now, nanos: 1000 * now };
+    trace.facts.retain(|(name, _)| name != "event_ns");
+    trace
+}
+
 #[test]
 fn what_bounds_an_iterator_is_read_from_the_trace() {
     let folder = Folder::new("raddle-programs-scale");
-    let scale = || record("leaves", &folder.0.join("trace"), 2).scale(&[]);
-    // On a machine that has other things to do it may be refused for that, and a leaf in which it stops a thread is a long one.
-    let usable = |scale: &Result<_, _>| !matches!(scale, Err(Refusal::Preempted(_)));
-    let mut scales = (0..100).map(|_| scale()).filter(usable).map(Result::unwrap);
-    // 5,000 leaves that know nothing of each other.
-    let scale = scales.find(|scale| scale.bound() > 4.0).expect("a processor");
-    assert!(!scale.verdict().is_empty());
+    let recorded = |threads| record("leaves", &folder.0.join("trace"), threads);
+    // On a machine that has other things to do it may be refused for that.
+    let of_two = recorded(2).scale(&[]);
+    assert!(matches!(of_two, Ok(_) | Err(Refusal::Preempted(_))), "{of_two:?}");
+    // A hundred leaves and more that know nothing of each other.
+    let of_one = at_a_steady_pace(recorded(1)).scale(&[]).unwrap();
+    assert!(of_one.bound() > 10.0, "they depend on each other: {of_one:?}");
+    assert!(!of_one.verdict().is_empty());
 }
 
 #[test]
