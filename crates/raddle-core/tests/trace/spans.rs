@@ -1,6 +1,5 @@
 //! Work and span of programs whose work and span are known.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,8 +17,9 @@ fn scaled(threads: usize, body: impl Fn(&Pool)) -> Option<(f64, f64, raddle_trac
     Some((us(scale.work), us(scale.span), scale))
 }
 
+/// What forks and hand-offs cost on the way are some microseconds.
 fn near(measured: f64, built: f64) -> bool {
-    (measured / built - 1.0).abs() < 0.05
+    (measured - built).abs() < 0.05 * built + 5.0
 }
 
 /// Tries until it is so, or far too long: others use the machine too, and a thread may lose its processor while it forks or
@@ -59,20 +59,20 @@ fn tree(worker: &Worker, leaves: u32, leaf: Duration) {
 #[test]
 fn work_and_span_of_forks_are_as_built() {
     for threads in [1, 2] {
-        eventually_near(threads, (3200.0, 200.0), |pool| pool.run(|w| tree(w, 16, us(200))));
+        eventually_near(threads, (1600.0, 100.0), |pool| pool.run(|w| tree(w, 16, us(100))));
     }
     let alone = |pool: &Pool| {
         pool.run(|w| {
-            spin(us(1000));
-            tree(w, 8, us(200));
+            spin(us(500));
+            tree(w, 8, us(100));
         });
     };
-    let scale = eventually_near(1, (2600.0, 1200.0), alone);
+    let scale = eventually_near(1, (1300.0, 600.0), alone);
     assert!(scale.places[0].name.contains("before trace/spans.rs:"), "{:?}", scale.places);
     let tail = |pool: &Pool| {
-        pool.run(|w| _ = w.join(|w| tree(w, 16, us(50)), |_| spin(us(2000))));
+        pool.run(|w| _ = w.join(|w| tree(w, 16, us(50)), |_| spin(us(1000))));
     };
-    eventually_near(1, (2800.0, 2000.0), tail);
+    eventually_near(1, (1800.0, 1000.0), tail);
 }
 
 #[test]
@@ -120,26 +120,20 @@ fn work_and_span_of_scopes_and_pipelines_are_as_built() {
 /// The one who has it is seen to have it before the other comes.
 #[test]
 fn who_has_a_lock_that_another_waits_for_comes_before_that_one() {
-    let taken = AtomicBool::new(false);
     let locked = |pool: &Pool| {
-        let lock = raddle::lock::Mutex::new(());
-        taken.store(false, Ordering::Relaxed);
+        let lock = &raddle::lock::Mutex::new(());
         pool.scope(|s| {
-            s.spawn(|_| {
+            s.spawn(move |s| {
                 let _guard = lock.lock();
-                taken.store(true, Ordering::Relaxed);
-                spin(us(4000));
-            });
-            s.spawn(|_| {
-                while !taken.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-                let _guard = lock.lock();
-                spin(us(3000));
+                s.spawn(move |_| {
+                    let _guard = lock.lock();
+                    spin(us(1500));
+                });
+                spin(us(2000));
             });
         });
     };
-    eventually_near(2, (7000.0, 7000.0), locked);
+    eventually_near(2, (3500.0, 3500.0), locked);
 }
 
 #[test]
