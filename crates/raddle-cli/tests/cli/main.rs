@@ -16,14 +16,18 @@ mod workloads;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{self, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How the program is told about a file, in a directory that goes away with the test.
 struct Room(PathBuf);
 
 impl Room {
+    /// One that nobody else has, whatever it is called: tests run beside each other, also those of several processes.
     fn new(name: &str) -> Room {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{name}-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
