@@ -146,7 +146,7 @@ mod tests {
                     table::unlock_all(locked);
                     table::forget_sleepers();
                     // SAFETY: ends this process, if it hangs.
-                    unsafe { libc::alarm(20) };
+                    unsafe { libc::alarm(300) };
                     for n in 0..64 {
                         let word = AtomicU32::new(n);
                         table::wait(&word, n, Some(Duration::from_micros(1)));
