@@ -318,7 +318,7 @@ where
         let b = unsafe { job.take_closure() };
         panic::catch_unwind(AssertUnwindSafe(|| b(worker)))
     } else {
-        // Nothing else runs inside of a `Drop`, where it would find itself panicking.
+        // Inside of a `Drop`, where it would find itself panicking, nothing else runs but what nobody else may.
         memory.await_thief(worker, false);
         if !job.is_spent() {
             // As in `stolen`, but there is a panic already. What was stolen is another job.

@@ -425,7 +425,7 @@ fn a_broadcast_reaches_a_thread_that_joins_while_a_panic_passes() {
                 });
                 catch_unwind(joins).unwrap_err().downcast_ref::<&str>().copied()
             });
-            let Ok(result) = torn.wait_timeout(Duration::from_secs(60)) else {
+            let Ok(result) = torn.wait_timeout(Duration::from_secs(300)) else {
                 // The pool would wait for its threads.
                 std::mem::forget(pool);
                 panic!("hangs: {threads} threads, {waits:?}");

@@ -196,7 +196,8 @@ fn a_loop_is_forked_as_far_as_it_is_worth_it_where_forks_are_recorded() {
         let forks = all(&pool.trace(), EventKind::Fork).len();
         forks < squares.len() / 50
     };
-    assert!((0..50).any(|_| few()), "too many forks each time");
+    let often = (0..50).filter(|_| few()).take(5).count();
+    assert_eq!(often, 5, "too many forks nearly each time");
 }
 
 #[test]

@@ -108,6 +108,7 @@ impl WorkerMemory {
         // Nobody else can publish what lies here without a heavy fence.
         self.open_forks();
         registry.stats.given.add();
+        self.note_nap();
         self.note_sleep([current_parker(), parker::current()]);
         if self.ring.has_work() && registry.is_crowded() {
             // Where others can take the newest of them.
@@ -134,6 +135,7 @@ impl WorkerMemory {
         if registry.is_guest(self.index) {
             registry.guests.fetch_add(1, Ordering::Relaxed);
         }
+        self.note_look();
         let resumed = registry.places.resume(self.index, self.owned.hosts.take());
         let claimed = resumed == Resumed::Claimed;
         self.owned.hold.set(if claimed { Hold::Claimed } else { Hold::Place });

@@ -185,7 +185,8 @@ impl PoolBuilder {
     /// caps are for programs whose tasks do not wait for each other. If for three seconds there is work that nobody may take, the
     /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
     /// While a thread waits for a lock, or is [`blocking`](crate::blocking), they come before hosts, of which one may hold what it
-    /// takes on wants; then after 100 ms, but while one is blocking only beyond the 256 that a pool has of itself. If this is 0 they
+    /// takes on wants; then after 100 ms, but while one is blocking only beyond the 256 that a pool has of itself. So they do beyond those
+    /// where nobody but threads that [yield](crate::yield_now) until something has come is left. If this is 0 they
     /// never come, and a thread that waits within a call of another pool, or is blocking, is nobody's help: see [`Waits::Host`].
     ///
     /// ```

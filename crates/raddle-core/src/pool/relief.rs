@@ -11,8 +11,9 @@
 //! a long queue is no reason; nor is one of which hosts take.) Where a thread waits for a lock, or is within `blocking`, nobody sees
 //! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
 //! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
-//! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is where there are but threads that look again
-//! and again whether something has come, and yield in between, and none that could be a host.
+//! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is, with the cap that a pool has of itself, where
+//! there are but threads that look again and again whether something has come, and yield in between, and none that could be a host.
+//! (Such threads do not count as those that work.)
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -25,6 +26,7 @@ use raddle_sync::time::Instant;
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
 use crate::pool::worker::Worker;
+use crate::pool::worker_memory::{NAPS, WorkerMemory};
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
@@ -60,6 +62,10 @@ pub(crate) struct Relief {
     granted: AtomicUsize,
     /// At how many looks in a row there was work that nobody might take.
     short: AtomicUsize,
+    /// At how many looks in a row nobody worked but who polls.
+    quiet: AtomicUsize,
+    /// Some poll, and nobody waits that could be a host; nor has anybody asked for the cap.
+    polled: AtomicBool,
     /// What had been queued longest at the last look.
     first: AtomicUsize,
     /// How much hosts had taken on by then.
@@ -112,24 +118,42 @@ impl Registry {
     fn is_left_to_others(&self) -> bool {
         // ORD: hints.
         let still = self.relief.still.load(Ordering::Relaxed);
-        let unseen = || self.places.wants_locks() || self.places.has_away() || self.polls_unseen();
+        let polled = || self.relief.polled.load(Ordering::Relaxed);
+        let unseen = || self.places.wants_locks() || self.places.has_away() || polled();
         let comes = || unseen() && !self.relief.is_spent(self.config.spares);
-        still < VERY_STILL && self.goes_on() || still < UNSEEN && comes()
+        still < VERY_STILL && !self.only_polls() && self.goes_on() || still < UNSEEN && comes()
     }
 
-    /// Whether somebody works, or is about to wake up, and does not only look again and again whether something has come.
+    /// Whether somebody works, or is about to wake up.
     fn goes_on(&self) -> bool {
-        let now = self.now();
-        let polling = self.memories.iter().filter(|memory| memory.polls_in_place(now)).count();
-        self.places.working() > polling
-            || self.memories.iter().any(|memory| memory.wakes_up() && !memory.is_polling(now))
+        self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up)
     }
 
-    /// Whether some do that, where nobody waits that could be a host and nobody has asked for the cap: what they wait for nobody sees.
-    fn polls_unseen(&self) -> bool {
+    /// Whether whoever does has only yielded again and again for long.
+    fn only_polls(&self) -> bool {
+        self.relief.quiet.load(Ordering::Relaxed) >= RATHER_STILL
+    }
+
+    /// Looks who works. No snapshot: those who poll come and go meanwhile, so one look says little.
+    fn look_who_polls(&self) {
+        let working = self.places.working();
         let now = self.now();
-        let alone = !self.config.spares_asked && self.places.hosts.len() == 0;
-        alone && self.memories.iter().any(|memory| memory.is_polling(now))
+        let (mut polls, mut in_place, mut others) = (false, 0, false);
+        for memory in self.memories.iter() {
+            // ORD: hints, here and below.
+            let until = memory.polls.load(Ordering::Relaxed);
+            polls |= until > now;
+            in_place += usize::from(until > now && until != NAPS);
+            others |= until <= now && memory.wakes_up();
+        }
+        if polls && !others && working <= in_place {
+            self.relief.quiet.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.relief.quiet.store(0, Ordering::Relaxed);
+        }
+        // What they wait for nobody sees.
+        let unseen = polls && !self.config.spares_asked && self.places.hosts.len() == 0;
+        self.relief.polled.store(unseen, Ordering::Relaxed);
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit
@@ -175,6 +199,7 @@ impl Registry {
             // ORD: hints, here and below.
             self.relief.still.store(0, Ordering::Relaxed);
             self.relief.short.store(0, Ordering::Relaxed);
+            self.relief.quiet.store(0, Ordering::Relaxed);
         }
         if self.settled() != settled {
             self.relief.still.store(0, Ordering::Relaxed);
@@ -186,6 +211,7 @@ impl Registry {
         let moved = first != 0 && last != 0 && first != last;
         let hosted = self.stats.hosted();
         let hosts = self.relief.hosted.swap(hosted, Ordering::Relaxed) != hosted;
+        self.look_who_polls();
         let full = self.places.vacant.len() == 0;
         if moved || hosts || !full {
             // What is queued is taken, if later than one would like; or may be.
@@ -210,8 +236,8 @@ impl Registry {
         let locked = self.places.wants_locks() && !self.goes_on();
         let unseen = locked || !self.config.spares_asked && self.places.has_away();
         let instead = unseen && self.places.hosts.len() > 0;
-        let polls = || self.polls_unseen() && !self.goes_on();
-        let soon = short.min(still) >= RATHER_STILL && (instead || polls());
+        let polled = self.only_polls() && self.relief.polled.load(Ordering::Relaxed);
+        let soon = short.min(still) >= RATHER_STILL && (instead || polled);
         // Whatever ends is of no help to whoever waits for that, in the long run.
         let late = short >= VERY_STILL;
         if (soon || late) && self.grant_threads() {

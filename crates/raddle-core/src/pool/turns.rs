@@ -11,6 +11,7 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::time::Instant;
 
 use crate::pool::find_work::FAIRNESS;
+use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{NAPS, WorkerMemory};
 
 /// What has not moved for so long has its turn: a hundred times as long as a turn lasts.
@@ -20,8 +21,8 @@ const SELDOM: u32 = 10;
 /// For how long a thread gives its place away: about a wake.
 const TURN: Duration = Duration::from_micros(100);
 
-/// For so long after a nap a thread is taken to look again soon, in nanoseconds.
-const POLLS: u64 = 20_000_000;
+/// Who yields again so soon does nothing else, in nanoseconds.
+const AGAIN: u64 = 1_000_000;
 
 /// What a thread has run while it waited, and what lay in the queues meanwhile.
 #[derive(Debug, Default)]
@@ -32,6 +33,10 @@ pub(crate) struct Turns {
     /// A private fork of another thread, and anything of another's.
     hidden: Cell<Option<Oldest>>,
     elsewhere: Cell<Option<Oldest>>,
+    /// When the last nap was over, by the pool's clock.
+    napped: Cell<u64>,
+    /// It naps, and has napped just before.
+    polls: Cell<bool>,
 }
 
 /// Where something lies, and since when it is known to.
@@ -114,14 +119,32 @@ impl WorkerMemory {
     /// looked again after one each would do nothing else.
     pub(crate) fn nap_a_turn(&self) {
         let registry = self.registry();
+        let polls =
+            |polls| Worker::occupied().for_each(|memory| memory.owned.turns.polls.set(polls));
         // ORD: a count, for how long a nap is.
         let others = registry.yielding.fetch_add(1, Ordering::Relaxed);
         let turns = u32::try_from(1 + others / registry.threads()).unwrap_or(u32::MAX);
-        // ORD: hints, for whoever wonders whether the pool stands still.
-        self.polls.store(NAPS, Ordering::Relaxed);
-        self.parker().nap(TURN * turns);
-        self.polls.store(registry.now() + POLLS, Ordering::Relaxed);
-        self.owned.looks.weigh(turns);
+        // Who does so again and again.
+        polls(registry.now().saturating_sub(self.owned.turns.napped.get()) < AGAIN);
+        let roused = self.parker().nap(TURN * turns);
+        polls(false);
+        self.owned.turns.napped.set(registry.now());
+        self.owned.looks.weigh(if roused { 1 } else { turns });
         registry.yielding.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The thread gives its place away: a hint, for whoever wonders whether the pool stands still.
+    pub(crate) fn note_nap(&self) {
+        let polls = if self.owned.turns.polls.get() { NAPS } else { 0 };
+        // ORD: as said.
+        self.polls.store(polls, Ordering::Relaxed);
+    }
+
+    /// It is about to have one again.
+    pub(crate) fn note_look(&self) {
+        if self.owned.turns.polls.get() {
+            // ORD: as above.
+            self.polls.store(self.registry().now() + AGAIN, Ordering::Relaxed);
+        }
     }
 }

@@ -224,7 +224,7 @@ impl WorkerMemory {
             searching = self.sleep_apart(goal, at);
             let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, waited)) {
-                if let Some(work) = self.find_at_last(at) {
+                if let Some(work) = self.find_at_last(goal, at) {
                     self.hidden(|| self.run_on_top(work, at));
                     self.see_to_end();
                 }
@@ -322,7 +322,8 @@ impl WorkerMemory {
             let looks = matches!(goal, Goal::Scope(..)) && helps && !may_host;
             let rest = looks.then(|| if self.is_on_its_own() { STILL } else { LONG_STILL });
             // Its thief, which has not signed, has not been asked to wake it (W1): soon it looks again.
-            let unsigned = matches!(goal, Goal::Fork { .. }) && self.owned.unsigned.get() > 0;
+            let asks_thief = matches!(goal, Goal::Fork { helping: true, .. });
+            let unsigned = asks_thief && self.owned.unsigned.get() > 0;
             let rest = if helps && unsigned { Some(STILL) } else { rest };
             let relies = asks.or(rest).is_some();
             match [left, asks, rest].into_iter().flatten().min() {
@@ -367,19 +368,18 @@ impl WorkerMemory {
     /// so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, and for
     /// mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        let hosts = !goal.is_alone() && self.hosts_at_last();
-        !self.has_room() && !goal.is_limited() && (hosts || self.has_mail())
+        !self.has_room() && !goal.is_limited() && (self.hosts_at_last(goal) || self.has_mail())
     }
 
     /// Whether that is anything, and not only its mail.
-    fn hosts_at_last(&self) -> bool {
+    fn hosts_at_last(&self, goal: Goal<'_>) -> bool {
         let enough = || self.registry().is_seated() || stack::remaining() > LAST_ROOM;
-        self.registry().config.waits == Waits::Host && enough()
+        !goal.is_alone() && self.registry().config.waits == Waits::Host && enough()
     }
 
     /// What a wait takes on that is cramped: mail first, as nobody else does.
-    fn find_at_last(&self, at: &Worker) -> Option<Work> {
-        let hosts = self.hosts_at_last();
+    fn find_at_last(&self, goal: Goal<'_>, at: &Worker) -> Option<Work> {
+        let hosts = self.hosts_at_last(goal);
         self.open_mail().or_else(|| hosts.then(|| self.find_as_host(at))?)
     }
 

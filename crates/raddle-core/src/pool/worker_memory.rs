@@ -46,7 +46,7 @@ const _: () = assert!(SIZE.is_power_of_two(), "raddle needs 64-bit pointers");
 /// The first slots lie under the header and are never used.
 const FIRST: usize = size_of::<WorkerMemory>().div_ceil(size_of::<Slot>());
 
-/// A thread that polls naps.
+/// It naps.
 pub(crate) const NAPS: u64 = u64::MAX;
 
 /// What only the worker's own thread touches (R2).
@@ -146,8 +146,8 @@ pub(crate) struct WorkerMemory {
     pub(crate) mail: Mail,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
-    /// Until when the thread is taken for one that looks again and again whether something has come, by the pool's clock; [`NAPS`] while it
-    /// naps between two looks.
+    /// Of a thread that yields again and again: [`NAPS`], and in between until when it is taken to do nothing else, by the pool's
+    /// clock. Otherwise what has gone by.
     pub(crate) polls: AtomicU64,
     /// While it has given its place away: one of these is what it sleeps on.
     sleeps_on: [AtomicPtr<Parker>; 2],
@@ -184,16 +184,6 @@ impl WorkerMemory {
         self.sleeps_on
             .iter()
             .for_each(|place| place.store(std::ptr::null_mut(), Ordering::Release));
-    }
-
-    /// Whether the thread only looks whether something has come, and naps in between: a hint.
-    pub(crate) fn is_polling(&self, now: u64) -> bool {
-        self.polls.load(Ordering::Relaxed) > now
-    }
-
-    /// Whether it is such a thread, and has a place to look.
-    pub(crate) fn polls_in_place(&self, now: u64) -> bool {
-        (now + 1..NAPS).contains(&self.polls.load(Ordering::Relaxed))
     }
 
     /// Whether the thread has been woken and has no place yet: a hint.

@@ -270,35 +270,96 @@ fn a_long_queue_that_moves_is_no_reason_for_threads_beyond_the_cap() {
     });
 }
 
-/// Threads that look again and again whether something has come, and yield in between, do not count as those who work: then the
-/// cap would be raised, or a host be asked, every three seconds only.
+/// Threads that look again and again whether something has come, and yield in between, do not count as those who work: then
+/// further threads would come, or a host be asked, every three seconds only.
 #[test]
 fn tasks_that_poll_beyond_the_cap_soon_have_what_they_poll_for() {
-    const TASKS: usize = 100;
-    let polls = || {
-        let pool = Pool::builder().threads(1).max_spare_threads(4).build().unwrap();
+    // Threads come; and where a cap was asked for, hosts are.
+    for (tasks, cap) in [(500, None), (100, Some(4))] {
+        let polls = move || {
+            let builder = Pool::builder().threads(1);
+            let builder = match cap {
+                Some(cap) => builder.max_spare_threads(cap),
+                None => builder,
+            };
+            let pool = builder.build().unwrap();
+            let since = Instant::now();
+            let (send, over) = mpsc::channel();
+            let queues = move || {
+                for _ in 0..tasks {
+                    let send = send.clone();
+                    let polls = move || {
+                        let future = spawn(|| ());
+                        while !future.is_done() {
+                            yield_now();
+                        }
+                        send.send(()).unwrap();
+                    };
+                    spawn(polls).detach();
+                }
+            };
+            pool.spawn(queues).detach();
+            assert_eq!(over.iter().count(), tasks);
+            since.elapsed()
+        };
+        in_time(move || {
+            // Two seconds, or some 23 if they do count: once in three, as others may want the processors.
+            let soon = (0..3).any(|_| polls() < Duration::from_secs(12));
+            assert!(soon, "{tasks} tasks, {cap:?}");
+        });
+    }
+}
+
+/// But who works beside them does, also one that yields now and then: nobody takes on what waits for what lies beneath.
+#[test]
+fn who_polls_hides_nobody_who_works() {
+    fn computes(time: Duration) {
         let since = Instant::now();
-        let (send, over) = mpsc::channel();
-        let queues = move || {
-            for _ in 0..TASKS {
-                let send = send.clone();
-                let polls = move || {
-                    let future = spawn(|| ());
+        while since.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
+    let at_once = || computes(Duration::from_secs(1));
+    let yields = || {
+        for _ in 0..5 {
+            computes(Duration::from_millis(200));
+            yield_now();
+        }
+    };
+    let works: [(bool, fn()); 2] = [(true, at_once), (false, yields)];
+    for (polls, work) in works {
+        in_time(move || {
+            let threads = 1 + usize::from(polls);
+            let pool = Pool::builder().threads(threads).max_spare_threads(1).build().unwrap();
+            let (promise, future) = Promise::new();
+            let future = future.shared();
+            let (begins, begun) = mpsc::channel();
+            let (its, sender) = (future.clone(), begins.clone());
+            let waits = pool.spawn(move || {
+                sender.send(()).unwrap();
+                its.wait().unwrap()
+            });
+            begun.recv().unwrap();
+            if polls {
+                let poll = move || {
+                    begins.send(()).unwrap();
                     while !future.is_done() {
                         yield_now();
                     }
-                    send.send(()).unwrap();
                 };
-                spawn(polls).detach();
+                pool.spawn(poll).detach();
+                begun.recv().unwrap();
             }
-        };
-        pool.spawn(queues).detach();
-        assert_eq!(over.iter().count(), TASKS);
-        since.elapsed()
-    };
-    in_time(move || {
-        // Two seconds, or 22 if they do count: once in three, as others may want the processors.
-        let soon = (0..3).any(|_| polls() < Duration::from_secs(12));
-        assert!(soon);
-    });
+            // This thread does not help.
+            let (results, result) = mpsc::channel();
+            let works = move || {
+                // On top of what it waits for it would fail.
+                spawn(move || results.send(waits.wait().unwrap()).unwrap()).detach();
+                work();
+                promise.set(7);
+            };
+            pool.spawn(works).detach();
+            assert_eq!(result.recv(), Ok(7));
+        });
+    }
 }

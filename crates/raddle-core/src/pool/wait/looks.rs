@@ -24,7 +24,7 @@ impl Looks {
         self
     }
 
-    /// The next look comes so many times as late as most do, and counts for as many.
+    /// It has waited for so many times as long as between most looks: the next counts for as many.
     pub(crate) fn weigh(&self, turns: u32) {
         self.weight.set(turns);
     }
@@ -37,6 +37,7 @@ impl Looks {
     pub(crate) fn begin_anew(&self) {
         self.still.set(0);
         self.all.set(0);
+        self.weight.set(0);
     }
 
     /// Another piece of work begins, which has not looked yet. Costs a load where the last has not either.
