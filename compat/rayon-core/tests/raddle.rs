@@ -5,7 +5,11 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use raddle_core::{FailureKind, Future, Snapshot, scope_local};
-use raddle_trace::{ClockPair, EventKind, Refusal, Trace};
+use raddle_trace::{self as trace, Refusal, Trace};
+
+mod steady;
+
+use self::steady::at_a_steady_pace;
 
 scope_local! { static USER: &'static str; }
 
@@ -278,25 +282,6 @@ mod interrupted {
             assert_is_one(&trace);
         }
     }
-}
-
-/// The recording of one thread as a machine would have made it that has nothing else to do, and on which all that is between
-/// two events takes as long: a leaf in which the thread was stopped is as short as the others.
-fn at_a_steady_pace(mut trace: Trace) -> Trace {
-    for lane in &mut trace.lanes {
-        lane.events.retain(|event| event.kind != EventKind::Cpu);
-    }
-    let mut events: Vec<_> = trace.lanes.iter_mut().flat_map(|lane| &mut lane.events).collect();
-    events.sort_by_key(|event| event.tsc);
-    let mut now = 0;
-    for event in events {
-        now += 1;
-        event.tsc = now;
-    }
-    trace.start = ClockPair { tsc: 0, nanos: 0 };
-    trace.end = ClockPair { tsc: now, nanos: 1000 * now };
-    trace.facts.retain(|(name, _)| name != "event_ns");
-    trace
 }
 
 /// More forks than a ring has room for by default: all of them are in the trace, so that it says what bounds the program.

@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use raddle::trace::{ClockPair, EventKind, Lane, Refusal, Trace};
+use raddle::trace::{self, EventKind, Lane, Refusal, Trace};
 
+use self::steady::at_a_steady_pace;
 use crate::{ends_well, program};
+
+#[path = "../../../rayon-core/tests/steady/mod.rs"]
+mod steady;
 
 /// A folder of this test's, which goes with it.
 struct Folder(PathBuf);
@@ -36,25 +40,6 @@ fn every_thread_of_the_global_pool_is_in_the_trace() {
     let runs = |lane: &&Lane| lane.events.iter().any(|event| event.kind == EventKind::Exec);
     let lanes: Vec<_> = trace.lanes.iter().filter(runs).map(|lane| &*lane.name).collect();
     assert_eq!(lanes, ["rayon-0", "rayon-1", "rayon-2"]);
-}
-
-/// The recording of one thread as a machine would have made it that has nothing else to do, and on which all that is between
-/// two events takes as long: a leaf in which the thread was stopped is as short as the others.
-fn at_a_steady_pace(mut trace: Trace) -> Trace {
-    for lane in &mut trace.lanes {
-        lane.events.retain(|event| event.kind != EventKind::Cpu);
-    }
-    let mut events: Vec<_> = trace.lanes.iter_mut().flat_map(|lane| &mut lane.events).collect();
-    events.sort_by_key(|event| event.tsc);
-    let mut now = 0;
-    for event in events {
-        now += 1;
-        event.tsc = now;
-    }
-    trace.start = ClockPair { tsc: 0, nanos: 0 };
-    trace.end = ClockPair { tsc: now, nanos: 1000 * now };
-    trace.facts.retain(|(name, _)| name != "event_ns");
-    trace
 }
 
 #[test]
