@@ -25,8 +25,9 @@ use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
+use crate::pool::turns::NAPS;
 use crate::pool::worker::Worker;
-use crate::pool::worker_memory::{NAPS, WorkerMemory};
+use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
@@ -131,7 +132,8 @@ impl Registry {
 
     /// Whether whoever does has only yielded again and again for long.
     fn only_polls(&self) -> bool {
-        self.relief.quiet.load(Ordering::Relaxed) >= RATHER_STILL
+        let quiet = self.relief.quiet.load(Ordering::Relaxed) >= RATHER_STILL;
+        quiet && !is_forgotten(self.relief.looked_at.load(Ordering::Relaxed), self.now())
     }
 
     /// Looks who works. No snapshot: those who poll come and go meanwhile, so one look says little.

@@ -12,7 +12,7 @@ use raddle_sync::time::Instant;
 
 use crate::pool::find_work::FAIRNESS;
 use crate::pool::worker::Worker;
-use crate::pool::worker_memory::{NAPS, WorkerMemory};
+use crate::pool::worker_memory::WorkerMemory;
 
 /// What has not moved for so long has its turn: a hundred times as long as a turn lasts.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -23,6 +23,8 @@ const TURN: Duration = Duration::from_micros(100);
 
 /// Who yields again so soon does nothing else, in nanoseconds.
 const AGAIN: u64 = 1_000_000;
+/// In place of a time: it naps.
+pub(crate) const NAPS: u64 = u64::MAX;
 
 /// What a thread has run while it waited, and what lay in the queues meanwhile.
 #[derive(Debug, Default)]

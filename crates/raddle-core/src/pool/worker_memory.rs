@@ -46,9 +46,6 @@ const _: () = assert!(SIZE.is_power_of_two(), "raddle needs 64-bit pointers");
 /// The first slots lie under the header and are never used.
 const FIRST: usize = size_of::<WorkerMemory>().div_ceil(size_of::<Slot>());
 
-/// It naps.
-pub(crate) const NAPS: u64 = u64::MAX;
-
 /// What only the worker's own thread touches (R2).
 #[derive(Debug)]
 pub(crate) struct Owned {
@@ -146,7 +143,7 @@ pub(crate) struct WorkerMemory {
     pub(crate) mail: Mail,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
-    /// Of a thread that yields again and again: [`NAPS`], and in between until when it is taken to do nothing else, by the pool's
+    /// Of a thread that yields again and again: `turns::NAPS`, and in between until when it is taken to do nothing else, by the pool's
     /// clock. Otherwise what has gone by.
     pub(crate) polls: AtomicU64,
     /// While it has given its place away: one of these is what it sleeps on.

@@ -11,7 +11,7 @@ pub(crate) struct Looks {
     still: Cell<u32>,
     /// How many there have been in a row.
     all: Cell<u32>,
-    /// So many more the next one counts for.
+    /// For how many the next one counts; 0: for itself.
     weight: Cell<u32>,
 }
 
