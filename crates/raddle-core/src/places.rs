@@ -28,7 +28,7 @@
 //!
 //! - **S1** If `idle > 0` and `searching = 0`, then since that became so (a holder slept or blocked, the
 //!   last searcher went to work) whoever made it so has run, or is running, steps 2 to 4, or somebody has
-//!   claimed a place, which counts as searching from the claim on. So every item of work is seen by a look of
+//!   claimed a place, perhaps in their stead, which counts as searching from the claim on. So every item of work is seen by a look of
 //!   step 4, or its producer's load of step 3 comes after step 1, and wakes. (Dekker, by the light/heavy
 //!   pair of `raddle_sync::fence`.) A thread without a place runs a SeqCst fence in step 2, as the sleeper may do
 //!   without the heavy one (S6).

@@ -47,24 +47,37 @@ fn an_injection_against_the_last_searcher_that_falls_asleep() {
 /// A searcher goes to work, the last one, while a holder queues a task: somebody asleep is to be woken.
 #[test]
 fn a_push_against_the_last_searcher_that_goes_to_work() {
-    fn pool() -> Pool {
-        let pool = Pool::new(3, 3);
-        assert!(pool.places.take());
-        pool.places.take_searching();
-        pool.places.parked.set(2);
-        pool
-    }
     // What the searcher has found keeps it until the other task has been run.
     fn goes_to_work(pool: &Pool) {
         pool.hand_on();
     }
-    fn sleeps(pool: &Pool) {
-        while pool.places.parked.has(2) {
-            pool.parkers[2].park();
-        }
-        pool.work(2, true, 1);
+    play(2, with_a_sleeper, 1, &[sleeps, goes_to_work, |pool| pool.push(0, task())]);
+}
+
+/// As above, and it has the sleeper look on rather than look itself.
+#[test]
+fn a_push_against_the_last_searcher_that_wakes_a_lookout() {
+    fn goes_to_work(pool: &Pool) {
+        pool.hand_on_to_lookout();
     }
-    play(2, pool, 1, &[sleeps, goes_to_work, |pool| pool.push(0, task())]);
+    play(2, with_a_sleeper, 1, &[sleeps, goes_to_work, |pool| pool.push(0, task())]);
+}
+
+/// A pool with a holder, a searcher, and worker 2 asleep.
+fn with_a_sleeper() -> Pool {
+    let pool = Pool::new(3, 3);
+    assert!(pool.places.take());
+    pool.places.take_searching();
+    pool.places.parked.set(2);
+    pool
+}
+
+/// The life of that worker.
+fn sleeps(pool: &Pool) {
+    while pool.places.parked.has(2) {
+        pool.parkers[2].park();
+    }
+    pool.work(2, true, 1);
 }
 
 // --- (b) blocking ---

@@ -51,6 +51,12 @@ impl Counts {
         self.searching() > 0 || self.idle() > 0 || self.naps()
     }
 
+    /// As `interested`, if there is somebody whom an owner is to tell of its forks: whoever naps looks for itself, and for those who sleep
+    /// meanwhile (S5).
+    pub(crate) fn asks(self) -> bool {
+        self.searching() > 0 || self.idle() > 0 && !self.naps()
+    }
+
     /// More threads work than there are places.
     pub(crate) fn in_debt(self) -> bool {
         self.idle() < 0

@@ -269,7 +269,7 @@ impl WorkerMemory {
         };
         self.steal_fork(thief.worker, thief.floor, still).or_else(|| {
             let private = fork.has_work_above(thief.floor);
-            private.then(|| self.dislodge(thief.worker, thief.floor, still)).flatten()
+            private.then(|| self.ask(thief.worker, thief.floor, still)).flatten()
         })
     }
 
@@ -313,7 +313,7 @@ impl WorkerMemory {
                 private.get_or_insert(victim);
             }
         }
-        private.filter(|_| eager).and_then(|victim| self.dislodge(victim, 0, || true))
+        self.ask(private.filter(|_| eager)?, 0, || true)
     }
 
     /// As `steal`, of each worker what is oldest, be it a fork or a task; then what came from outside: when nobody has anything, or
@@ -344,6 +344,9 @@ impl WorkerMemory {
             }
             // Somebody has it soon, if the system lets it run.
             let soon = victims().any(|memory| memory.fork.is_escalating());
+            if !soon && self.owned.rest.note_worthless() {
+                break;
+            }
             rounds += if soon { 1 } else { SLOW_ROUND };
             self.pause();
         }
@@ -386,6 +389,14 @@ impl WorkerMemory {
                 Steal::Retry | Steal::Private | Steal::Empty => return None,
             }
         }
+    }
+
+    /// As `dislodge`, where it was not worth it if the owner has popped it meanwhile.
+    fn ask(&self, victim: usize, floor: usize, still: impl Fn() -> bool) -> Option<Work> {
+        self.dislodge(victim, floor, still).or_else(|| {
+            self.owned.rest.note_worthless();
+            None
+        })
     }
 
     /// Gets a private fork, from `floor` on: asks, and if the owner does not answer, takes.

@@ -5,11 +5,10 @@
 //! | `worker`     | `Worker`, and which workers a thread is                               |
 //! | `worker_memory` | the memory of one worker                                            |
 //! | `registry`   | what all workers share; places, threads, wake-ups                     |
-//! | `starts`     | how threads start and leave                                           |
-//! | `end`        | when a pool has nothing left to do                                    |
+//! | `starts`, `end` | how threads start and leave; when a pool has nothing left to do    |
 //! | `relief`     | what is done for a pool that stands still                            |
 //! | `crew`       | its workers, as `places` asks for them                               |
-//! | `search`     | the life of a thread: search, work, sleep                            |
+//! | `search`, `nap` | the life of a thread: search, work, sleep; naps and rests          |
 //! | `seat`       | pools whose threads come from elsewhere, and that have no guests      |
 //! | `wait`       | what a worker takes on while it waits                                |
 //! | `block`      | how whoever blocks gives its places to others                        |
@@ -35,6 +34,7 @@ mod find_work;
 mod forks;
 mod gate;
 mod kill;
+mod nap;
 pub mod policy;
 pub(crate) mod recorder;
 mod registry;
@@ -51,13 +51,13 @@ mod wakes;
 mod worker;
 mod worker_memory;
 
-use raddle_sync::time::Instant;
-use raddle_sync::{strand, thread};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use raddle_sync::parker::{self, Parker};
+use raddle_sync::time::Instant;
+use raddle_sync::{strand, thread};
 use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::block::blocking;

@@ -24,6 +24,19 @@ pub const GRACE: Duration = Duration::from_micros(15);
 /// After so many times in vain a worker naps no more, until a guest comes so soon after it has gone to sleep that it
 /// would have met one that naps.
 pub const TRIES: u32 = 2;
+/// A fork that is run in less time than this had better not been stolen: it takes its owner about as long to notice.
+pub const SMALL_FORK: Duration = Duration::from_nanos(600);
+/// So many in a row a thief puts up with, as regions have ends.
+pub const TOLERATED: u32 = if cfg!(raddle_model) { 0 } else { 4 };
+/// For how long it rests then: at first, and at most.
+pub const RESTS: (Duration, Duration) = (Duration::from_micros(2), Duration::from_micros(16));
+/// After so many, a millisecond, it naps instead.
+pub const MANY_RESTS: u32 = if cfg!(raddle_model) { 1 } else { 64 };
+/// A thread that looks for all others so soon after the last time, for so many times, wakes one of them instead.
+pub const LOOKS: (Duration, u32) =
+    (Duration::from_micros(200), if cfg!(raddle_model) { 2 } else { 8 });
+/// If so many forks and tasks end within a nap, it is of use.
+pub const MANY_ENDED: usize = 4;
 /// How long a thief polls an owner that it has asked to share.
 pub const POLL: Duration = Duration::from_nanos(1500);
 /// How long a caller from outside looks on before it sleeps: regions of which less is left need not wake it. In a pool that
@@ -83,7 +96,7 @@ fn part(wake_cost: Duration, percent: u32) -> Duration {
 impl Policy {
     /// How many to wake in a pool of so many threads, with so much work to be seen.
     pub fn wakes(&self, threads: usize, visible: usize) -> usize {
-        visible.min(if threads > SMALL { self.fan_out } else { 1 })
+        visible.min(if threads > SMALL { self.fan_out.max(1) } else { 1 })
     }
 
     /// Of how many forks a thread that was woken for one has one more woken with each: the region is no small one, as it has lasted for

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use raddle_sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use raddle_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use raddle_sync::sync::Mutex;
 use raddle_trace::TraceLevel;
 
@@ -104,6 +104,8 @@ pub(crate) struct Registry {
     epoch: Instant,
     /// How long a wake takes, in nanoseconds: a moving average.
     pub(super) wake_cost: AtomicU64,
+    /// Whoever is woken next is to look on for the others.
+    pub(super) wants_lookout: AtomicBool,
     next_task_id: AtomicU64,
     /// The process that built it: see `raddle_sync::fork`.
     generation: u32,
@@ -178,6 +180,7 @@ impl Registry {
             processors,
             process_wide: raddle_sync::fence::process_wide(),
             epoch: Instant::now(),
+            wants_lookout: AtomicBool::new(false),
             wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
             next_task_id: AtomicU64::new(1),
             generation: raddle_sync::fork::generation(),

@@ -4,6 +4,7 @@ use std::mem::forget;
 
 use raddle_sync::atomic::Ordering;
 use raddle_sync::strand;
+use raddle_sync::time::Instant;
 use raddle_trace::EventKind;
 
 use crate::depth;
@@ -40,6 +41,7 @@ impl WorkerMemory {
                 self.run_fork(job, victim, index, at, false)
             }
             Work::Task(task, tag) => {
+                self.owned.rest.forget();
                 self.owned.purse.turn_to(tag);
                 self.run_task(task, at);
                 false
@@ -157,6 +159,7 @@ impl WorkerMemory {
         self.owned.serving.set(&serving);
         let key = fork_key(victim, slot);
         self.lane.note(EventKind::Exec, 0, key);
+        let began = Instant::now();
         // SAFETY: J1: the job is ours; `at` is this worker.
         unsafe { (header.run)(job, std::ptr::from_ref(at).cast()) };
         header.mark_spent();
@@ -174,6 +177,7 @@ impl WorkerMemory {
         } else {
             latch::set_word(&slot.done, victim.parker());
         }
+        self.owned.rest.note_fork(began);
         searching
     }
 

@@ -10,7 +10,7 @@ use raddle_trace::EventKind;
 
 use crate::places::Look;
 use crate::pool::Work;
-use crate::pool::policy::{GRACE, LAST_ROOM, MOST_ROOM, NAP, TRIES};
+use crate::pool::policy::{LAST_ROOM, MOST_ROOM};
 use crate::pool::recorder::NOTHING;
 use crate::pool::registry::Waker;
 use crate::pool::worker::Worker;
@@ -37,6 +37,7 @@ impl WorkerMemory {
         // S6: its memory may be one that was left with a low limit.
         self.fork.request();
         self.set_room();
+        self.owned.rest.forget();
         self.affinity.adopt();
         Worker::occupy(self);
         let current = self.base().enter();
@@ -112,7 +113,7 @@ impl WorkerMemory {
     }
 
     /// Whether the pool needs this thread no more.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let registry = self.registry();
         if self.owned.late.get() { registry.is_over() } else { registry.ended() }
     }
@@ -142,7 +143,7 @@ impl WorkerMemory {
 
     /// A search has found something. If nobody else holds a place, nobody has asked for this worker's forks (S6).
     pub(crate) fn hand_on(&self) {
-        if self.registry().hand_on(Waker::Busy) == Look::Near {
+        if self.registry().hand_on(Waker::Busy, || self.wants_lookout()) == Look::Near {
             self.fork.request();
         }
     }
@@ -221,7 +222,9 @@ impl WorkerMemory {
                 searching = self.run(work);
                 strand.renew();
                 since = None;
-                continue;
+                if !(searching && self.owned.rest.is_due()) || self.rest() {
+                    continue;
+                }
             }
             late = None;
             // Else it would search first, though nobody is to come: whoever falls asleep ends the pool.
@@ -239,8 +242,14 @@ impl WorkerMemory {
                     searching = registry.places.try_search(registry.linger_cap());
                 }
                 if searching && since.get_or_insert_with(Instant::now).elapsed() < self.patience() {
-                    self.pause();
-                    continue;
+                    if !self.owned.rest.is_due() {
+                        self.pause();
+                        continue;
+                    }
+                    if self.rest() {
+                        since = None;
+                        continue;
+                    }
                 }
             }
             self.owned.purse.turn_to(NOBODY);
@@ -254,6 +263,9 @@ impl WorkerMemory {
                 Slept::Leaves => return,
             }
             woken = !napped;
+            if woken {
+                self.looks_out();
+            }
             // S6: nobody may have asked it while it slept.
             self.fork.request();
             searching = true;
@@ -293,83 +305,8 @@ impl WorkerMemory {
         }
     }
 
-    /// Sleeps for short times and looks after each (S5): regions that are over before somebody who sleeps for good
-    /// would be awake need not wake anybody, and those that last find somebody all the same. True: there is something to be
-    /// seen to. False: it has been quiet for long, or there is a debt. Either way the worker counts as a searcher.
-    fn nap(&self) -> bool {
-        let registry = self.registry();
-        let drowsy = registry.config.policy.drowsy.min(registry.config.keep_alive);
-        // Where there is one place only, nobody may help a guest.
-        let of_use = registry.threads() > 1 && self.owned.napped_in_vain.get() < TRIES;
-        if drowsy.is_zero() || !of_use || !registry.places.begin_nap(self.index) {
-            return false;
-        }
-        registry.sign_off(self);
-        self.owned.hold.set(Hold::None);
-        self.lane.note(EventKind::Park, 0, NOTHING);
-        self.affinity.note_away();
-        let mut since = Instant::now();
-        let mut visits = registry.visits();
-        let visits_before = visits;
-        let wanted = loop {
-            let counts = registry.places.counts();
-            if counts.napper() != Some(self.index) || self.is_over() {
-                break true;
-            }
-            if counts.in_debt() {
-                // Somebody else works in this place: it is given back.
-                break false;
-            }
-            registry.make_way(self);
-            if self.has_mail() || registry.visible_work() > 0 && self.work_lasts() {
-                break true;
-            }
-            let visits_now = registry.visits();
-            match visits_now.wrapping_sub(std::mem::replace(&mut visits, visits_now)) {
-                0 => {}
-                1 => since = Instant::now(),
-                // Region after region: better met awake.
-                _ => break true,
-            }
-            if registry.is_ending() || since.elapsed() >= drowsy {
-                break false;
-            }
-            self.parker().nap(NAP);
-        };
-        let disturbed = !registry.places.end_nap(self.index);
-        let in_vain = (disturbed || !wanted) && visits == visits_before;
-        let before = self.owned.napped_in_vain.get();
-        self.owned.napped_in_vain.set(if in_vain { before.saturating_add(1) } else { 0 });
-        self.owned.hold.set(Hold::Place);
-        self.woken();
-        wanted
-    }
-
-    /// Whether there is work a moment after a napper has seen some, or more has come meanwhile, or the next guest: to take part in a region
-    /// that is about to end costs its owner more than it is worth.
-    fn work_lasts(&self) -> bool {
-        let registry = self.registry();
-        let (since, visits) = (Instant::now(), registry.visits());
-        // Not the last look alone: one loop after the other, each of two thirds of that time, is seen in its first half only.
-        let mut gone = false;
-        loop {
-            self.pause();
-            if registry.places.counts().napper() != Some(self.index) {
-                return true;
-            }
-            let visible = registry.visible_work() > 0;
-            if gone && visible {
-                return true;
-            }
-            gone |= !visible;
-            if since.elapsed() >= GRACE {
-                return visible || visits != registry.visits();
-            }
-        }
-    }
-
     /// The thread is awake again.
-    fn woken(&self) {
+    pub(super) fn woken(&self) {
         self.lane.note(EventKind::Unparked, 0, NOTHING);
         self.affinity.release();
         // ORD: written before the token that woke us.

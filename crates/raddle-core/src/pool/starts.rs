@@ -128,7 +128,7 @@ impl Registry {
 
     /// Nobody comes for a claimed place after all: as if a searcher had come, and slept.
     pub(super) fn give_back(&self) {
-        let _ = self.hand_on(Waker::Idle);
+        let _ = self.hand_on(Waker::Idle, || false);
         self.places.release(&self.crew(Waker::Idle));
     }
 }

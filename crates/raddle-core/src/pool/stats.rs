@@ -1,4 +1,4 @@
-//! What a pool counts about waits.
+//! What a pool counts about waits and wakes.
 
 use std::io;
 use std::sync::Once;
@@ -28,6 +28,7 @@ pub(crate) struct Stats {
     pub(crate) given: Counter,
     pub(crate) spare_threads: Counter,
     pub(crate) surplus: Counter,
+    pub(crate) looks: Counter,
     hosted: Counter,
     refused: Counter,
 }
@@ -59,7 +60,7 @@ fn say_once(what: impl FnOnce() -> String) {
     SAID.call_once(|| raddle_sync::say(format_args!("{}", what())));
 }
 
-/// How often threads of a pool have given their places away, since it was built: see [`Pool::stats`].
+/// How often threads of a pool have given their places away, and what that took, since it was built: see [`Pool::stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -73,10 +74,13 @@ pub struct PoolStats {
     pub hosted: u64,
     /// Threads that the system refused.
     pub refused: u64,
+    /// Looks for work by a thread that went to sleep or to work with nobody left to look: each interrupts all processors that the
+    /// program runs on.
+    pub looks: u64,
 }
 
 impl Pool {
-    /// What the pool has counted about waits so far.
+    /// What the pool has counted about waits and wakes so far.
     ///
     /// ```
     /// let pool = raddle::Pool::new(2)?;
@@ -92,6 +96,7 @@ impl Pool {
             surplus: stats.surplus.get(),
             hosted: stats.hosted.get(),
             refused: stats.refused.get(),
+            looks: stats.looks.get(),
         }
     }
 }

@@ -108,6 +108,7 @@ impl Registry {
     /// Steps 2 to 4 of S1. True: there is work.
     #[cold]
     pub(crate) fn look_around(&self) -> bool {
+        self.stats.looks.add();
         for memory in self.memories.iter() {
             memory.fork.request();
         }
@@ -115,16 +116,21 @@ impl Registry {
         self.visible_work() > 0
     }
 
-    /// A thief has found work and stops searching: sees to a successor.
-    pub(crate) fn hand_on(&self, waker: Waker) -> Look {
+    /// A thief has found work and stops searching: sees to a successor. Where none is needed for what is to be seen, it looks for all,
+    /// or wakes one all the same if it `wants_lookout`.
+    pub(crate) fn hand_on(&self, waker: Waker, wants_lookout: impl FnOnce() -> bool) -> Look {
         let look = self.places.stop_search();
         let counts = self.places.counts();
         if counts.free() == counts.searching() {
             return look;
         }
         let mut wakes = self.visible_work();
-        if wakes == 0 && look == Look::Far && self.look_around() {
-            wakes = 1;
+        if wakes == 0 && look == Look::Far {
+            if wants_lookout() {
+                self.wake_one(waker);
+                return look;
+            }
+            wakes = usize::from(self.look_around());
         }
         self.wake_some(wakes, waker);
         look

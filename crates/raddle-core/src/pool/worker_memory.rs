@@ -29,6 +29,7 @@ use crate::count::Purse;
 use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
 use crate::local::{ForkCaptures, Restore};
 use crate::mail::Mail;
+use crate::pool::nap::{Looked, Rest};
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
 use crate::pool::run_work::Serving;
@@ -97,6 +98,10 @@ pub(crate) struct Owned {
     pub(crate) fruitless: Cell<bool>,
     /// So many searches have ended in sleep since one found something later than it would have taken to wake the worker.
     pub(crate) bets_lost: Cell<u32>,
+    /// What it has come for of late, so that it rests before it comes again.
+    pub(crate) rest: Rest,
+    /// When it has looked for all threads of late.
+    pub(crate) looked: Looked,
     /// With so many of its next forks it has one more woken each: `Policy::spreads`.
     pub(crate) spreads: Cell<usize>,
     /// So many times in a row it has napped until it was quiet for long, or a task came, and no guest.
@@ -283,6 +288,8 @@ impl OwnedMemory {
                 bets_lost: Cell::new(0),
                 spreads: Cell::new(0),
                 napped_in_vain: Cell::new(0),
+                rest: Rest::default(),
+                looked: Looked::default(),
                 ids: Cell::new((0, 0)),
                 recorded_pop: Cell::new(false),
             },

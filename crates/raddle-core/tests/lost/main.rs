@@ -6,6 +6,7 @@ mod ends;
 mod hooks;
 #[cfg(target_os = "linux")]
 mod refused;
+mod rests;
 mod stacks;
 mod wakes;
 

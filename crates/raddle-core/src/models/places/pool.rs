@@ -132,6 +132,13 @@ impl Pool {
         }
     }
 
+    /// As `hand_on`, by one that wakes somebody to look on rather than look for all.
+    pub(super) fn hand_on_to_lookout(&self) {
+        if self.places.stop_search() == crate::places::Look::Far {
+            self.places.wake_one(self);
+        }
+    }
+
     /// The life of a thread that is a searcher to begin with, as `WorkerMemory::work`, until the pool has ended or the thread
     /// has left. It ends the pool when all `tasks` have been run.
     pub(super) fn work(&self, me: usize, mut searching: bool, tasks: u32) {
