@@ -51,10 +51,9 @@ impl Counts {
         self.searching() > 0 || self.idle() > 0 || self.naps()
     }
 
-    /// As `interested`, if there is somebody whom an owner is to tell of its forks: whoever naps looks for itself, and for those who sleep
-    /// meanwhile (S5).
-    pub(crate) fn asks(self) -> bool {
-        self.searching() > 0 || self.idle() > 0 && !self.naps()
+    /// As `interested`, unless the only one who would is at `rest`: it looks for itself, and for those who sleep meanwhile (S5).
+    pub(crate) fn asks(self, rest: bool) -> bool {
+        self.interested() && !(rest && self.naps() && self.searching() == 0)
     }
 
     /// More threads work than there are places.

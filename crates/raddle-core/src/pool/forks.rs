@@ -143,7 +143,7 @@ impl WorkerMemory {
         let counts = self.registry().places.counts();
         // Whoever waits is no searcher, and helps all the same: with this very job, or with anything, and then it has asked.
         let asked = self.fork.is_asked();
-        let wanted = counts.asks() || self.victim_waits() || asked;
+        let wanted = counts.asks(self.registry().is_resting()) || self.victim_waits() || asked;
         let popped = self.fork.pop_slow(slot, wanted.then(|| counts.searching()));
         self.stay_attentive();
         if asked && !self.fork.has_public() {
@@ -172,7 +172,8 @@ impl WorkerMemory {
             // It has been told so by a request, which this pop may have overwritten: the next push sees to it.
             self.fork.request();
         }
-        if !(counts.asks() || counts.interested() && self.victim_waits()) {
+        let asks = counts.asks(self.registry().is_resting());
+        if !(asks || counts.interested() && self.victim_waits()) {
             self.wake_victim();
             return;
         }

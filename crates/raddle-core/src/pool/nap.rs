@@ -21,6 +21,7 @@ use crate::pool::policy::{
     GRACE, LOOKS, MANY_ENDED, MANY_RESTS, NAP, RESTS, SMALL_FORK, TOLERATED, TRIES,
 };
 use crate::pool::recorder::NOTHING;
+use crate::pool::registry::Registry;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 
 /// What a thread has come for of late.
@@ -70,6 +71,13 @@ impl Rest {
         self.due.set(false);
         let doublings = self.worthless.get().saturating_sub(TOLERATED + 1).min(16);
         (RESTS.0 * (1 << doublings)).min(RESTS.1)
+    }
+}
+
+impl Registry {
+    /// Whether the napper, if there is one, rests: a hint.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
     }
 }
 
@@ -203,6 +211,8 @@ impl WorkerMemory {
         if !registry.places.begin_nap(self.index) {
             return !long;
         }
+        // ORD: hints, here and below: to ask a thread that rests, or not to ask one that naps, does no harm.
+        registry.resting.store(true, Ordering::Relaxed);
         if long {
             self.lane.note(EventKind::Park, 0, NOTHING);
             self.affinity.note_away();
@@ -225,6 +235,7 @@ impl WorkerMemory {
                 hint::spin_loop();
             }
         }
+        registry.resting.store(false, Ordering::Relaxed);
         if long {
             self.woken();
         }

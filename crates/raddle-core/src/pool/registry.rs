@@ -104,6 +104,8 @@ pub(crate) struct Registry {
     epoch: Instant,
     /// How long a wake takes, in nanoseconds: a moving average.
     pub(super) wake_cost: AtomicU64,
+    /// Whoever naps rests.
+    pub(super) resting: AtomicBool,
     /// Whoever is woken next is to look on for the others.
     pub(super) wants_lookout: AtomicBool,
     next_task_id: AtomicU64,
@@ -180,6 +182,7 @@ impl Registry {
             processors,
             process_wide: raddle_sync::fence::process_wide(),
             epoch: Instant::now(),
+            resting: AtomicBool::new(false),
             wants_lookout: AtomicBool::new(false),
             wake_cost: AtomicU64::new(TYPICAL_WAKE.as_nanos() as u64),
             next_task_id: AtomicU64::new(1),

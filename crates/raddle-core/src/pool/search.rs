@@ -262,6 +262,7 @@ impl WorkerMemory {
                 Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
             }
+            self.owned.rest.forget();
             woken = !napped;
             if woken {
                 self.looks_out();
