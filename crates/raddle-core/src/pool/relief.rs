@@ -63,6 +63,8 @@ pub(crate) struct Relief {
     granted: AtomicUsize,
     /// At how many looks in a row there was work that nobody might take.
     short: AtomicUsize,
+    /// At how many looks there was such work since somebody might.
+    full: AtomicUsize,
     /// At how many looks in a row nobody worked but who polls.
     quiet: AtomicUsize,
     /// Some poll, and nobody waits that could be a host; nor has anybody asked for the cap.
@@ -219,6 +221,9 @@ impl Registry {
             // What is queued is taken, if later than one would like; or may be.
             self.relief.short.store(0, Ordering::Relaxed);
         }
+        if !full {
+            self.relief.full.store(0, Ordering::Relaxed);
+        }
         if full && self.places.has_stranded() {
             self.relieve_stranded();
         } // Else a thread from outside just happens to try whether there is a taker for what it brings.
@@ -230,8 +235,10 @@ impl Registry {
     fn relieve_stranded(&self) {
         let mut still = self.relief.still.fetch_add(1, Ordering::Relaxed) + 1;
         let short = self.relief.short.fetch_add(1, Ordering::Relaxed) + 1;
-        if short % RATHER_STILL == 0 && !self.is_seated() {
-            // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits.
+        let full = self.relief.full.fetch_add(1, Ordering::Relaxed) + 1;
+        if full % RATHER_STILL == 0 && !self.is_seated() {
+            // Where it is seen whether it moves: others may be taking it, one after the other, from a thread that waits. Though what
+            // is queued moves, too: that may be what comes and goes from outside.
             self.empty_rings();
         }
         // Whoever works may be about to release the lock.

@@ -1,7 +1,7 @@
 //! What a pool does at the cap of its threads. Those of last resort come though something goes on beside those that wait; and
 //! those that wait take on nothing as long as somebody works.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -362,4 +362,52 @@ fn who_polls_hides_nobody_who_works() {
             assert_eq!(result.recv(), Ok(7));
         });
     }
+}
+
+/// So many tasks that wait for a promise, and have begun to.
+fn waiting(pool: &Pool, count: usize) -> (Promise<u32>, Vec<Shared<u32>>) {
+    let (promise, future) = Promise::new();
+    let future = future.shared();
+    let (begins, begun) = mpsc::channel();
+    let waits = (0..count).map(|_| {
+        let (future, begins) = (future.clone(), begins.clone());
+        let waits = pool.spawn(move || {
+            begins.send(()).unwrap();
+            future.wait().unwrap()
+        });
+        waits.shared()
+    });
+    let waits = waits.collect();
+    begun.iter().take(count).for_each(drop);
+    (promise, waits)
+}
+
+/// What lies with somebody who works, where nobody may take it, is come by though what is queued from outside comes and goes.
+#[test]
+fn what_comes_and_goes_from_outside_hides_nothing_that_lies_still() {
+    in_time(|| {
+        let pool = Pool::builder().threads(2).max_spare_threads(1).build().unwrap();
+        let (promise, waits) = waiting(&pool, 2);
+        let (told, over) = mpsc::channel();
+        let works = move || {
+            let lies = spawn(|| ());
+            while !lies.is_done() {
+                std::hint::spin_loop();
+            }
+            promise.set(1);
+            told.send(()).unwrap();
+        };
+        pool.spawn(works).detach();
+        let (since, mut queued) = (Instant::now(), VecDeque::new());
+        while over.try_recv().is_err() {
+            assert!(since.elapsed() < Duration::from_secs(60), "nobody comes");
+            queued.push_back(pool.spawn(|| ()));
+            if queued.len() > 16 {
+                // This thread runs it.
+                queued.pop_front().unwrap().wait().unwrap();
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        waits.into_iter().for_each(|one| assert_eq!(one.wait().unwrap(), 1));
+    });
 }
