@@ -188,6 +188,10 @@ impl Registry {
                 self.relief.still.store(UNSEEN, Ordering::Relaxed);
                 self.relief.credit.fetch_add(1, Ordering::SeqCst);
                 self.relief.due.store(false, Ordering::SeqCst);
+                if self.places.hosts.len() > 0 {
+                    // Whoever has just given its place away may not be one, and so asks none.
+                    self.places.recall(&self.crew(Waker::Idle));
+                }
             }
         }
     }

@@ -350,3 +350,41 @@ fn a_limit_for_which_there_is_no_timer_interrupts() {
         assert_eq!(why.cause().map(ToString::to_string), Some(failure.to_string()));
     });
 }
+
+/// The timer gets no thread, so nobody looks whether the pool stands still; and whoever is the last to wait is no host, and asks none.
+#[test]
+fn a_host_is_asked_where_nobody_looks_and_the_last_to_wait_is_none() {
+    let name = "a_host_is_asked_where_nobody_looks_and_the_last_to_wait_is_none";
+    if !in_process_of_its_own(name, Stdio::inherit()) {
+        return;
+    }
+    ends("what is queued beside a host", || {
+        let pool = one_thread().max_spare_threads(1).build().unwrap();
+        let ((promise, future), (begins, begun)) = (Promise::new(), mpsc::channel());
+        let hosts = begins.clone();
+        let waits = move || {
+            hosts.send(()).unwrap();
+            future.wait().unwrap()
+        };
+        let (tell, told) = mpsc::channel();
+        drop(pool.spawn(waits).on_complete(move |result| tell.send(result.is_ok()).unwrap()));
+        begun.recv().unwrap();
+        let (blocks, (go, goes)) = (Arc::<AtomicBool>::default(), mpsc::channel());
+        let set = Arc::clone(&blocks);
+        drop(pool.spawn(move || {
+            begins.send(()).unwrap();
+            until(&blocks);
+            blocking(|| goes.recv().unwrap());
+        }));
+        begun.recv().unwrap();
+        drop(pool.spawn(move || {
+            go.send(()).unwrap();
+            promise.set(());
+        }));
+        // The timer's thread has 2 MiB.
+        limit_memory(Some(1 << 20));
+        set.store(true, Ordering::SeqCst);
+        assert!(told.recv().unwrap());
+        limit_memory(None);
+    });
+}
