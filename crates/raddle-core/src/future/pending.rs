@@ -264,8 +264,10 @@ impl<T> Pending<T> {
             if late || self.outcome().is_some() {
                 return Assist::Go;
             }
-            // Only where nobody else may come it looks again.
-            let look = began.checked_add(rests).filter(|_| wait::host::may_be_left_alone());
+            // Where nobody else may come it looks again soon; also at first, as that may be seen only once somebody is to come.
+            let soon = waited.is_zero() || wait::host::may_be_left_alone();
+            let pause = if soon { rests } else { LONGEST_REST };
+            let look = began.checked_add(pause).filter(|_| !wait::host::is_outside());
             let until = look.map_or(deadline, |look| look.min(deadline));
             // SAFETY: this is the consumer.
             wait::host::limited(|| unsafe { wait::block(self.node(), Some(until), None) });

@@ -388,3 +388,25 @@ fn a_host_is_asked_where_nobody_looks_and_the_last_to_wait_is_none() {
         limit_memory(None);
     });
 }
+
+/// A wait with a limit that others could come for when it began, but for that the system gives no thread.
+#[test]
+fn a_limited_wait_sees_that_threads_are_refused() {
+    if !in_process_of_its_own("a_limited_wait_sees_that_threads_are_refused", Stdio::inherit()) {
+        return;
+    }
+    ends("a limited wait", || {
+        let pool = one_thread().build().unwrap();
+        let (tell, told) = mpsc::channel();
+        drop(pool.spawn(move || {
+            // A thread of the pool has 2 MiB.
+            limit_memory(Some(1 << 20));
+            let since = Instant::now();
+            let result = spawn(|| 7).wait_timeout(LONG / 2);
+            tell.send((result.is_ok(), since.elapsed())).unwrap();
+        }));
+        let (done, time) = told.recv().unwrap();
+        limit_memory(None);
+        assert!(done && time < LONG / 4, "{time:?}");
+    });
+}
