@@ -3,7 +3,7 @@
 
 use raddle::lock::{Condvar, LazyLock, Mutex, ObjectHeader, ReentrantLock, RwLock};
 use raddle::trace::TraceLevel;
-use raddle::{Pool, Promise, Waits, Worker, spawn};
+use raddle::{Pool, Promise, Waits, Worker, spawn, yield_now};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -417,4 +417,35 @@ fn who_wants_the_lock_of_a_task_that_works_brings_no_thread_beyond_the_cap() {
     assert!(pool.live_threads() <= 2 + 256, "{} threads", pool.live_threads());
     promise.set(());
     waits.wait().unwrap().unwrap();
+}
+
+/// A broadcast's call may want it: it has to wait until the lock is released, whatever else the thread takes on as it yields.
+#[test]
+fn who_holds_a_lock_and_yields_leaves_its_mail() {
+    for waits in [Waits::Host, Waits::Substitute] {
+        let pool = Arc::new(Pool::builder().threads(1).waits(waits).build().unwrap());
+        let (lock, released) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (holds, held) = mpsc::channel();
+        let (own, release) = (Arc::clone(&lock), Arc::clone(&released));
+        let yields = move || {
+            let _held = own.lock();
+            holds.send(()).unwrap();
+            while !release.load(Ordering::Acquire) {
+                yield_now();
+            }
+        };
+        pool.spawn(yields).detach();
+        held.recv().unwrap();
+        let (broadcasts, (tell, told)) = (Arc::clone(&pool), mpsc::channel());
+        thread::spawn(move || {
+            broadcasts.broadcast(|_| drop(lock.lock()));
+            tell.send(()).unwrap();
+        });
+        thread::sleep(Duration::from_millis(50));
+        // So that there is something that it could take on.
+        pool.spawn(|| ()).detach();
+        thread::sleep(Duration::from_millis(50));
+        released.store(true, Ordering::Release);
+        told.recv_timeout(Duration::from_secs(60)).expect("the broadcast ends");
+    }
 }

@@ -167,6 +167,16 @@ impl WorkerMemory {
         self.find_any(true).or_else(|| self.own_fork(at))
     }
 
+    /// As `find_as_host`, but for mail, which may want what this thread holds.
+    pub(crate) fn find_but_mail(&self, at: &Worker) -> Option<Work> {
+        self.own_task().or_else(|| self.own_fork(at)).or_else(|| {
+            match self.registry().is_seated() {
+                true => self.steal_in_order(true),
+                false => self.find_elsewhere(true),
+            }
+        })
+    }
+
     /// Anything, where programs rely on an order: its own, the newest first; mail; what others have; what came from outside,
     /// the oldest first, and one at a time.
     fn find_in_order(&self, eager: bool, at: Option<&Worker>) -> Option<Work> {
@@ -415,16 +425,6 @@ impl WorkerMemory {
             }
         }
         if still() && fork.escalate() { self.steal_fork(victim, floor, &still) } else { None }
-    }
-
-    fn random(&self) -> u64 {
-        // Xorshift: Marsaglia, 2003.
-        let mut x = self.owned.random.get();
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.owned.random.set(x);
-        x
     }
 
     // --- its own tasks ---

@@ -432,8 +432,12 @@ impl WorkerMemory {
         if !self.has_room() {
             return false;
         }
+        let locked = strand::with_local(strand::Local::thread_holds);
         if self.may_host() {
-            return self.take_on(|at| self.find_as_host(at));
+            return match locked {
+                true => self.take_on(|at| self.find_but_mail(at)),
+                false => self.take_on(|at| self.find_as_host(at)),
+            };
         }
         let registry = self.registry();
         let looks = &self.owned.looks;
@@ -443,7 +447,7 @@ impl WorkerMemory {
         }
         // A thread that is idle does not come while there are more at work than there should be.
         let comes = registry.places.has_somebody() && !registry.places.counts().in_debt();
-        if !registry.may_host() || comes || strand::with_local(strand::Local::thread_holds) {
+        if !registry.may_host() || comes || locked {
             return false;
         }
         let all = SELDOM * MANY_LOOKS;

@@ -170,6 +170,17 @@ impl WorkerMemory {
         self.parker.get()
     }
 
+    /// The next number of its generator.
+    pub(crate) fn random(&self) -> u64 {
+        // Xorshift: Marsaglia, 2003.
+        let mut x = self.owned.random.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.owned.random.set(x);
+        x
+    }
+
     /// The thread has given its place away, and sleeps on one of these.
     pub(crate) fn note_sleep(&self, parkers: [&'static Parker; 2]) {
         self.affinity.note_away();
