@@ -13,7 +13,7 @@
 //! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
 //! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is, with the cap that a pool has of itself, where
 //! there are but threads that look again and again whether something has come, and yield in between, and none that could be a host.
-//! (Such threads do not count as those that work.)
+//! (Such threads do not count as those that work, but one does that has had a processor in between for more than it takes to look.)
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
 //! that has got no thread either, and the pool's own have left, what is queued stays so until then.
@@ -25,7 +25,7 @@ use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
-use crate::pool::turns::NAPS;
+use crate::pool::turns::{NAPS, NAPS_AND_WORKS};
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
@@ -127,9 +127,12 @@ impl Registry {
         still < VERY_STILL && !self.only_polls() && self.goes_on() || still < UNSEEN && comes()
     }
 
-    /// Whether somebody works, or is about to wake up.
+    /// Whether somebody works, or is about to wake up, or has just given its turn to others.
     fn goes_on(&self) -> bool {
-        self.places.working() > 0 || self.memories.iter().any(WorkerMemory::wakes_up)
+        // ORD: a hint.
+        let naps = |memory: &WorkerMemory| memory.polls.load(Ordering::Relaxed) == NAPS_AND_WORKS;
+        let goes_on = |memory: &WorkerMemory| memory.wakes_up() || naps(memory);
+        self.places.working() > 0 || self.memories.iter().any(goes_on)
     }
 
     /// Whether whoever does has only yielded again and again for long.
@@ -146,6 +149,10 @@ impl Registry {
         for memory in self.memories.iter() {
             // ORD: hints, here and below.
             let until = memory.polls.load(Ordering::Relaxed);
+            if until == NAPS_AND_WORKS {
+                others = true;
+                continue;
+            }
             polls |= until > now;
             in_place += usize::from(until > now && until != NAPS);
             others |= until <= now && memory.wakes_up();

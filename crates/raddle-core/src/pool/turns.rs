@@ -10,6 +10,7 @@ use std::time::Duration;
 use raddle_sync::atomic::Ordering;
 use raddle_sync::time::Instant;
 
+use crate::pool::clock;
 use crate::pool::find_work::FAIRNESS;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
@@ -21,10 +22,14 @@ const SELDOM: u32 = 10;
 /// For how long a thread gives its place away: about a wake.
 const TURN: Duration = Duration::from_micros(100);
 
-/// Who yields again so soon does nothing else, in nanoseconds.
+/// Who yields again so soon, in nanoseconds, may do nothing else ..
 const AGAIN: u64 = 1_000_000;
-/// In place of a time: it naps.
+/// .. and does not, unless it has had a processor for so long since, in tenths of a microsecond.
+const WORKS: u32 = 500;
+/// In place of a time: it naps ..
 pub(crate) const NAPS: u64 = u64::MAX;
+/// .. and has worked before.
+pub(crate) const NAPS_AND_WORKS: u64 = u64::MAX - 1;
 
 /// What a thread has run while it waited, and what lay in the queues meanwhile.
 #[derive(Debug, Default)]
@@ -37,8 +42,10 @@ pub(crate) struct Turns {
     elsewhere: Cell<Option<Oldest>>,
     /// When the last nap was over, by the pool's clock.
     napped: Cell<u64>,
-    /// It naps, and has napped just before.
-    polls: Cell<bool>,
+    /// The thread's processor time then, where the system says.
+    had: Cell<Option<u32>>,
+    /// What it is to be taken for while it naps: 0 where it does not.
+    naps: Cell<u64>,
 }
 
 /// Where something lies, and since when it is known to.
@@ -121,32 +128,38 @@ impl WorkerMemory {
     /// looked again after one each would do nothing else.
     pub(crate) fn nap_a_turn(&self) {
         let registry = self.registry();
-        let polls =
-            |polls| Worker::occupied().for_each(|memory| memory.owned.turns.polls.set(polls));
+        let naps = |naps| Worker::occupied().for_each(|memory| memory.owned.turns.naps.set(naps));
         // ORD: a count, for how long a nap is.
         let others = registry.yielding.fetch_add(1, Ordering::Relaxed);
         let turns = u32::try_from(1 + others / registry.threads()).unwrap_or(u32::MAX);
-        // Who does so again and again.
-        polls(registry.now().saturating_sub(self.owned.turns.napped.get()) < AGAIN);
+        // Who does so again and again, and nothing else.
+        let own = &self.owned.turns;
+        let has_worked = own
+            .had
+            .get()
+            .zip(clock::thread_time())
+            .is_some_and(|(then, now)| now.wrapping_sub(then) > WORKS);
+        let again = registry.now().saturating_sub(own.napped.get()) < AGAIN;
+        naps(if again && !has_worked { NAPS } else { NAPS_AND_WORKS });
         let roused = self.parker().nap(TURN * turns);
-        polls(false);
-        self.owned.turns.napped.set(registry.now());
+        naps(0);
+        own.napped.set(registry.now());
+        own.had.set(clock::thread_time());
         self.owned.looks.weigh(if roused { 1 } else { turns });
         registry.yielding.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The thread gives its place away: a hint, for whoever wonders whether the pool stands still.
     pub(crate) fn note_nap(&self) {
-        let polls = if self.owned.turns.polls.get() { NAPS } else { 0 };
         // ORD: as said.
-        self.polls.store(polls, Ordering::Relaxed);
+        self.polls.store(self.owned.turns.naps.get(), Ordering::Relaxed);
     }
 
     /// It is about to have one again.
     pub(crate) fn note_look(&self) {
-        if self.owned.turns.polls.get() {
-            // ORD: as above.
-            self.polls.store(self.registry().now() + AGAIN, Ordering::Relaxed);
-        }
+        let until =
+            if self.owned.turns.naps.get() == NAPS { self.registry().now() + AGAIN } else { 0 };
+        // ORD: as above.
+        self.polls.store(until, Ordering::Relaxed);
     }
 }

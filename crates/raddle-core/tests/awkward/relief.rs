@@ -364,6 +364,33 @@ fn who_polls_hides_nobody_who_works() {
     }
 }
 
+/// Who computes a little, and yields again and again, works. (Else the host that is asked takes on what waits for what lies beneath.)
+#[test]
+fn who_computes_in_slices_works() {
+    for slice in [200, 600] {
+        in_time(move || {
+            let pool = Pool::builder().threads(1).max_spare_threads(1).build().unwrap();
+            let (promise, mut waits) = waiting(&pool, 1);
+            let waits = waits.remove(0);
+            let (told, sum) = mpsc::channel();
+            let works = move || {
+                spawn(move || told.send(waits.wait().ok()).unwrap()).detach();
+                let since = Instant::now();
+                while since.elapsed() < Duration::from_millis(600) {
+                    let slice_since = Instant::now();
+                    while slice_since.elapsed() < Duration::from_micros(slice) {
+                        std::hint::spin_loop();
+                    }
+                    yield_now();
+                }
+                promise.set(1);
+            };
+            pool.spawn(works).detach();
+            assert_eq!(sum.recv(), Ok(Some(1)));
+        });
+    }
+}
+
 /// So many tasks that wait for a promise, and have begun to.
 fn waiting(pool: &Pool, count: usize) -> (Promise<u32>, Vec<Shared<u32>>) {
     let (promise, future) = Promise::new();
