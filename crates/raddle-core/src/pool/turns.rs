@@ -24,8 +24,10 @@ const TURN: Duration = Duration::from_micros(100);
 
 /// Who yields again so soon, in nanoseconds, may do nothing else ..
 const AGAIN: u64 = 1_000_000;
-/// .. and does not, unless it has had a processor for so long since, in tenths of a microsecond.
-const WORKS: u32 = 500;
+/// .. and does not, unless it has had a processor for so long since.
+const WORKS: u64 = 50_000;
+/// The longest that it leaves its place to those that yield as well.
+const MOST: u64 = if cfg!(raddle_model) { 0 } else { 100_000_000 };
 /// In place of a time: it naps ..
 pub(crate) const NAPS: u64 = u64::MAX;
 /// .. and has worked before.
@@ -132,16 +134,23 @@ impl WorkerMemory {
         // ORD: a count, for how long a nap is.
         let others = registry.yielding.fetch_add(1, Ordering::Relaxed);
         let turns = u32::try_from(1 + others / registry.threads()).unwrap_or(u32::MAX);
-        // Who does so again and again, and nothing else.
         let own = &self.owned.turns;
-        let has_worked = own
-            .had
-            .get()
-            .zip(clock::thread_time())
-            .is_some_and(|(then, now)| now.wrapping_sub(then) > WORKS);
-        let again = registry.now().saturating_sub(own.napped.get()) < AGAIN;
-        naps(if again && !has_worked { NAPS } else { NAPS_AND_WORKS });
-        let roused = self.parker().nap(TURN * turns);
+        let began = registry.now();
+        let since = began.saturating_sub(own.napped.get());
+        let had = own.had.get().zip(clock::thread_time());
+        let worked = had.map_or(since, |(then, now)| u64::from(now.wrapping_sub(then)) * 100);
+        // Who does so again and again, and nothing else.
+        let polls = since < AGAIN && (had.is_none() || worked < WORKS);
+        naps(if polls { NAPS } else { NAPS_AND_WORKS });
+        let share = (worked * (others as u64 + 1) / registry.threads() as u64).min(MOST);
+        let roused = loop {
+            let roused = self.parker().nap(TURN * turns);
+            // Who works in turn with others has no place of its own before each of them has had one.
+            let goes_on = registry.places.counts().in_debt() && registry.now() - began < share;
+            if roused || !goes_on {
+                break roused;
+            }
+        };
         naps(0);
         own.napped.set(registry.now());
         own.had.set(clock::thread_time());

@@ -438,3 +438,35 @@ fn what_comes_and_goes_from_outside_hides_nothing_that_lies_still() {
         waits.into_iter().for_each(|one| assert_eq!(one.wait().unwrap(), 1));
     });
 }
+
+/// Tasks that compute and yield, in turn, leave a place to what is queued behind them: some have as many turns as there are others.
+#[test]
+fn who_works_and_yields_leaves_a_place_to_what_is_queued() {
+    const TASKS: usize = 30;
+    in_time(|| {
+        let pool = Pool::new(1).unwrap();
+        let started = Arc::new(AtomicUsize::new(0));
+        let since = Instant::now();
+        let tasks = (0..TASKS).map(|_| {
+            let started = Arc::clone(&started);
+            pool.spawn(move || {
+                started.fetch_add(1, Ordering::Relaxed);
+                while started.load(Ordering::Relaxed) < TASKS {
+                    let since = Instant::now();
+                    while since.elapsed() < Duration::from_millis(3) {
+                        std::hint::spin_loop();
+                    }
+                    yield_now();
+                }
+            })
+        });
+        let tasks = tasks.collect::<Vec<_>>();
+        // Nobody helps from outside.
+        while started.load(Ordering::Relaxed) < TASKS {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let took = since.elapsed();
+        tasks.into_iter().for_each(|task| task.wait().unwrap());
+        assert!(took < Duration::from_secs(4), "{took:?} until all have begun");
+    });
+}
