@@ -449,3 +449,29 @@ fn who_holds_a_lock_and_yields_leaves_its_mail() {
         told.recv_timeout(Duration::from_secs(60)).expect("the broadcast ends");
     }
 }
+
+/// Nor does what it queues itself again and again keep it from what comes from outside.
+#[test]
+fn who_holds_a_lock_and_yields_takes_on_what_comes_from_outside() {
+    fn again(over: Arc<AtomicBool>) {
+        if !over.load(Ordering::Acquire) {
+            spawn(|| again(over)).detach();
+        }
+    }
+    let pool = Pool::builder().threads(1).waits(Waits::Host).build().unwrap();
+    let (over, (holds, held)) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
+    let own = Arc::clone(&over);
+    let yields = pool.spawn(move || {
+        let lock = Mutex::new(());
+        let _held = lock.lock();
+        let mine = Arc::clone(&own);
+        spawn(|| again(mine)).detach();
+        holds.send(()).unwrap();
+        while !own.load(Ordering::Acquire) {
+            yield_now();
+        }
+    });
+    held.recv().unwrap();
+    pool.spawn(move || over.store(true, Ordering::Release)).detach();
+    assert!(yields.wait_timeout(Duration::from_secs(60)).is_ok(), "what came from outside waits");
+}

@@ -167,16 +167,6 @@ impl WorkerMemory {
         self.find_any(true).or_else(|| self.own_fork(at))
     }
 
-    /// As `find_as_host`, but for mail, which may want what this thread holds.
-    pub(crate) fn find_but_mail(&self, at: &Worker) -> Option<Work> {
-        self.own_task().or_else(|| self.own_fork(at)).or_else(|| {
-            match self.registry().is_seated() {
-                true => self.steal_in_order(true),
-                false => self.find_elsewhere(true),
-            }
-        })
-    }
-
     /// Anything, where programs rely on an order: its own, the newest first; mail; what others have; what came from outside,
     /// the oldest first, and one at a time.
     fn find_in_order(&self, eager: bool, at: Option<&Worker>) -> Option<Work> {
@@ -246,10 +236,10 @@ impl WorkerMemory {
         }
     }
 
-    /// A task for this very thread.
+    /// A task for this very thread, unless it leaves those for later.
     #[inline]
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        self.mail.open().map(tagged)
+        if self.owned.leaves_mail.get() { None } else { self.mail.open().map(tagged) }
     }
 
     pub(crate) fn has_mail(&self) -> bool {
@@ -319,7 +309,7 @@ impl WorkerMemory {
             if work.is_some() {
                 return work;
             }
-            if memory.fork.has_work() {
+            if memory.fork.is_to_be_had() {
                 private.get_or_insert(victim);
             }
         }
@@ -327,7 +317,7 @@ impl WorkerMemory {
     }
 
     /// As `steal`, of each worker what is oldest, be it a fork or a task; then what came from outside: when nobody has anything, or
-    /// nothing of it can be had in so many rounds.
+    /// nothing of it can be had in so many rounds, or but forks that are popped meanwhile.
     fn steal_in_order(&self, eager: bool) -> Option<Work> {
         let victims = || self.others().filter_map(|victim| self.registry().memories.get(victim));
         let mut rounds = 0;
@@ -401,7 +391,7 @@ impl WorkerMemory {
         }
     }
 
-    /// As `dislodge`, where it was not worth it if the owner has popped it meanwhile.
+    /// As `dislodge`, where it was not worth it if the owner has popped it meanwhile, or another thief has it.
     fn ask(&self, victim: usize, floor: usize, still: impl Fn() -> bool) -> Option<Work> {
         self.dislodge(victim, floor, still).or_else(|| {
             self.owned.rest.note_worthless();

@@ -241,6 +241,7 @@ impl WorkerMemory {
                 continue;
             }
             searching = self.sleep_apart(goal, at);
+            self.owned.rest.forget();
             let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, waited)) {
                 if let Some(work) = self.find_at_last(goal, at) {
@@ -434,10 +435,12 @@ impl WorkerMemory {
         }
         let locked = strand::with_local(strand::Local::thread_holds);
         if self.may_host() {
-            return match locked {
-                true => self.take_on(|at| self.find_but_mail(at)),
-                false => self.take_on(|at| self.find_as_host(at)),
-            };
+            // It may want what is held beneath; within `blocking` there is none (see `broadcast`).
+            let leaves = locked || !self.holds_place();
+            let before = self.owned.leaves_mail.replace(leaves || self.owned.leaves_mail.get());
+            let hosted = self.take_on(|at| self.find_as_host(at));
+            self.owned.leaves_mail.set(before);
+            return hosted;
         }
         let registry = self.registry();
         let looks = &self.owned.looks;
