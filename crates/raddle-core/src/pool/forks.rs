@@ -76,7 +76,8 @@ impl WorkerMemory {
     /// Whether somebody would take a fork: a thread without work, or whoever waits for the fork that runs here.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.registry().places.counts().interested() || self.victim_waits()
+        let registry = self.registry();
+        registry.places.counts().asks(registry.is_resting()) || self.victim_waits()
     }
 
     /// Somebody would take a fork. If there is one, sees that it is to be had; if not, the next push is public. True: that.

@@ -13,7 +13,6 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use raddle_sync::atomic::Ordering;
-use raddle_sync::hint;
 use raddle_sync::time::Instant;
 use raddle_trace::EventKind;
 
@@ -129,8 +128,8 @@ impl WorkerMemory {
         let registry = self.registry();
         let drowsy = registry.config.policy.drowsy.min(registry.config.keep_alive);
         // Where there is one place only, nobody may help a guest.
-        let of_use = registry.threads() > 1 && self.owned.napped_in_vain.get() < TRIES;
-        if drowsy.is_zero() || !of_use || !registry.places.begin_nap(self.index) {
+        let may_help = registry.threads() > 1 && self.owned.napped_in_vain.get() < TRIES;
+        if drowsy.is_zero() || !may_help || !registry.places.begin_nap(self.index) {
             return false;
         }
         registry.sign_off(self);
@@ -204,13 +203,18 @@ impl WorkerMemory {
     }
 
     /// Leaves owners alone for a while, if no other thread looks on meanwhile. It counts as a searcher before and after. False: one
-    /// does, and this thread may as well sleep.
+    /// does, and has for long, so this thread may as well sleep.
     pub(super) fn rest(&self) -> bool {
         let registry = self.registry();
-        let (long, time) = (self.owned.rest.is_long(), self.owned.rest.take());
+        // What is to be hot does not nap.
+        let long = self.owned.rest.is_long() && registry.config.spin_for.is_none();
         if !registry.places.begin_nap(self.index) {
+            if !long {
+                self.owned.rest.take();
+            }
             return !long;
         }
+        let time = self.owned.rest.take();
         // ORD: hints, here and below: to ask a thread that rests, or not to ask one that naps, does no harm.
         registry.resting.store(true, Ordering::Relaxed);
         if long {
@@ -232,12 +236,15 @@ impl WorkerMemory {
             if long {
                 self.parker().nap(NAP);
             } else {
-                hint::spin_loop();
+                self.pause();
             }
         }
         registry.resting.store(false, Ordering::Relaxed);
         if long {
             self.woken();
+        } else {
+            // Whoever has ended the rest has not woken it.
+            self.roused_at.store(0, Ordering::Relaxed);
         }
         true
     }
@@ -246,7 +253,7 @@ impl WorkerMemory {
     pub(super) fn rest_while(&self, waits: impl Fn() -> bool) {
         let (since, time) = (Instant::now(), self.owned.rest.take());
         while waits() && since.elapsed() < time {
-            hint::spin_loop();
+            self.pause();
         }
     }
 }

@@ -214,6 +214,7 @@ impl Registry {
             // ORD: hints, here and below.
             self.relief.still.store(0, Ordering::Relaxed);
             self.relief.short.store(0, Ordering::Relaxed);
+            self.relief.full.store(0, Ordering::Relaxed);
             self.relief.quiet.store(0, Ordering::Relaxed);
         }
         if self.settled() != settled {

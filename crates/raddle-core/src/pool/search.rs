@@ -38,6 +38,7 @@ impl WorkerMemory {
         self.fork.request();
         self.set_room();
         self.owned.rest.forget();
+        self.looks_out();
         self.affinity.adopt();
         Worker::occupy(self);
         let current = self.base().enter();

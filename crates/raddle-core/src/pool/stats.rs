@@ -74,8 +74,8 @@ pub struct PoolStats {
     pub hosted: u64,
     /// Threads that the system refused.
     pub refused: u64,
-    /// Looks for work by a thread that went to sleep or to work with nobody left to look: each interrupts all processors that the
-    /// program runs on.
+    /// Looks for work where nobody was left to look: by a thread that went to sleep or to work, mostly. Each interrupts all processors that the
+    /// program runs on, where the system has a fence that does.
     pub looks: u64,
 }
 

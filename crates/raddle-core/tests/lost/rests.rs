@@ -3,13 +3,16 @@
 
 use super::*;
 
-/// So many joins of nothing that whoever looks for work rests by then, and naps.
-const MANY: usize = 100_000;
+/// For so long there is nothing better: whoever looks for work rests by then, and naps.
+const LONG_ENOUGH: Duration = Duration::from_millis(3);
 
 /// Forks that are over before anybody could have them.
 fn small_joins(worker: &Worker) {
-    for _ in 0..MANY {
-        worker.join(|_| (), |_| ());
+    let since = Instant::now();
+    while since.elapsed() < LONG_ENOUGH {
+        for _ in 0..1000 {
+            worker.join(|_| (), |_| ());
+        }
     }
 }
 
