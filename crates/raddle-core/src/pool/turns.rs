@@ -138,7 +138,8 @@ impl WorkerMemory {
         let began = registry.now();
         let since = began.saturating_sub(own.napped.get());
         let had = own.had.get().zip(clock::thread_time());
-        let worked = had.map_or(since, |(then, now)| u64::from(now.wrapping_sub(then)) * 100);
+        let known = if own.napped.get() == 0 { 0 } else { since };
+        let worked = had.map_or(known, |(then, now)| u64::from(now.wrapping_sub(then)) * 100);
         // Who does so again and again, and nothing else.
         let polls = since < AGAIN && (had.is_none() || worked < WORKS);
         naps(if polls { NAPS } else { NAPS_AND_WORKS });
