@@ -95,6 +95,11 @@ pub(crate) struct Model {
     pub(crate) log: Vec<Event>,
     /// Since it was last looked at.
     pub(crate) ended_by_signal: bool,
+    /// Something is done, and what nobody needs for it any more goes.
+    dropping: usize,
+    /// As that went, it let a signal go on that ended something: whether before or after what else comes of the same completion is not
+    /// said.
+    pub(crate) unsaid: bool,
 }
 
 impl Model {

@@ -8,6 +8,12 @@ impl Model {
 
     /// A closure goes without having been called.
     pub(super) fn discard(&mut self, op: &Op) {
+        self.dropping += 1;
+        self.let_go(op);
+        self.dropping -= 1;
+    }
+
+    fn let_go(&mut self, op: &Op) {
         match op.does {
             Does::Keep(Some(promise)) => self.complete(promise, Err(BROKEN.into())),
             Does::Become(inner, _) | Does::Fallback(inner) => self.drop_handle(inner),
@@ -42,7 +48,9 @@ impl Model {
     ) {
         self.leave_all(&handles);
         self.complete(node, outcome);
+        self.dropping += 1;
         self.abandon_all(handles);
+        self.dropping -= 1;
     }
 
     fn leave_all(&mut self, handles: &[Handle]) {
@@ -90,7 +98,10 @@ impl Model {
         let wanted = others.any(|&consumer| self.nodes[consumer].signal.is_none());
         if was_one && !wanted && self.nodes[hub].done.is_none() {
             if let Some(signal) = self.nodes[hub].signal.take() {
+                let ended = std::mem::take(&mut self.ended_by_signal);
                 self.interrupt(source, &signal);
+                self.unsaid |= self.dropping > 0 && self.ended_by_signal;
+                self.ended_by_signal |= ended;
             }
         }
     }
