@@ -117,12 +117,6 @@ fn a_holder_that_blocks_against_a_push() {
         pool.places.parked.set(2);
         pool
     }
-    fn sleeps(pool: &Pool) {
-        while pool.places.parked.has(2) {
-            pool.parkers[2].park();
-        }
-        pool.work(2, true, 1);
-    }
     play(
         2,
         pool,
