@@ -435,6 +435,51 @@ fn a_broadcast_reaches_a_thread_that_joins_while_a_panic_passes() {
     }
 }
 
+/// Though what it waits for waits for its call; also where the single waits are shorter than the while that they leave it.
+#[test]
+fn a_broadcast_reaches_a_thread_that_waits_with_a_limit() {
+    type Wait = fn(raddle_core::Future<usize>) -> usize;
+    let at_once: Wait = |future| {
+        let waited = future.wait_timeout(Duration::from_secs(600));
+        waited.unwrap_or_else(|_| panic!("ten minutes are over")).unwrap()
+    };
+    let again_and_again: Wait = |mut future| loop {
+        match future.wait_timeout(Duration::from_millis(1)) {
+            Ok(result) => break result.unwrap(),
+            Err(again) => future = again,
+        }
+    };
+    let while_away: Wait = |future| {
+        let waited = raddle_core::blocking(|| future.wait_timeout(Duration::from_secs(600)));
+        waited.unwrap_or_else(|_| panic!("ten minutes are over")).unwrap()
+    };
+    for waits in [Waits::Substitute, Waits::Host] {
+        for (way, wait) in [at_once, again_and_again, while_away].into_iter().enumerate() {
+            let pool = Pool::builder().threads(2).waits(waits).build().unwrap();
+            let (over, is_over) = mpsc::channel();
+            let root = move || {
+                let (begins, begun) = mpsc::channel();
+                let broadcasts = spawn(move || {
+                    begins.send(()).unwrap();
+                    let nested = |_| raddle_core::broadcast(|thread| thread.index()).len();
+                    raddle_core::broadcast(nested).into_iter().sum()
+                });
+                // By now it is another thread's.
+                begun.recv().unwrap();
+                over.send(wait(broadcasts)).unwrap();
+            };
+            // Nobody waits for it who could run it himself.
+            pool.spawn(root).detach();
+            let Ok(calls) = is_over.recv_timeout(Duration::from_secs(60)) else {
+                // The pool would wait for its threads.
+                std::mem::forget(pool);
+                panic!("hangs: way {way}, {waits:?}");
+            };
+            assert_eq!(calls, 4);
+        }
+    }
+}
+
 #[test]
 fn a_broadcast_that_could_not_end_panics() {
     let (pool, other) = (Pool::new(1).unwrap(), Arc::new(Pool::new(1).unwrap()));

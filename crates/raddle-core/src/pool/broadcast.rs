@@ -66,9 +66,9 @@ struct Letter<'a, F, R> {
 impl Pool {
     /// Calls `f` once on each thread of the pool, and returns the results in their order. Threads that work call it after
     /// their task, threads that wait or [yield](crate::yield_now) meanwhile call it at once; spare threads and guests don't. Not on a thread that is
-    /// within [`blocking`](crate::blocking), a lock or a wait with a time limit, or works in another pool: then that has to end first. A
+    /// within [`blocking`](crate::blocking), waits for a lock or a condition, or works in another pool: then that has to end first. A
     /// thread that waits calls it on top of its wait, which goes on when the call is
-    /// over: so `f` must not wait for a lock that waiting tasks hold, nor for such a task. If it waits for a fork while a panic of
+    /// over (with a time limit only once the call has waited for 10 ms, and the wait may end late by it): so `f` must not wait for a lock that waiting tasks hold, nor for such a task. If it waits for a fork while a panic of
     /// the other half passes, [`std::thread::panicking`] is true in the call.
     ///
     /// # Panics

@@ -118,7 +118,7 @@ impl WorkerMemory {
     pub(crate) fn find(&self, goal: Goal<'_>, at: &Worker, claimed: bool) -> Option<Found> {
         if goal.is_alone() {
             // Nobody else opens it.
-            let opens = !goal.is_limited() && self.has_room();
+            let opens = self.has_room() && self.opens_mail(goal);
             return opens.then(|| self.open_mail())?.map(Found::Any);
         }
         if claimed {
@@ -239,7 +239,14 @@ impl WorkerMemory {
     /// A task for this very thread, unless it leaves those for later.
     #[inline]
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        if self.owned.leaves_mail.get() { None } else { self.mail.open().map(tagged) }
+        if self.owned.leaves_mail.get() {
+            return None;
+        }
+        let opened = self.mail.open().map(tagged);
+        if opened.is_some() {
+            self.owned.vain.mail_is_opened();
+        }
+        opened
     }
 
     pub(crate) fn has_mail(&self) -> bool {

@@ -47,6 +47,7 @@ use crate::pool::find_work::{Found, Work};
 use crate::pool::policy::LAST_ROOM;
 use crate::pool::recorder::{NOTHING, fork_key};
 use crate::pool::relief::STILL;
+use crate::pool::vain;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::{NOBODY, Tag};
@@ -129,7 +130,7 @@ impl Goal<'_> {
         self.is_limited() || matches!(self, Goal::Fork { helping: false, .. })
     }
 
-    /// Whether nothing at all is, as it might be too late then.
+    /// Whether nothing at all is, as it might be too late then: but mail that has lain for long.
     pub(crate) fn is_limited(self) -> bool {
         matches!(self, Goal::Future(_, Some(_)))
     }
@@ -245,7 +246,7 @@ impl WorkerMemory {
             let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, waited)) {
                 if let Some(work) = self.find_at_last(goal, at) {
-                    self.hidden(|| self.run_on_top(work, at));
+                    vain::apart(|| self.hidden(|| self.run_on_top(work, at)));
                     self.see_to_end();
                 }
             }
@@ -274,7 +275,7 @@ impl WorkerMemory {
                 self.run_on_top(work, at);
                 starve = self.counts_inline() && self.others_starve();
             }
-            Found::Any(work) => self.hidden(|| self.run_on_top(work, at)),
+            Found::Any(work) => vain::apart(|| self.hidden(|| self.run_on_top(work, at))),
         }
         self.see_to_end();
         if starve && !goal.is_reached() {
@@ -329,14 +330,15 @@ impl WorkerMemory {
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
         self.owned.apart.set(true);
         self.lane.note(EventKind::Park, 0, NOTHING);
+        let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
         if cramped {
             let last = stack::remaining() <= LAST_ROOM;
             let progress = self.registry().progress();
+            let patience = if last { LAST_PATIENCE * STILL } else { STILL };
             let woken =
-                self.parker().park_timeout(if last { LAST_PATIENCE * STILL } else { STILL });
+                self.parker().park_timeout(left.map_or(patience, |left| left.min(patience)));
             self.owned.stuck.set(!woken && progress == self.registry().progress());
         } else {
-            let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
             // If all timers wait for this thread, each time the system is asked for another.
             let asks = timer::is_held_up().then_some(STILL);
             // Whoever queues a task of the scope from outside wakes others, and by then there may be none.
@@ -346,8 +348,9 @@ impl WorkerMemory {
             let asks_thief = matches!(goal, Goal::Fork { helping: true, .. });
             let unsigned = asks_thief && self.owned.unsigned.get() > 0;
             let rest = if helps && unsigned { Some(STILL) } else { rest };
-            let relies = asks.or(rest).is_some();
-            match [left, asks, rest].into_iter().flatten().min() {
+            let mail = if helps && goal.is_limited() { self.leaves_mail_for() } else { None };
+            let relies = asks.or(rest).or(mail).is_some();
+            match [left, asks, rest, mail].into_iter().flatten().min() {
                 Some(time) if relies => _ = self.parker().nap(time),
                 Some(time) => _ = self.parker().park_timeout(time),
                 None => self.parker().park(),
@@ -389,7 +392,7 @@ impl WorkerMemory {
     /// so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, and for
     /// mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        !self.has_room() && !goal.is_limited() && (self.hosts_at_last(goal) || self.has_mail())
+        !self.has_room() && (self.hosts_at_last(goal) || self.opens_mail(goal))
     }
 
     /// Whether that is anything, and not only its mail.
