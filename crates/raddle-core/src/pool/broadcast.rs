@@ -138,7 +138,13 @@ where
         registry.note_here(EventKind::ScopeBegin, 0, key);
     }
     registry.send_each(place, tasks.into_iter());
+    // A thread that leaves its mail for later would wait for what it leaves.
+    let here = here.filter(|here| is_thread(here));
+    let leaves_mail = here.is_some_and(|here| here.owned.leaves_mail.replace(false));
     wait_for(&call.latch, Goal::Future(&call.latch, None));
+    if let Some(here) = here {
+        here.owned.leaves_mail.set(leaves_mail);
+    }
     if let Some(key) = recorded {
         registry.note_here(EventKind::ScopeEnd, 0, key);
     }

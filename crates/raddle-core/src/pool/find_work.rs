@@ -239,14 +239,14 @@ impl WorkerMemory {
     /// A task for this very thread, unless it leaves those for later.
     #[inline]
     pub(crate) fn open_mail(&self) -> Option<Work> {
-        if self.owned.leaves_mail.get() {
-            return None;
-        }
-        let opened = self.mail.open().map(tagged);
-        if opened.is_some() {
-            self.owned.vain.mail_is_opened();
-        }
-        opened
+        if self.owned.leaves_mail.get() { None } else { self.mail_of_now_or_later() }
+    }
+
+    /// As `open_mail`, also what the thread leaves for later.
+    pub(super) fn mail_of_now_or_later(&self) -> Option<Work> {
+        let opened = self.mail.open()?;
+        self.owned.vain.mail_is_opened();
+        Some(tagged(opened))
     }
 
     pub(crate) fn has_mail(&self) -> bool {

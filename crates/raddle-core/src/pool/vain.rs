@@ -95,7 +95,7 @@ impl WorkerMemory {
     /// For how long still waits with a limit leave the mail that has come; none: there is none to be opened.
     pub(crate) fn leaves_mail_for(&self) -> Option<Duration> {
         let since = &self.owned.vain.mail;
-        if !self.has_mail() || self.owned.leaves_mail.get() {
+        if !self.has_mail() {
             since.set(None);
             return None;
         }

@@ -388,15 +388,19 @@ impl WorkerMemory {
         self.registry().memories[thief.worker].fork.watch(thief.floor)
     }
 
-    /// Whether the wait would take on something if the stack had room: anything, or its mail. Nobody else may be there to do it,
-    /// so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to stand in, and for
-    /// mail, with any stack that is left.
+    /// Whether the wait would take on something if the stack had room: anything, or its mail; or leaves its mail for later. Nobody else
+    /// may be there to do it, so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to
+    /// stand in, and for mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        !self.has_room() && (self.hosts_at_last(goal) || self.opens_mail(goal))
+        let leaves_mail = || self.owned.leaves_mail.get() || !self.has_room();
+        self.hosts_at_last(goal) || self.opens_mail(goal) && leaves_mail()
     }
 
     /// Whether that is anything, and not only its mail.
     fn hosts_at_last(&self, goal: Goal<'_>) -> bool {
+        if self.has_room() {
+            return false;
+        }
         let enough = || self.registry().is_seated() || stack::remaining() > LAST_ROOM;
         !goal.is_alone() && self.registry().config.waits == Waits::Host && enough()
     }
@@ -404,7 +408,7 @@ impl WorkerMemory {
     /// What a wait takes on that is cramped: mail first, as nobody else does.
     fn find_at_last(&self, goal: Goal<'_>, at: &Worker) -> Option<Work> {
         let hosts = self.hosts_at_last(goal);
-        self.open_mail().or_else(|| hosts.then(|| self.find_as_host(at))?)
+        self.mail_of_now_or_later().or_else(|| hosts.then(|| self.find_as_host(at))?)
     }
 
     /// Whether the wait takes on anything though its stack is nearly full, when it has waited for so long once more.

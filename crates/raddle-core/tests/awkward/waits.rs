@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::{
-    Failure, FailureKind, Future, Pool, Promise, ScopeLocal, broadcast, interrupted, killed, spawn,
-    window,
+    Failure, FailureKind, Future, Pool, Promise, ScopeLocal, Waits as PoolWaits, blocking,
+    broadcast, interrupted, killed, spawn, window, yield_now,
 };
 use raddle_sync::parker;
 
@@ -235,4 +235,45 @@ fn who_looks_now_and_then_keeps_nobody_waiting() {
             waits.wait().unwrap();
         }
     });
+}
+
+/// What a thread of hosts runs while it yields may wait for a broadcast, whatever lies beneath.
+#[test]
+fn what_is_run_by_a_yield_gets_its_broadcasts() {
+    let outer: [fn(&dyn Fn()); 2] = [
+        |f| {
+            let lock = raddle::lock::Mutex::new(());
+            let _held = lock.lock();
+            f();
+        },
+        |f| blocking(f),
+    ];
+    for outer in outer {
+        // The one that yields runs all of it.
+        let pool = Pool::builder().threads(1).waits(PoolWaits::Host).build().unwrap();
+        let pool = Arc::new(pool);
+        let outside = Arc::clone(&pool);
+        let polls = pool.spawn(move || {
+            outer(&|| {
+                let calls = spawn(|| broadcast(|thread| thread.index()));
+                let (promise, called) = Promise::new();
+                let outside = Arc::clone(&outside);
+                let awaits = spawn(move || {
+                    let calls = move || promise.set(outside.broadcast(|thread| thread.index()));
+                    thread::spawn(calls);
+                    called.wait().unwrap()
+                });
+                while !(calls.is_done() && awaits.is_done()) {
+                    yield_now();
+                }
+                assert_eq!([calls.wait().unwrap(), awaits.wait().unwrap()], [[0], [0]]);
+            });
+        });
+        let Ok(result) = polls.wait_timeout(LONG) else {
+            // The pool would wait for its threads.
+            std::mem::forget(pool);
+            panic!("hangs");
+        };
+        result.unwrap();
+    }
 }
