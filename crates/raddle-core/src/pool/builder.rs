@@ -403,7 +403,7 @@ fn start_all(registry: &Arc<Registry>, asked: usize) -> Result<(), PoolBuildErro
             registry.places.vacant.set(started);
             registry.give_back();
             registry.await_thread_for_mail(started);
-            super::end(registry);
+            super::end::end(registry);
             return Err(PoolBuildError::Threads { asked, started, source });
         }
     }

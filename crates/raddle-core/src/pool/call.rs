@@ -2,6 +2,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use raddle_sync::atomic::Ordering;
 use raddle_sync::thread;
@@ -55,6 +56,23 @@ impl Registry {
             None => unreachable!("the latch is set after the call"),
         }
     }
+}
+
+/// Has a thread of its own call `f`, which does not unwind, while this one waits and does no more than open its mail. False: no such thread
+/// is to be had, and nothing was called.
+pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool {
+    let latch = Arc::new(Latch::new(current_parker()));
+    let set = Arc::clone(&latch);
+    let call = move || {
+        f();
+        // SAFETY: this thread has a share of it.
+        unsafe { Latch::set(Arc::as_ptr(&set)) };
+    };
+    let Ok(thread) = thread::Builder::new().name(name.into()).spawn(call) else { return false };
+    wait_for(&latch, Goal::Alone(&latch));
+    // It has nothing left to do; whoever counts threads counts it no more.
+    let _ = thread.join();
+    true
 }
 
 /// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for

@@ -1,10 +1,41 @@
 //! The end of a pool: once its handle is gone and nothing is left to do, as `balance` counts it.
 
+use std::sync::Arc;
+
 use raddle_sync::atomic::Ordering;
 use raddle_sync::thread;
 
 use crate::pool::registry::Registry;
+use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
+use crate::pool::{self, blocking, call};
+
+/// Ends the pool, on a thread that is none of its own. One of another pool has work to wait for that may need its place, or the calls of
+/// a broadcast, which nobody else can make.
+pub(super) fn from_elsewhere(registry: &Arc<Registry>) {
+    let me = Arc::clone(registry);
+    // One of its own that has left, and visits another, is not to be waited for.
+    let beside = Worker::here().is_some() && !registry.has_started_this_thread();
+    let finished = beside && call::call_beside("raddle-end", move || pool::finish(&me));
+    blocking(|| {
+        if !finished {
+            pool::finish(registry);
+        }
+        end_suspended(registry);
+    });
+}
+
+/// Ends the pool, on a thread that none of it waits for.
+pub(super) fn end(registry: &Registry) {
+    pool::finish(registry);
+    end_suspended(registry);
+}
+
+fn end_suspended(registry: &Registry) {
+    // Async futures that wait for something else than the pool: nobody will poll them.
+    registry.gate.kill_suspended();
+    registry.recorder.finish();
+}
 
 impl Registry {
     /// Whether the threads are to go as soon as there is nothing left to do: a hint.
@@ -72,6 +103,11 @@ impl Registry {
         if self.end.look(|| self.memories.iter().map(|memory| &memory.entries)) {
             self.unpark_all();
         }
+    }
+
+    fn has_started_this_thread(&self) -> bool {
+        let me = thread::current().id();
+        self.handles.lock().iter().any(|handle| handle.thread().id() == me)
     }
 
     /// Lets the threads go once there is nothing left to do, and waits for them. Not on one of them that works; one that has left may

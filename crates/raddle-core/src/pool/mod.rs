@@ -286,14 +286,12 @@ impl Drop for Pool {
             return;
         }
         if self.registry.worker_beneath().is_none() {
-            // A thread of another pool has work to wait for that may need its place.
-            blocking(|| end(&self.registry));
-            return;
+            return end::from_elsewhere(&self.registry);
         }
         // Dropped by one of its own tasks, which cannot wait for itself.
         let registry = Arc::clone(&self.registry);
         let ending = thread::Builder::new().name("raddle-end".into());
-        if ending.spawn(move || end(&registry)).is_err() {
+        if ending.spawn(move || end::end(&registry)).is_err() {
             // No thread to be had: the pool stays.
             std::mem::forget(Arc::clone(&self.registry));
         }
@@ -301,13 +299,6 @@ impl Drop for Pool {
 }
 
 /// Finishes what was spawned, and ends the threads.
-fn end(registry: &Registry) {
-    finish(registry);
-    // Async futures that wait for something else than the pool: nobody will poll them.
-    registry.gate.kill_suspended();
-    registry.recorder.finish();
-}
-
 fn finish(registry: &Registry) {
     registry.gate.close();
     loop {

@@ -81,6 +81,8 @@ pub(crate) enum Goal<'a> {
     Scope(&'a Latch, Tag, usize),
     /// A future is done, or the time has come.
     Future(&'a Latch, Option<Instant>),
+    /// This is set. Nothing runs meanwhile that others could run: it may want what the thread holds that others do not see.
+    Alone(&'a Latch),
     /// A future is done, or the waiter looks again whether it could run what it waits for. Meanwhile it waits as without a limit.
     Look(&'a Latch, Instant),
 }
@@ -89,7 +91,7 @@ impl Goal<'_> {
     fn is_reached(self) -> bool {
         match self {
             Goal::Fork { slot, .. } => latch::is_set(&slot.done),
-            Goal::Scope(latch, ..) => latch.is_set(),
+            Goal::Scope(latch, ..) | Goal::Alone(latch) => latch.is_set(),
             Goal::Future(latch, _) | Goal::Look(latch, _) => latch.is_set() || self.is_late(),
         }
     }
@@ -99,7 +101,7 @@ impl Goal<'_> {
         match self {
             Goal::Future(_, deadline) => deadline,
             Goal::Look(_, time) => Some(time),
-            Goal::Fork { .. } | Goal::Scope(..) => None,
+            Goal::Fork { .. } | Goal::Scope(..) | Goal::Alone(_) => None,
         }
     }
 
@@ -119,15 +121,16 @@ impl Goal<'_> {
     fn prepare_sleep(self) -> bool {
         match self {
             Goal::Fork { slot, .. } => latch::prepare_sleep(&slot.done),
-            Goal::Scope(latch, ..) | Goal::Future(latch, _) | Goal::Look(latch, _) => {
-                latch.prepare_sleep()
-            }
+            Goal::Scope(latch, ..)
+            | Goal::Future(latch, _)
+            | Goal::Alone(latch)
+            | Goal::Look(latch, _) => latch.prepare_sleep(),
         }
     }
 
     /// Whether nothing is to run meanwhile that others could run.
     pub(crate) fn is_alone(self) -> bool {
-        self.is_limited() || matches!(self, Goal::Fork { helping: false, .. })
+        self.is_limited() || matches!(self, Goal::Fork { helping: false, .. } | Goal::Alone(_))
     }
 
     /// Whether nothing at all is, as it might be too late then: but mail that has lain for long.
@@ -143,7 +146,7 @@ impl<'a> Waiting<'a> {
     fn begin(memory: &'a WorkerMemory, goal: Goal<'_>) -> Waiting<'a> {
         let key = match goal {
             Goal::Fork { slot, .. } => fork_key(memory, slot),
-            Goal::Scope(..) | Goal::Future(..) | Goal::Look(..) => NOTHING,
+            _ => NOTHING,
         };
         if !memory.lane.is_on() || goal.is_reached() {
             return Waiting(None);

@@ -10,7 +10,7 @@ use raddle_core::{
 };
 use raddle_sync::parker;
 
-use crate::{LONG, busy, in_time};
+use crate::{LONG, SHORT, busy, in_time};
 
 /// The task waits for the next timer, and nobody but the waiting thread has the time to run it.
 #[test]
@@ -275,5 +275,33 @@ fn what_is_run_by_a_yield_gets_its_broadcasts() {
             panic!("hangs");
         };
         result.unwrap();
+    }
+}
+
+/// The other pool's end waits for a call that only the thread can make that drops the pool.
+#[test]
+fn a_broadcast_reaches_a_thread_that_drops_another_pool() {
+    for waits in [PoolWaits::Substitute, PoolWaits::Host] {
+        for threads in [1, 3] {
+            let pool = Pool::builder().threads(threads).waits(waits).build().unwrap();
+            let pool = Arc::new(pool);
+            let sender = Arc::clone(&pool);
+            let drops = pool.spawn(move || {
+                let other = Pool::new(1).unwrap();
+                let calls = other.spawn(move || {
+                    thread::sleep(SHORT);
+                    sender.broadcast(|thread| thread.index())
+                });
+                drop(other);
+                assert!(calls.is_done());
+                calls.wait().unwrap()
+            });
+            let Ok(result) = drops.wait_timeout(LONG) else {
+                // The pool would wait for its threads.
+                std::mem::forget(pool);
+                panic!("hangs: {threads} threads, {waits:?}");
+            };
+            assert_eq!(result.unwrap(), Vec::from_iter(0..threads));
+        }
     }
 }
