@@ -77,6 +77,8 @@ pub(crate) struct Relief {
     looked_at: AtomicU64,
     /// When hosts were granted last.
     granted_at: AtomicU64,
+    /// When a wait with a limit has last seen for long that nobody comes, if ever.
+    in_vain_at: AtomicU64,
 }
 
 fn is_forgotten(then: u64, now: u64) -> bool {
@@ -165,6 +167,18 @@ impl Registry {
         // What they wait for nobody sees.
         let unseen = polls && !self.config.spares_asked && self.places.hosts.len() == 0;
         self.relief.polled.store(unseen, Ordering::Relaxed);
+    }
+
+    /// A thread has waited in vain for long: see `vain`.
+    pub(crate) fn note_vain_wait(&self) {
+        // ORD: a hint, here and below.
+        self.relief.in_vain_at.store(self.now().max(1), Ordering::Relaxed);
+    }
+
+    /// Whether one has of late.
+    pub(crate) fn waits_are_in_vain(&self) -> bool {
+        let at = self.relief.in_vain_at.load(Ordering::Relaxed);
+        at != 0 && !is_forgotten(at, self.now())
     }
 
     /// What a host has taken on is over, so no harm was done: the next may be asked at once. Where hosts need no credit

@@ -3,7 +3,8 @@
 //! Such a wait runs nothing, which might take longer than there is time, and leaves what it waits for to other threads. If all
 //! threads that the pool can have wait like that, each lets its time pass in vain, and a program that waits again whenever the
 //! time is over does so for ever. So where no other thread can come, and for 100 ms nobody works and nothing has ended, a thread
-//! runs what it waits for after all, late or not. It takes on nothing else: that may wait for what lies beneath.
+//! runs what it waits for after all, late or not. It takes on nothing else: that may wait for what lies beneath. What it ends is
+//! no reason for the next to wait for as long: for a second whoever sees nobody who works, and nobody who could come, does the same.
 //!
 //! But for its mail, which nobody else opens, and for which whoever it waits for may wait: once that has lain for 10 ms.
 //!
@@ -80,6 +81,11 @@ impl WorkerMemory {
         }
         // What it has ended itself does no harm, and says nothing of others.
         vain.look(registry.progress().wrapping_sub(self.progress()), waited);
+        if vain.over.get() {
+            registry.note_vain_wait();
+        } else if registry.waits_are_in_vain() {
+            vain.over.set(true);
+        }
         vain.over.get()
     }
 

@@ -470,3 +470,27 @@ fn who_works_and_yields_leaves_a_place_to_what_is_queued() {
         assert!(took < Duration::from_secs(4), "{took:?} until all have begun");
     });
 }
+
+/// Where all threads wait with a limit, each in turn sees that nobody comes: not each after as long.
+#[test]
+fn many_waits_in_vain_do_not_add_up() {
+    fn sum(depth: usize) -> usize {
+        if depth == 0 {
+            return 1;
+        }
+        let halves = [(); 2].map(|()| spawn(move || sum(depth - 1)));
+        halves.map(|half| half.wait_timeout(LONG).ok().unwrap().unwrap()).iter().sum()
+    }
+    in_time(|| {
+        let pool = Pool::builder().threads(2).max_spare_threads(8).build().unwrap();
+        let (done, all_done) = mpsc::channel();
+        let began = Instant::now();
+        for _ in 0..1_000 {
+            let done = done.clone();
+            pool.spawn(move || done.send(sum(2)).unwrap()).detach();
+        }
+        assert!(all_done.iter().take(1_000).all(|sum| sum == 4));
+        // Took ten seconds, and takes half a second.
+        assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    });
+}
