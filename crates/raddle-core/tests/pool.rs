@@ -481,15 +481,56 @@ fn a_broadcast_reaches_a_thread_that_waits_with_a_limit() {
 }
 
 #[test]
-fn a_broadcast_that_could_not_end_panics() {
-    let (pool, other) = (Pool::new(1).unwrap(), Arc::new(Pool::new(1).unwrap()));
-    let pool = &pool;
-    let panics = pool.broadcast(|_| {
-        let broadcast = || pool.broadcast(|_| ());
-        other.run(|_| catch_unwind(AssertUnwindSafe(broadcast)).is_err())
-    });
-    assert_eq!(panics, [true]);
-    assert_eq!(pool.broadcast(|thread| thread.index()), [0]);
+fn a_broadcast_calls_its_caller_that_works_in_another_pool() {
+    for threads in [1, 3] {
+        let (pool, other) = (Pool::new(threads).unwrap(), Pool::new(1).unwrap());
+        let pool = &pool;
+        let name = || thread::current().name().map(str::to_owned);
+        let names = pool.broadcast(|_| name());
+        let all = pool.broadcast(|_| other.run(|_| pool.broadcast(|_| name())));
+        assert_eq!(all, vec![names; threads]);
+    }
+}
+
+/// Nobody has asked for that thread to run it.
+#[test]
+fn a_broadcast_reaches_a_thread_that_helps_another_pool() {
+    for waits in [Waits::Substitute, Waits::Host] {
+        for yields in [false, true] {
+            let pool = Arc::new(Pool::builder().threads(1).waits(waits).build().unwrap());
+            let other = Arc::new(Pool::new(1).unwrap());
+            let (over, is_over) = mpsc::channel();
+            let (frees, freed) = mpsc::channel::<()>();
+            // Its own thread is at something else, so whoever waits for the task runs it.
+            other.spawn(move || freed.recv().unwrap_err()).detach();
+            let (from, here) = (pool.clone(), other.clone());
+            let root = move || {
+                let task = here.spawn(move || {
+                    let called = Arc::new(AtomicUsize::new(0));
+                    let (calls, pool) = (called.clone(), from.clone());
+                    // Somebody else's, for which it waits within the other pool.
+                    let broadcast = thread::spawn(move || {
+                        pool.broadcast(|_| calls.fetch_add(1, Ordering::SeqCst));
+                    });
+                    let (promise, done) = raddle_core::Promise::new();
+                    thread::spawn(move || promise.set(broadcast.join().is_ok()));
+                    while yields && called.load(Ordering::SeqCst) == 0 {
+                        yield_now();
+                    }
+                    done.wait().unwrap()
+                });
+                over.send(task.wait().unwrap()).unwrap();
+            };
+            pool.spawn(root).detach();
+            let Ok(done) = is_over.recv_timeout(Duration::from_secs(60)) else {
+                // The pools would wait for their threads.
+                std::mem::forget((pool, other));
+                panic!("hangs: {waits:?}, yields: {yields}");
+            };
+            assert!(done);
+            drop(frees);
+        }
+    }
 }
 
 #[test]

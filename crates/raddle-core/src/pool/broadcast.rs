@@ -65,16 +65,15 @@ struct Letter<'a, F, R> {
 
 impl Pool {
     /// Calls `f` once on each thread of the pool, and returns the results in their order. Threads that work call it after
-    /// their task, threads that wait or [yield](crate::yield_now) meanwhile call it at once; spare threads and guests don't. Not on a thread that is
-    /// within [`blocking`](crate::blocking), waits for a lock or a condition, or works in another pool: then that has to end first. A
-    /// thread that waits calls it on top of its wait, which goes on when the call is
-    /// over (with a time limit only once the call has waited for 10 ms, and the wait may end late by it): so `f` must not wait for a lock that waiting tasks hold, nor for such a task. If it waits for a fork while a panic of
-    /// the other half passes, [`std::thread::panicking`] is true in the call.
+    /// their task, threads that wait or [yield](crate::yield_now) meanwhile call it at once, also if they do so in another pool; spare
+    /// threads and guests don't. Not on a thread that is within [`blocking`](crate::blocking) or waits for a lock or a condition: then that
+    /// has to end first. A thread that waits calls it on top of its wait, which goes on when the call is over (with a time limit only once
+    /// the call has waited for 10 ms, and the wait may end late by it): so `f` must not wait for a lock that waiting tasks hold, nor for
+    /// such a task. If it waits for a fork while a panic of the other half passes, [`std::thread::panicking`] is true in the call.
     ///
     /// # Panics
     ///
-    /// If `f` does, after all calls are over; and on a thread of this pool that works in another one, as its own call would
-    /// have to wait for this one.
+    /// If `f` does, after all calls are over.
     ///
     /// ```
     /// let pool = raddle::Pool::new(3)?;
@@ -113,12 +112,6 @@ where
     let threads = registry.threads();
     let is_thread =
         |memory: &WorkerMemory| std::ptr::eq(memory.registry(), registry) && memory.index < threads;
-    let here = Worker::here();
-    let elsewhere = |memory: &WorkerMemory| !here.is_some_and(|here| std::ptr::eq(here, memory));
-    assert!(
-        !Worker::occupied().any(|memory| is_thread(memory) && elsewhere(memory)),
-        "broadcast by a thread of the pool that works in another pool now: it could not take part"
-    );
     let call = Call {
         f,
         results: Mutex::new((0..threads).map(|_| None).collect()),
@@ -139,11 +132,11 @@ where
     }
     registry.send_each(place, tasks.into_iter());
     // A thread that leaves its mail for later would wait for what it leaves.
-    let here = here.filter(|here| is_thread(here));
-    let leaves_mail = here.is_some_and(|here| here.owned.leaves_mail.replace(false));
+    let here = Worker::occupied().find(|memory| is_thread(memory));
+    let leaves_mail = here.is_some_and(|here| here.owned.mailbox.leaves.replace(false));
     wait_for(&call.latch, Goal::Future(&call.latch, None));
     if let Some(here) = here {
-        here.owned.leaves_mail.set(leaves_mail);
+        here.owned.mailbox.leaves.set(leaves_mail);
     }
     if let Some(key) = recorded {
         registry.note_here(EventKind::ScopeEnd, 0, key);

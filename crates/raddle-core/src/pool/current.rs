@@ -6,12 +6,10 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use raddle_sync::strand;
-
 use crate::pool::end::KeptOpen;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
-use crate::pool::{Pool, Registry, here};
+use crate::pool::{Pool, Registry, here, mailbox};
 
 /// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.
 ///
@@ -142,12 +140,8 @@ pub fn current_worker_index() -> Option<usize> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn yield_now() {
-    // What was sent to this thread nobody else runs, and what it polls for may wait for that. It may want what is held beneath.
-    let takes_mail = |memory: &WorkerMemory| {
-        let has_mail = memory.has_mail() && memory.holds_place() && memory.has_room();
-        has_mail && !strand::with_local(strand::Local::thread_holds)
-    };
-    if Worker::here().is_some_and(|here| takes_mail(here) && here.take_on(|_| here.open_mail())) {
+    // What was sent to this thread nobody else runs, and what it polls for may wait for that.
+    if mailbox::open_at_yield() {
         return;
     }
     let has_work = |memory: &WorkerMemory| memory.registry().visible_work() > 0;

@@ -27,7 +27,7 @@ pub(crate) enum Work {
 }
 
 /// A task out of a queue.
-fn tagged((task, tag): (Task, Tag)) -> Work {
+pub(super) fn tagged((task, tag): (Task, Tag)) -> Work {
     Work::Task(task, tag)
 }
 
@@ -234,23 +234,6 @@ impl WorkerMemory {
             // What lies with a thread that is blocked, or beneath a leaf, is for those that work, who may have enough of their own.
             _ => hidden().or_else(|| self.steal(false)),
         }
-    }
-
-    /// A task for this very thread, unless it leaves those for later.
-    #[inline]
-    pub(crate) fn open_mail(&self) -> Option<Work> {
-        if self.owned.leaves_mail.get() { None } else { self.mail_of_now_or_later() }
-    }
-
-    /// As `open_mail`, also what the thread leaves for later.
-    pub(super) fn mail_of_now_or_later(&self) -> Option<Work> {
-        let opened = self.mail.open()?;
-        self.owned.vain.mail_is_opened();
-        Some(tagged(opened))
-    }
-
-    pub(crate) fn has_mail(&self) -> bool {
-        self.mail.is_there()
     }
 
     /// The other workers, from a random one on.

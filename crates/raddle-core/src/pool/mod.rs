@@ -34,6 +34,7 @@ mod find_work;
 mod forks;
 mod gate;
 mod kill;
+mod mailbox;
 mod nap;
 pub mod policy;
 pub(crate) mod recorder;

@@ -6,7 +6,7 @@
 //! runs what it waits for after all, late or not. It takes on nothing else: that may wait for what lies beneath. What it ends is
 //! no reason for the next to wait for as long: for a second whoever sees nobody who works, and nobody who could come, does the same.
 //!
-//! But for its mail, which nobody else opens, and for which whoever it waits for may wait: once that has lain for 10 ms.
+//! (And its mail, after a while: see `mailbox`.)
 //!
 //! For how long is seen over several waits in a row: loops whose single waits are short are as common.
 
@@ -17,7 +17,6 @@ use raddle_sync::atomic::Ordering;
 use raddle_sync::time::Instant;
 
 use crate::pool::relief::STILL;
-use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 
@@ -34,8 +33,6 @@ pub(crate) struct Vain {
     over: Cell<bool>,
     /// It is within a wait with a limit, and was counted among those.
     counted: Cell<bool>,
-    /// Since when it has left its mail.
-    mail: Cell<Option<Instant>>,
 }
 
 impl Vain {
@@ -49,10 +46,6 @@ impl Vain {
         self.since.set(Some(since));
         self.last.set(Some(now));
         self.over.set(now.saturating_duration_since(since) >= VAIN);
-    }
-
-    pub(crate) fn mail_is_opened(&self) {
-        self.mail.set(None);
     }
 
     fn begin_anew(&self) {
@@ -89,28 +82,6 @@ impl WorkerMemory {
         vain.over.get()
     }
 
-    /// Whether a wait for this goal opens the mail that has come.
-    pub(crate) fn opens_mail(&self, goal: Goal<'_>) -> bool {
-        if goal.is_limited() {
-            self.leaves_mail_for().is_some_and(|time| time.is_zero())
-        } else {
-            self.has_mail()
-        }
-    }
-
-    /// For how long still waits with a limit leave the mail that has come; none: there is none to be opened.
-    pub(crate) fn leaves_mail_for(&self) -> Option<Duration> {
-        let since = &self.owned.vain.mail;
-        if !self.has_mail() {
-            since.set(None);
-            return None;
-        }
-        let now = Instant::now();
-        let began = since.get().unwrap_or(now);
-        since.set(Some(began));
-        Some(STILL.saturating_sub(now.saturating_duration_since(began)))
-    }
-
     /// It holds a place, and waits with a limit: who looks for others that work does not count it.
     fn count_limited(&self, begins: bool) {
         // ORD: a count that is a hint.
@@ -140,15 +111,16 @@ pub(crate) fn nobody_comes(waited: Duration) -> bool {
 }
 
 /// Calls `f`, which is no part of the wait that it lies on.
-pub(crate) fn apart(f: impl FnOnce()) {
+pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     let counted: Vec<_> =
         Worker::occupied().filter(|memory| memory.owned.vain.counted.replace(false)).collect();
     counted.iter().for_each(|memory| memory.count_limited(false));
-    f();
+    let result = f();
     for memory in counted {
         memory.count_limited(true);
         memory.owned.vain.counted.set(true);
     }
+    result
 }
 
 /// Calls `wait`, which has a limit.

@@ -232,6 +232,10 @@ impl WorkerMemory {
             if std::mem::take(&mut searching) {
                 self.hand_on();
             }
+            if self.open_beneath(goal) {
+                since = None;
+                continue;
+            }
             // A wait looks without counting as a searcher: when its goal is reached it has better to do than to see to a
             // successor. It is patient each time: to sleep costs two heavy fences, and to be woken a wake.
             let patience = self.registry().patience(false, 0);
@@ -351,7 +355,7 @@ impl WorkerMemory {
             let asks_thief = matches!(goal, Goal::Fork { helping: true, .. });
             let unsigned = asks_thief && self.owned.unsigned.get() > 0;
             let rest = if helps && unsigned { Some(STILL) } else { rest };
-            let mail = if helps && goal.is_limited() { self.leaves_mail_for() } else { None };
+            let mail = if helps { self.looks_at_mail_after(goal) } else { None };
             let relies = asks.or(rest).or(mail).is_some();
             match [left, asks, rest, mail].into_iter().flatten().min() {
                 Some(time) if relies => _ = self.parker().nap(time),
@@ -395,7 +399,7 @@ impl WorkerMemory {
     /// may be there to do it, so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to
     /// stand in, and for mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        let leaves_mail = || self.owned.leaves_mail.get() || !self.has_room();
+        let leaves_mail = || self.owned.mailbox.leaves.get() || !self.has_room();
         self.hosts_at_last(goal) || self.opens_mail(goal) && leaves_mail()
     }
 
@@ -447,9 +451,10 @@ impl WorkerMemory {
         if self.may_host() {
             // It may want what is held beneath; within `blocking` there is none (see `broadcast`).
             let leaves = locked || !self.holds_place();
-            let before = self.owned.leaves_mail.replace(leaves || self.owned.leaves_mail.get());
+            let before =
+                self.owned.mailbox.leaves.replace(leaves || self.owned.mailbox.leaves.get());
             let hosted = self.take_on(|at| self.find_as_host(at));
-            self.owned.leaves_mail.set(before);
+            self.owned.mailbox.leaves.set(before);
             return hosted;
         }
         let registry = self.registry();

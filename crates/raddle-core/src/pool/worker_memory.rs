@@ -29,6 +29,7 @@ use crate::count::Purse;
 use crate::fork_stack::{ForkStack, MAX_SLOTS, Slot};
 use crate::local::{ForkCaptures, Restore};
 use crate::mail::Mail;
+use crate::pool::mailbox::Mailbox;
 use crate::pool::nap::{Looked, Rest};
 use crate::pool::recorder::Lane;
 use crate::pool::registry::Registry;
@@ -102,8 +103,8 @@ pub(crate) struct Owned {
     pub(crate) rest: Rest,
     /// When it has looked for all threads of late.
     pub(crate) looked: Looked,
-    /// It holds a lock beneath what it has taken on, or is within `blocking`: mail is for later.
-    pub(crate) leaves_mail: Cell<bool>,
+    /// How it comes to open its mail.
+    pub(crate) mailbox: Mailbox,
     /// With so many of its next forks it has one more woken each: `Policy::spreads`.
     pub(crate) spreads: Cell<usize>,
     /// So many times in a row it has napped until it was quiet for long, or a task came, and no guest.
@@ -302,7 +303,7 @@ impl OwnedMemory {
                 spreads: Cell::new(0),
                 napped_in_vain: Cell::new(0),
                 rest: Rest::default(),
-                leaves_mail: Cell::new(false),
+                mailbox: Mailbox::default(),
                 looked: Looked::default(),
                 ids: Cell::new((0, 0)),
                 recorded_pop: Cell::new(false),
