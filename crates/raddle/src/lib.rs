@@ -232,7 +232,7 @@
 //!   on unrelated work; then a task that lands on
 //!   the stack of what it waits for fails with [`FailureKind::Cycle`], or hangs. [`Pool::stats`] says whether that has come up (`hosted`).
 //! - [`Waits::Host`] has waiting threads take on anything, as rayon's do, and uses no spare threads unless they are asked for.
-//! - [`wait_timeout`](Future::wait_timeout) runs nothing meanwhile, so that the limit is one; nor does a wait for what is behind
+//! - [`wait_timeout`](Future::wait_timeout) runs no tasks meanwhile, so that the limit is one; nor does a wait for what is behind
 //!   [`within`](Future::within), [`interrupt_after`](Future::interrupt_after), [`first`] or [`select`] run that.
 //! - A process that was forked has none of the threads of its parent's pools. To use one there panics, and says why;
 //!   see [`Pool`].

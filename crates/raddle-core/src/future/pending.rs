@@ -253,7 +253,8 @@ impl<T> Pending<T> {
         let mut waited = Duration::ZERO;
         loop {
             depth::flush();
-            let rests = match self.assist_late(waited) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let rests = match self.assist_late(waited, left) {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Ran => Duration::ZERO,
                 Assist::Far(rest) => rest,
@@ -278,9 +279,9 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Helps after it has `waited` for so long, if nobody else can.
-    fn assist_late(&self, waited: Duration) -> Assist {
-        let helps = self.outcome().is_none() && wait::host::nobody_comes(waited);
+    /// Helps after it has `waited` for so long, with so much time `left`, if nobody else can.
+    fn assist_late(&self, waited: Duration, left: Duration) -> Assist {
+        let helps = self.outcome().is_none() && wait::host::nobody_comes(waited, left);
         if helps && !std::thread::panicking() { self.assist(Waiter::Late) } else { Assist::Go }
     }
 

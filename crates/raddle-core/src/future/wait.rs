@@ -256,7 +256,7 @@ pub(super) mod host {
         true
     }
 
-    pub(in crate::future) fn nobody_comes(_: std::time::Duration) -> bool {
+    pub(in crate::future) fn nobody_comes(_: std::time::Duration, _: std::time::Duration) -> bool {
         false
     }
 

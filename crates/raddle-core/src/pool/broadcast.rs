@@ -67,9 +67,12 @@ impl Pool {
     /// Calls `f` once on each thread of the pool, and returns the results in their order. Threads that work call it after
     /// their task, threads that wait or [yield](crate::yield_now) meanwhile call it at once, also if they do so in another pool; spare
     /// threads and guests don't. Not on a thread that is within [`blocking`](crate::blocking) or waits for a lock or a condition: then that
-    /// has to end first. A thread that waits calls it on top of its wait, which goes on when the call is over (with a time limit only once
-    /// the call has waited for 10 ms, and the wait may end late by it): so `f` must not wait for a lock that waiting tasks hold, nor for
-    /// such a task. If it waits for a fork while a panic of the other half passes, [`std::thread::panicking`] is true in the call.
+    /// has to end first.
+    ///
+    /// A thread that waits calls it on top of its wait, which goes on when the call is over: so `f` must not wait for a lock that waiting
+    /// tasks hold, nor for such a task. In a wait with a time limit it calls it once the call has lain there for 10 ms, if it holds no lock
+    /// of raddle's, and the wait may end late by it. If `f` waits for a fork while a panic of the other half passes, or for the end of a
+    /// pool that a panic drops, [`std::thread::panicking`] is true in the call.
     ///
     /// # Panics
     ///

@@ -15,7 +15,7 @@ use crate::local::{self, Captured, Entered};
 use crate::pool::policy::WATCH;
 use crate::pool::recorder::task_key;
 use crate::pool::wait::Goal;
-use crate::pool::{Registry, Worker, current_parker, wait_for};
+use crate::pool::{Registry, Worker, blocking, current_parker, wait_for};
 use crate::queue::{NOBODY, Task};
 
 impl Registry {
@@ -58,7 +58,7 @@ impl Registry {
     }
 }
 
-/// Has a thread of its own call `f`, which does not unwind, while this one waits and does no more than open its mail. False: no such thread
+/// Has a thread of its own call `f`, which does not unwind, while this one waits and does no more than open its mail, if that takes long. False: no such thread
 /// is to be had, and nothing was called.
 pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool {
     let latch = Arc::new(Latch::new(current_parker()));
@@ -71,7 +71,7 @@ pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool
     let Ok(thread) = thread::Builder::new().name(name.into()).spawn(call) else { return false };
     wait_for(&latch, Goal::Alone(&latch));
     // It has nothing left to do; whoever counts threads counts it no more.
-    let _ = thread.join();
+    let _ = blocking(|| thread.join());
     true
 }
 

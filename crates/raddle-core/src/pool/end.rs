@@ -15,7 +15,8 @@ use crate::pool::{self, blocking, call};
 pub(super) fn from_elsewhere(registry: &Arc<Registry>) {
     let me = Arc::clone(registry);
     // One of its own that has left, and visits another, is not to be waited for.
-    let beside = Worker::here().is_some() && !registry.has_started_this_thread();
+    let beside =
+        Worker::occupied().any(WorkerMemory::has_mailbox) && !registry.has_started_this_thread();
     let finished = beside && call::call_beside("raddle-end", move || pool::finish(&me));
     blocking(|| {
         if !finished {

@@ -117,9 +117,7 @@ impl WorkerMemory {
     /// What a wait may take on: see `wait`. Anything, if it was `claimed` for that.
     pub(crate) fn find(&self, goal: Goal<'_>, at: &Worker, claimed: bool) -> Option<Found> {
         if goal.is_alone() {
-            // Nobody else opens it.
-            let opens = self.has_room() && self.opens_mail(goal);
-            return opens.then(|| self.open_mail())?.map(Found::Any);
+            return self.find_mail(goal).map(Found::Any);
         }
         if claimed {
             return self.find_as_host(at).map(Found::Any);

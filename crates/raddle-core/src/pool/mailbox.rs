@@ -4,9 +4,13 @@
 //! |-----------------------------------------------|-------------------------------------------------------------|
 //! | is idle, or waits                             | at once                                                     |
 //! | yields                                        | at once, unless it holds a lock or is within `blocking`     |
-//! | waits with a time limit                       | once it has lain for 10 ms, over however many waits         |
-//! | waits, and has little stack, or was told to leave it for later | once nothing has ended for 10 ms: see `is_cramped` |
+//! | waits in what a yield has taken on            | as it yields; within `blocking` once nothing has ended for 10 ms; in a broadcast at once |
+//! | waits with a time limit                       | once it has lain for 10 ms, over however many waits, unless it holds a lock |
+//! | waits, and has little stack                   | once nothing has ended for 10 ms, or with a limit once it has lain for 20 |
+//! | waits for the end of a pool that it drops     | once it has lain for a second, unless it holds a lock       |
 //! | waits or yields in another pool, as its guest | as it would in its own; it looks each 10 ms                 |
+//!
+//! (The locks are raddle's own. Others are not seen.)
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -21,6 +25,21 @@ use crate::pool::vain;
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
+
+impl Goal<'_> {
+    /// So long it leaves mail; none: not at all.
+    fn leaves_mail_for(self) -> Option<Duration> {
+        match self {
+            Goal::Alone(_) => Some(100 * STILL),
+            _ => self.is_limited().then_some(STILL),
+        }
+    }
+
+    /// Whether it leaves mail for good, as that may want what the thread holds.
+    fn is_locked(self) -> bool {
+        self.leaves_mail_for().is_some() && strand::with_local(strand::Local::thread_holds)
+    }
+}
 
 /// What a worker does with its mail.
 #[derive(Debug, Default)]
@@ -51,7 +70,9 @@ impl WorkerMemory {
     /// As `open_mail`, also what the thread leaves for later.
     pub(super) fn mail_of_now_or_later(&self) -> Option<Work> {
         let opened = self.mail.open()?;
-        self.owned.mailbox.since.set(None);
+        if !self.has_mail() {
+            self.owned.mailbox.since.set(None);
+        }
         Some(tagged(opened))
     }
 
@@ -59,17 +80,40 @@ impl WorkerMemory {
         self.mail.is_there()
     }
 
+    /// Whether mail is sent to it: it is one of the threads that the pool was built with.
+    pub(super) fn has_mailbox(&self) -> bool {
+        self.index < self.registry().threads()
+    }
+
+    /// What a wait finds that takes on nothing else.
+    pub(super) fn find_mail(&self, goal: Goal<'_>) -> Option<Work> {
+        if self.has_room() {
+            let opened = self.opens_mail(goal).then(|| self.open_mail())?;
+            if opened.is_some() {
+                return opened;
+            }
+        }
+        // Waits as short as one likes may be all that the thread does.
+        let age = if goal.is_limited() { self.mail_has_lain()? } else { return None };
+        let opens = age >= 2 * STILL && stack::remaining() > LAST_ROOM && !goal.is_locked();
+        opens.then(|| self.mail_of_now_or_later())?
+    }
+
     /// Whether a wait for this goal opens the mail that has come.
     pub(super) fn opens_mail(&self, goal: Goal<'_>) -> bool {
-        if goal.is_limited() {
-            self.leaves_mail_for().is_some_and(|time| time.is_zero())
-        } else {
-            self.has_mail()
+        match goal.leaves_mail_for() {
+            Some(time) => self.mail_has_lain().is_some_and(|age| age >= time) && !goal.is_locked(),
+            None => self.has_mail(),
         }
     }
 
-    /// For how long still waits with a limit leave the mail that has come; none: there is none.
-    fn leaves_mail_for(&self) -> Option<Duration> {
+    /// Whether no lock is held beneath what is to leave the mail for later.
+    pub(super) fn leaves_no_lock(&self) -> bool {
+        !self.owned.mailbox.leaves.get() || !strand::with_local(strand::Local::thread_holds)
+    }
+
+    /// For how long the mail has lain that has come, as far as waits have seen that leave it; none: there is none.
+    fn mail_has_lain(&self) -> Option<Duration> {
         let since = &self.owned.mailbox.since;
         if !self.has_mail() {
             since.set(None);
@@ -78,7 +122,7 @@ impl WorkerMemory {
         let now = Instant::now();
         let began = since.get().unwrap_or(now);
         since.set(Some(began));
-        Some(STILL.saturating_sub(now.saturating_duration_since(began)))
+        Some(now.saturating_duration_since(began))
     }
 
     /// After how long a wait for this goal is to look at its mail again; none: it is woken for that.
@@ -86,7 +130,9 @@ impl WorkerMemory {
         if self.beneath().next().is_some() {
             return Some(STILL);
         }
-        if goal.is_limited() { self.leaves_mail_for() } else { None }
+        let left = goal.leaves_mail_for()?.saturating_sub(self.mail_has_lain()?);
+        // What is there may not be for now.
+        Some(if left.is_zero() { STILL } else { left })
     }
 
     /// Opens mail of a pool's thread in whose work it is this worker. False: none.
@@ -105,7 +151,8 @@ impl WorkerMemory {
     /// The workers that are threads of their pools and that this thread is, beneath or above, if it has the stack for their mail.
     fn beneath(&self) -> impl Iterator<Item = &WorkerMemory> {
         let others = Worker::occupied().filter(|memory| !std::ptr::eq(*memory, self));
-        let threads = others.filter(|memory| memory.index < memory.registry().threads());
-        threads.filter(|_| self.has_room() || stack::remaining() > LAST_ROOM)
+        others
+            .filter(|memory| memory.has_mailbox())
+            .filter(|_| self.has_room() || stack::remaining() > LAST_ROOM)
     }
 }

@@ -92,7 +92,8 @@ use crate::spawn::hooks::TaskId;
 /// programs whose tasks wait for each other end, on a pool of one thread too.
 ///
 /// Dropping a pool finishes what was spawned, then ends its threads, and waits for them. (Of threads that have left before,
-/// having been idle for long, thread-local destructors may still run.) Dropped by one of its own tasks, which it would wait for, it ends
+/// having been idle for long, thread-local destructors may still run.) A thread of another pool makes its calls of that pool's
+/// [`broadcast`](Pool::broadcast)s meanwhile, once they have waited for a second, unless it holds a lock of raddle's. Dropped by one of its own tasks, which it would wait for, it ends
 /// later, and nobody waits. An idle pool uses no processor time.
 ///
 /// A process that was forked (`fork`) has none of the pool's threads: to use or to drop a pool there that its parent built

@@ -4,7 +4,8 @@
 //! threads that the pool can have wait like that, each lets its time pass in vain, and a program that waits again whenever the
 //! time is over does so for ever. So where no other thread can come, and for 100 ms nobody works and nothing has ended, a thread
 //! runs what it waits for after all, late or not. It takes on nothing else: that may wait for what lies beneath. What it ends is
-//! no reason for the next to wait for as long: for a second whoever sees nobody who works, and nobody who could come, does the same.
+//! no reason for the next to wait for as long: for a second whoever has that much time, and sees nobody who works, and nobody who could
+//! come, does the same after 10 ms.
 //!
 //! (And its mail, after a while: see `mailbox`.)
 //!
@@ -48,6 +49,10 @@ impl Vain {
         self.over.set(now.saturating_duration_since(since) >= VAIN);
     }
 
+    fn lasts(&self) -> Duration {
+        self.since.get().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     fn begin_anew(&self) {
         self.since.set(None);
         self.over.set(false);
@@ -60,7 +65,7 @@ impl WorkerMemory {
         self.owned.vain.over.get()
     }
 
-    fn look_for_others(&self, waited: Duration) -> bool {
+    fn look_for_others(&self, waited: Duration, left: Duration) -> bool {
         let (registry, vain) = (self.registry(), &self.owned.vain);
         if waited.is_zero() && vain.since.get().is_none() {
             return false;
@@ -76,7 +81,7 @@ impl WorkerMemory {
         vain.look(registry.progress().wrapping_sub(self.progress()), waited);
         if vain.over.get() {
             registry.note_vain_wait();
-        } else if registry.waits_are_in_vain() {
+        } else if left >= VAIN && vain.lasts() >= STILL && registry.waits_are_in_vain() {
             vain.over.set(true);
         }
         vain.over.get()
@@ -104,10 +109,11 @@ pub(crate) fn may_be_left_alone() -> bool {
     Worker::occupied().any(|memory| memory.registry().has_nobody_else())
 }
 
-/// Whether nobody comes for what the calling thread has just `waited` for so long, or is about to wait for: of its tasks it may run that itself.
-pub(crate) fn nobody_comes(waited: Duration) -> bool {
+/// Whether nobody comes for what the calling thread has just `waited` for so long, or is about to wait for, with so much time `left`: of
+/// its tasks it may run that itself.
+pub(crate) fn nobody_comes(waited: Duration, left: Duration) -> bool {
     // Each of them looks.
-    Worker::occupied().filter(|memory| memory.look_for_others(waited)).count() > 0
+    Worker::occupied().filter(|memory| memory.look_for_others(waited, left)).count() > 0
 }
 
 /// Calls `f`, which is no part of the wait that it lies on.

@@ -342,8 +342,8 @@ impl WorkerMemory {
             let last = stack::remaining() <= LAST_ROOM;
             let progress = self.registry().progress();
             let patience = if last { LAST_PATIENCE * STILL } else { STILL };
-            let woken =
-                self.parker().park_timeout(left.map_or(patience, |left| left.min(patience)));
+            let left = left.filter(|left| goal.is_limited() && *left < patience);
+            let woken = self.parker().park_timeout(left.unwrap_or(patience)) || left.is_some();
             self.owned.stuck.set(!woken && progress == self.registry().progress());
         } else {
             // If all timers wait for this thread, each time the system is asked for another.
@@ -355,7 +355,7 @@ impl WorkerMemory {
             let asks_thief = matches!(goal, Goal::Fork { helping: true, .. });
             let unsigned = asks_thief && self.owned.unsigned.get() > 0;
             let rest = if helps && unsigned { Some(STILL) } else { rest };
-            let mail = if helps { self.looks_at_mail_after(goal) } else { None };
+            let mail = at.and_then(|_| self.looks_at_mail_after(goal));
             let relies = asks.or(rest).or(mail).is_some();
             match [left, asks, rest, mail].into_iter().flatten().min() {
                 Some(time) if relies => _ = self.parker().nap(time),
@@ -399,8 +399,8 @@ impl WorkerMemory {
     /// may be there to do it, so after a while in which nothing has ended it does so all the same: in a pool that gets no threads to
     /// stand in, and for mail, with any stack that is left.
     fn is_cramped(&self, goal: Goal<'_>) -> bool {
-        let leaves_mail = || self.owned.mailbox.leaves.get() || !self.has_room();
-        self.hosts_at_last(goal) || self.opens_mail(goal) && leaves_mail()
+        let leaves = self.owned.mailbox.leaves.get() || !self.has_room();
+        self.hosts_at_last(goal) || leaves && self.opens_mail(goal) && self.leaves_no_lock()
     }
 
     /// Whether that is anything, and not only its mail.

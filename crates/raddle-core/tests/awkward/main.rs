@@ -19,6 +19,7 @@ use raddle_core::{
 };
 
 mod kills;
+mod mail;
 mod relief;
 mod waits;
 

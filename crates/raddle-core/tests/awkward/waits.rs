@@ -237,18 +237,18 @@ fn who_looks_now_and_then_keeps_nobody_waiting() {
     });
 }
 
-/// What a thread of hosts runs while it yields may wait for a broadcast, whatever lies beneath.
+/// What a thread of hosts runs while it yields may broadcast, whatever lies beneath, or wait for who does, if there is no lock.
 #[test]
 fn what_is_run_by_a_yield_gets_its_broadcasts() {
-    let outer: [fn(&dyn Fn()); 2] = [
-        |f| {
+    let outer: [(bool, fn(&dyn Fn())); 2] = [
+        (true, |f| {
             let lock = raddle::lock::Mutex::new(());
             let _held = lock.lock();
             f();
-        },
-        |f| blocking(f),
+        }),
+        (false, |f| blocking(f)),
     ];
-    for outer in outer {
+    for (locks, outer) in outer {
         // The one that yields runs all of it.
         let pool = Pool::builder().threads(1).waits(PoolWaits::Host).build().unwrap();
         let pool = Arc::new(pool);
@@ -259,6 +259,9 @@ fn what_is_run_by_a_yield_gets_its_broadcasts() {
                 let (promise, called) = Promise::new();
                 let outside = Arc::clone(&outside);
                 let awaits = spawn(move || {
+                    if locks {
+                        return vec![0];
+                    }
                     let calls = move || promise.set(outside.broadcast(|thread| thread.index()));
                     thread::spawn(calls);
                     called.wait().unwrap()
