@@ -240,7 +240,8 @@ fn who_looks_now_and_then_keeps_nobody_waiting() {
 /// What a thread of hosts runs while it yields may broadcast, whatever lies beneath, or wait for who does, if there is no lock.
 #[test]
 fn what_is_run_by_a_yield_gets_its_broadcasts() {
-    let outer: [(bool, fn(&dyn Fn())); 2] = [
+    type Outer = fn(&dyn Fn());
+    let outer: [(bool, Outer); 2] = [
         (true, |f| {
             let lock = raddle::lock::Mutex::new(());
             let _held = lock.lock();
