@@ -332,7 +332,9 @@ impl WorkerMemory {
             }
             // Somebody has it soon, if the system lets it run.
             let soon = victims().any(|memory| memory.fork.is_escalating());
-            if !soon && self.owned.rest.note_worthless() {
+            // Tasks do not vanish as forks do, and come before what is from outside.
+            let lasts = || victims().any(|memory| memory.ring.has_work());
+            if !soon && !lasts() && self.owned.rest.note_worthless() {
                 break;
             }
             rounds += if soon { 1 } else { SLOW_ROUND };
