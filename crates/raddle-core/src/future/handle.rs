@@ -218,7 +218,8 @@ impl<T> Future<T> {
     /// work and nothing ends for 100 ms, in this wait or in several in a row, a thread of the pool runs the tasks that it waits for after all,
     /// and may be late: else threads that all wait like this would do so in vain, for ever if each tries again. (Once one has, others with
     /// more time left than 100 ms do so after 10.) So it may where another calls [`broadcast`](crate::broadcast): it makes its own call
-    /// once that has waited for 10 ms, unless it holds a lock of raddle's. With less time than a thread spins for (some 100 us) it is a look, as [`is_done`](Future::is_done).
+    /// once that has waited for 10 ms, unless it holds a lock of raddle's. With less time than a thread spins for (some 100 us) it is a
+    /// look, as [`is_done`](Future::is_done).
     ///
     /// # Errors
     ///

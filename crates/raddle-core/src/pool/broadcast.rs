@@ -113,8 +113,6 @@ where
 {
     registry.assert_here();
     let threads = registry.threads();
-    let is_thread =
-        |memory: &WorkerMemory| std::ptr::eq(memory.registry(), registry) && memory.index < threads;
     let call = Call {
         f,
         results: Mutex::new((0..threads).map(|_| None).collect()),
@@ -135,7 +133,8 @@ where
     }
     registry.send_each(place, tasks.into_iter());
     // A thread that leaves its mail for later would wait for what it leaves.
-    let here = Worker::occupied().find(|memory| is_thread(memory));
+    let is_its = |memory: &WorkerMemory| std::ptr::eq(memory.registry(), registry);
+    let here = Worker::occupied().find(|memory| is_its(memory) && memory.has_mailbox());
     let leaves_mail = here.is_some_and(|here| here.owned.mailbox.leaves.replace(false));
     wait_for(&call.latch, Goal::Future(&call.latch, None));
     if let Some(here) = here {

@@ -58,8 +58,8 @@ impl Registry {
     }
 }
 
-/// Has a thread of its own call `f`, which does not unwind, while this one waits and does no more than open its mail, if that takes long. False: no such thread
-/// is to be had, and nothing was called.
+/// Has a thread of its own call `f`, which does not unwind, while this one waits and does no more than open its mail, if that takes
+/// long. False: no such thread is to be had, and nothing was called.
 pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool {
     let latch = Arc::new(Latch::new(current_parker()));
     let set = Arc::clone(&latch);
