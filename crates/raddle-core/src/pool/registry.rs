@@ -259,7 +259,7 @@ impl Registry {
     /// Whether so many threads wait that there may soon be none to take their places.
     pub(crate) fn is_crowded(&self) -> bool {
         let spares = self.config.spares;
-        spares > 0 && self.places.vacant.len() < spares - spares / 4
+        spares > 0 && self.places.vacant.len() + spares / 4 < spares + self.relief.granted()
     }
 
     // --- places ---

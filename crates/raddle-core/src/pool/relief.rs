@@ -126,7 +126,15 @@ impl Registry {
         let polled = || self.relief.polled.load(Ordering::Relaxed);
         let unseen = || self.places.wants_locks() || self.places.has_away() || polled();
         let comes = || unseen() && !self.relief.is_spent(self.config.spares);
-        still < VERY_STILL && !self.only_polls() && self.goes_on() || still < UNSEEN && comes()
+        let stands = still >= VERY_STILL && !self.is_forgotten();
+        let works = || !self.only_polls() && self.goes_on();
+        still < UNSEEN && (!stands && works() || comes())
+    }
+
+    /// Whether the last look was so long ago that it says nothing any more.
+    fn is_forgotten(&self) -> bool {
+        // ORD: a hint.
+        is_forgotten(self.relief.looked_at.load(Ordering::Relaxed), self.now())
     }
 
     /// Whether somebody works, or is about to wake up, or has just given its turn to others.
@@ -139,8 +147,7 @@ impl Registry {
 
     /// Whether whoever does has only yielded again and again for long.
     fn only_polls(&self) -> bool {
-        let quiet = self.relief.quiet.load(Ordering::Relaxed) >= RATHER_STILL;
-        quiet && !is_forgotten(self.relief.looked_at.load(Ordering::Relaxed), self.now())
+        self.relief.quiet.load(Ordering::Relaxed) >= RATHER_STILL && !self.is_forgotten()
     }
 
     /// Looks who works. No snapshot: those who poll come and go meanwhile, so one look says little.
@@ -222,15 +229,15 @@ impl Registry {
         if self.is_over() {
             return;
         }
-        let now = self.now();
-        let last = self.relief.looked_at.swap(now, Ordering::Relaxed);
-        if is_forgotten(last, now) {
+        if self.is_forgotten() {
             // ORD: hints, here and below.
             self.relief.still.store(0, Ordering::Relaxed);
             self.relief.short.store(0, Ordering::Relaxed);
             self.relief.full.store(0, Ordering::Relaxed);
             self.relief.quiet.store(0, Ordering::Relaxed);
         }
+        // After what that has ended.
+        self.relief.looked_at.store(self.now(), Ordering::Relaxed);
         if self.settled() != settled {
             self.relief.still.store(0, Ordering::Relaxed);
             self.relief.credit.fetch_min(1, Ordering::SeqCst);

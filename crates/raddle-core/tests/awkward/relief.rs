@@ -494,3 +494,58 @@ fn many_waits_in_vain_do_not_add_up() {
         assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     });
 }
+
+/// Waits for all of them: on top of one of them it fails.
+fn wait_for_all(waits: Vec<Shared<u32>>, told: &mpsc::Sender<Option<u32>>) {
+    told.send(waits.into_iter().map(|one| one.wait().ok()).sum()).unwrap();
+}
+
+/// That a pool stood still for three seconds beside somebody who worked says nothing about the next who does.
+#[test]
+fn a_stillness_of_long_ago_is_none() {
+    in_time(|| {
+        let pool = Pool::builder().threads(2).max_spare_threads(1).build().unwrap();
+        let is_over = |waits: Vec<Shared<u32>>| {
+            // As one that does not help.
+            while waits.iter().any(|one| !one.is_done()) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        // A host is asked: where that did no harm the next may be, at once.
+        let (promise, waits) = waiting(&pool, 3);
+        pool.spawn(move || promise.set(1)).detach();
+        is_over(waits);
+        // Somebody works for what nobody may take: a thread comes.
+        let (promise, waits) = waiting(&pool, 2);
+        let raised = Arc::new(AtomicBool::new(false));
+        let ((begins, begun), flag) = (mpsc::channel(), Arc::clone(&raised));
+        let works = move || {
+            begins.send(()).unwrap();
+            while !flag.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            promise.set(1);
+        };
+        pool.spawn(works).detach();
+        begun.recv().unwrap();
+        pool.spawn(move || raised.store(true, Ordering::Release)).detach();
+        is_over(waits);
+        thread::sleep(Duration::from_millis(1200));
+        let (promise, waits) = waiting(&pool, pool.live_threads() - 1);
+        let (begins, begun) = mpsc::channel();
+        let works = move || {
+            begins.send(()).unwrap();
+            let since = Instant::now();
+            while since.elapsed() < Duration::from_millis(500) {
+                std::hint::spin_loop();
+            }
+            promise.set(1);
+        };
+        pool.spawn(works).detach();
+        begun.recv().unwrap();
+        let all = waits.len() as u32;
+        let (told, sum) = mpsc::channel();
+        pool.spawn(move || wait_for_all(waits, &told)).detach();
+        assert_eq!(sum.recv(), Ok(Some(all)));
+    });
+}
