@@ -11,7 +11,7 @@ use std::ptr;
 use raddle_trace::{EventKind, Subject};
 
 use crate::job::{ForkHeader, ForkJob, RunOn};
-use crate::panics::discard;
+use crate::panics::{Apart, discard};
 use crate::pool::recorder::{Place, fork_key};
 use crate::pool::{Pool, Worker, WorkerMemory};
 
@@ -228,7 +228,7 @@ where
     match panic::catch_unwind(AssertUnwindSafe(|| a(worker))) {
         Ok(ra) => (ra, b(worker)),
         Err(payload) => {
-            discard(panic::catch_unwind(AssertUnwindSafe(|| b(worker))));
+            let _rb = Apart::new(panic::catch_unwind(AssertUnwindSafe(|| b(worker))));
             panic::resume_unwind(payload)
         }
     }

@@ -20,7 +20,7 @@ use crate::count::Count;
 use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::local::{self, Context, Entered, Frame};
 use crate::memory;
-use crate::panics::discard;
+use crate::panics::{Apart, discard};
 use crate::pool::recorder::{self, Place};
 use crate::pool::wait::Goal;
 use crate::pool::{self, Errand, Pool, Registry, Worker, WorkerMemory};
@@ -158,7 +158,8 @@ impl<'scope> Scope<'scope> {
                 panic::resume_unwind(payload)
             }
             (result, Some(payload)) => {
-                discard(result);
+                // It goes as the panic passes: what it is may do another thing then.
+                let _result = Apart::new(result);
                 panic::resume_unwind(*payload)
             }
             (None, None) => unreachable!("the panic was kept"),

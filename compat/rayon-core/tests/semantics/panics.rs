@@ -1,8 +1,8 @@
 //! Panics, and what is dropped when.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rayon_core::ThreadPoolBuilder;
@@ -114,4 +114,52 @@ fn of_several_panics_the_first_goes_on() {
         })
     });
     assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"body"));
+}
+
+/// Notes whether a panic passes as it is dropped.
+struct NotesPanic<'a>(&'a Mutex<Vec<bool>>);
+
+impl Drop for NotesPanic<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(thread::panicking());
+    }
+}
+
+/// Values commit when they are dropped, and do not when a panic passes.
+#[test]
+fn what_was_returned_goes_as_the_panic_of_another_part_passes() {
+    for threads in [1, 2, 3] {
+        let pool = pool(threads);
+        let went = Mutex::new(Vec::new());
+        let note = || NotesPanic(&went);
+        let went = || std::mem::take(&mut *went.lock().unwrap());
+        assert!(caught(|| pool.join(note, || panic!("second half"))).is_err());
+        assert_eq!(went(), [true]);
+        assert!(caught(|| pool.join(|| panic!("first half"), note)).is_err());
+        assert_eq!(went(), [true]);
+        let result = caught(|| {
+            pool.scope(|s| {
+                s.spawn(|_| panic!("task"));
+                note()
+            })
+        });
+        assert!(result.is_err());
+        assert_eq!(went(), [true]);
+        let result = caught(|| {
+            pool.in_place_scope_fifo(|s| {
+                s.spawn_broadcast(|_, _| panic!("call"));
+                note()
+            })
+        });
+        assert!(result.is_err());
+        assert_eq!(went(), [true]);
+        let result = caught(|| {
+            pool.broadcast(|context| {
+                assert!(context.index() != 1 && threads > 1, "one call");
+                note()
+            })
+        });
+        assert!(result.is_err());
+        assert_eq!(went(), vec![true; threads - 1]);
+    }
 }

@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use super::Place;
 use crate::join::{Hint, Restore};
 use crate::latch;
-use crate::panics::discard;
+use crate::panics::Apart;
 use crate::pool::{Waits, Worker};
 
 /// Runs both closures, perhaps in parallel, and returns both results; outside of pools what `outside` makes of them.
@@ -61,10 +61,14 @@ where
     match (ra, rb) {
         (Ok(ra), Ok(rb)) => (ra, rb),
         (Err(payload), other) => {
-            discard(other);
+            // It goes as the panic passes: what it is may do another thing then.
+            let _other = Apart::new(other);
             panic::resume_unwind(payload)
         }
-        (Ok(_), Err(payload)) => panic::resume_unwind(payload),
+        (Ok(ra), Err(payload)) => {
+            let _other = Apart::new(ra);
+            panic::resume_unwind(payload)
+        }
     }
 }
 

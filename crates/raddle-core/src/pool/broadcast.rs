@@ -18,7 +18,7 @@ use crate::job::{RunOn, TaskHeader, TaskVTable};
 use crate::latch::Latch;
 use crate::local::{self, Captured, Entered, Restore};
 use crate::memory;
-use crate::panics::{discard, discard_all};
+use crate::panics::{Discarding, discard};
 use crate::pool::recorder::{self, Place, key_of, task_key};
 use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
@@ -156,7 +156,8 @@ where
     }
     match panic {
         Some(payload) => {
-            discard_all(values);
+            // They go as the panic passes: what they are may do another thing then.
+            let _values = Discarding(values);
             panic::resume_unwind(payload)
         }
         None => values,
