@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use raddle_core::compat::{self, Settings, Team};
 use rayon_core::{ThreadPool, ThreadPoolBuilder, Yield};
@@ -324,4 +324,31 @@ fn a_native_pool_has_no_seats() {
     assert_eq!(team.num_threads(), native.num_threads());
     assert!(panics(|| drop(team.seat(0))));
     assert!(panics(|| team.seat_here()));
+}
+
+// --- forks of one's own ---
+
+/// A thread that waits rested after each of them for as long as a thief does that has come for too little: 16 us.
+#[test]
+fn a_thread_that_waits_runs_its_own_forks_without_a_rest() {
+    fn nest(depth: usize, bottom: &(dyn Fn() + Sync)) {
+        match depth {
+            0 => bottom(),
+            _ => _ = rayon_core::join(|| nest(depth - 1, bottom), || ()),
+        }
+    }
+    const FORKS: usize = 20_000;
+    let pool = ThreadPoolBuilder::new().num_threads(1).stack_size(256 << 20).build().unwrap();
+    let took = Mutex::new(LIMIT);
+    for _ in 0..5 {
+        let bottom = || {
+            let since = Instant::now();
+            rayon_core::broadcast(|_| ());
+            let mut took = took.lock().unwrap();
+            *took = since.elapsed().min(*took);
+        };
+        pool.install(|| nest(FORKS, &bottom));
+    }
+    let took = took.into_inner().unwrap();
+    assert!(took < Duration::from_micros(8) * FORKS as u32, "{took:?}");
 }

@@ -177,7 +177,10 @@ impl WorkerMemory {
         } else {
             latch::set_word(&slot.done, victim.parker());
         }
-        self.owned.rest.note_fork(began);
+        // What it forked itself it has not come for: to rest would only hold up the wait.
+        if victim.index != self.index {
+            self.owned.rest.note_fork(began);
+        }
         searching
     }
 
