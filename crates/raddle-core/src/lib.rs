@@ -85,10 +85,10 @@ pub use self::memory::live as live_nodes;
 #[cfg(not(raddle_loom))]
 #[doc(hidden)]
 pub use self::pool::policy;
-/// For the processes of `raddle-remote`.
+/// For the environments of `raddle-remote`.
 #[cfg(not(raddle_loom))]
 #[doc(hidden)]
-pub use self::{future::Helper, spawn::interrupt_process};
+pub use self::{future::Helper, pool::kill_all_of, spawn::interrupt_process};
 #[cfg(not(raddle_loom))]
 pub use self::{
     future::{

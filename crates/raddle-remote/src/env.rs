@@ -465,6 +465,9 @@ impl TaskBuilder {
         F: FnOnce(A) -> R + Send + 'static,
     {
         let plan = &self.env.0.plan;
+        if let Backend::Threads(threads) = &self.env.0.backend {
+            threads.assert_here();
+        }
         let local = Local {
             f,
             args,

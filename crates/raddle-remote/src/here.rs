@@ -1,17 +1,23 @@
 //! The plans that run tasks in this process: one after the other, or on threads.
 
+mod tally;
+
+use std::mem;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use raddle_core::{Failure, Future, Interrupt, Killed, Pool, Producer, Promise, killed};
+use raddle_sync::fork;
 
+use self::tally::{Tally, Ticket};
 use crate::arg::{Arg, decode, encode};
 use crate::context::{self, Report, Running, TaskInfo};
 use crate::env::Env;
 use crate::error::RemoteError;
 use crate::plan::{Hooks, Plan, call_hook};
 use crate::seed::Seed;
+use crate::within::{is_within, within};
 
 /// Items in a row, and the index of the first.
 pub(crate) type Part<A> = (u64, Vec<A>);
@@ -84,8 +90,8 @@ fn transfer<T: Arg>(value: &T) -> Result<T, RemoteError> {
 pub(crate) struct Threads {
     plan: Plan,
     width: usize,
-    /// The process that made it; the child of a fork has none of the threads.
-    process: u32,
+    /// Of the process that made it; the child of a fork has none of the threads.
+    generation: u32,
     current: Mutex<Option<Arc<Shift>>>,
     old: Old,
 }
@@ -99,48 +105,13 @@ struct Shift {
 /// Those before the last reset that have tasks yet.
 type Old = Arc<Mutex<Vec<Arc<Shift>>>>;
 
-/// How many tasks of a shift are not over, and how many of them run.
-#[derive(Default)]
-struct Tally {
-    counts: Mutex<Counts>,
-    over: Condvar,
-}
-
-#[derive(Default)]
-struct Counts {
-    unfinished: usize,
-    running: usize,
-}
-
-impl Tally {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until all tasks are over, until then at most; whether they are.
-    fn wait(&self, deadline: Option<Instant>) -> bool {
-        let mut counts = self.counts();
-        while counts.unfinished > 0 {
-            let left = match deadline {
-                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-                None => Duration::from_secs(3600),
-            };
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.over.wait_timeout(counts, left);
-            counts = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        counts.unfinished == 0
-    }
-}
-
 impl Threads {
     pub(crate) fn new(plan: Plan, width: usize) -> Result<Threads, RemoteError> {
+        fork::init();
         let threads = Threads {
             plan,
             width,
-            process: std::process::id(),
+            generation: fork::generation(),
             current: Mutex::new(None),
             old: Old::default(),
         };
@@ -167,14 +138,29 @@ impl Threads {
     }
 
     fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.generation != fork::generation()
+    }
+
+    /// # Panics
+    ///
+    /// In the child of a fork: before any lock that a thread may have which is not there.
+    pub(crate) fn assert_here(&self) {
+        assert!(
+            !self.is_forked(),
+            "raddle: this process was forked from the one that made the environment"
+        );
+    }
+
+    /// By which a thread knows that it runs tasks of this, or what follows them.
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.old).addr()
     }
 
     pub(crate) fn free(&self) -> usize {
         if self.is_forked() {
             return 0;
         }
-        let running = self.current().as_ref().map_or(0, |shift| shift.tally.counts().running);
+        let running = self.current().as_ref().map_or(0, |shift| shift.tally.running());
         self.width.saturating_sub(running)
     }
 
@@ -189,19 +175,16 @@ impl Threads {
     {
         let line = Arc::new(Line::default());
         let (promise, future) = Promise::with_producer(Handle(Arc::clone(&line)));
-        let end = Arc::new(Mutex::new(Some(promise)));
+        let key = self.key();
+        let end = Arc::new(Outcome { promise: Mutex::new(Some(promise)), key });
         let own = Arc::clone(&end);
         let limit = timeout.map(|time| Limit { time, is_over: Arc::default() });
         let late = limit.clone();
         let work = move || -> Then {
             let is_late = || late.is_some_and(|limit| limit.is_over());
-            let result = local.call(raddle_core::current_worker_index().unwrap_or(0), is_late);
-            Box::new(move || {
-                let promise = own.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(promise) = promise {
-                    promise.complete(result);
-                }
-            })
+            let worker = raddle_core::current_worker_index().unwrap_or(0);
+            let result = within(key, || local.call(worker, is_late));
+            Box::new(move || own.complete(result))
         };
         self.start(Box::new(work), end, &line, limit);
         future
@@ -215,14 +198,17 @@ impl Threads {
         line: &Arc<Line>,
         limit: Option<Limit>,
     ) {
-        let Some(shift) = self.enter() else {
+        let Some((shift, mut ticket)) = self.enter() else {
             let error = RemoteError::Engine("the environment was shut down".to_owned());
             return end.fail(Failure::new(error));
         };
-        let ticket = Ticket { tally: Arc::clone(&shift.tally), running: false };
         let (late, at_limit) = (Arc::clone(&end), Arc::downgrade(line));
+        let kills = ticket.kills;
         let task = shift.pool.spawn(move || {
-            let _ticket = ticket.run();
+            if !ticket.begin() {
+                return Box::new(move || late.fail(Failure::killed())) as Then;
+            }
+            let _ticket = ticket;
             // It ends with the task.
             let _limit = limit.map(|limit| limit.start(late, at_limit).cancel_on_drop());
             work()
@@ -233,20 +219,23 @@ impl Threads {
         let own = Arc::clone(&end);
         let task = task.on_failure(move |failure| end.fail(failure.clone()));
         let _ = line.set(task);
-        if own.is_over() {
-            // By its limit, maybe, when there was no line yet. (Else it is over.)
-            line.get().map(Future::kill);
+        // By its limit, maybe, when there was no line yet. (Else it is over.) Or all were killed when the pool knew nothing of it.
+        let doomed = shift.tally.has_doomed(kills);
+        if own.is_over() || doomed {
+            let killed = line.get().map(Future::kill);
+            if doomed && killed != Some(Killed::TooLate) {
+                shift.tally.catch();
+            }
         }
         Threads::release(shift);
     }
 
     /// The shift that takes on what comes, in which one more task is counted; none after the end. Counted under the lock: whoever
     /// takes the shift away then waits for that.
-    fn enter(&self) -> Option<Arc<Shift>> {
+    fn enter(&self) -> Option<(Arc<Shift>, Ticket)> {
         let current = self.current();
         let shift = current.as_ref()?;
-        shift.tally.counts().unfinished += 1;
-        Some(Arc::clone(shift))
+        Some((Arc::clone(shift), shift.tally.enter()))
     }
 
     pub(crate) fn kill_all(&self) -> usize {
@@ -254,7 +243,20 @@ impl Threads {
             return 0;
         }
         // Without a lock: what this leads to may come back.
-        self.shifts().iter().map(|shift| shift.pool.kill_all()).sum()
+        let shifts = self.shifts();
+        let killed = self.kill(&shifts);
+        // What follows may have ended the environment. Nobody waits for that here.
+        shifts.into_iter().for_each(Threads::release);
+        killed
+    }
+
+    /// Kills all tasks of these; what follows one may wait for another, of whichever shift. Returns how many those were.
+    fn kill(&self, shifts: &[Arc<Shift>]) -> usize {
+        let before: Vec<usize> = shifts.iter().map(|shift| shift.tally.doom()).collect();
+        let pools = shifts.iter().map(|shift| &shift.pool);
+        let killed = within(self.key(), || raddle_core::kill_all_of(pools));
+        let missed = |(shift, before): (&Arc<Shift>, usize)| shift.tally.missed(before);
+        killed + shifts.iter().zip(before).map(missed).sum::<usize>()
     }
 
     /// Those before; whoever has the current one, too, takes that lock first.
@@ -278,21 +280,17 @@ impl Threads {
         let Ok(shift) = self.shift() else { return };
         let mut current = self.current();
         let Some(place) = current.as_mut() else { return };
-        let before = std::mem::replace(place, shift);
-        if before.tally.counts().unfinished == 0 {
-            drop(current);
-            return drop(before);
-        }
+        let before = mem::replace(place, shift);
         let (tally, old) = (Arc::clone(&before.tally), Arc::clone(&self.old));
         // In one step: there is no moment at which it is in neither place.
         self.old().push(before);
         drop(current);
+        // Also where all tasks are over: what follows them may go on, and wait for the caller.
         let ends = move || {
             tally.wait(None);
-            let is_over = |shift: &Arc<Shift>| shift.tally.counts().unfinished == 0;
+            let is_over = |shift: &Arc<Shift>| shift.tally.is_over();
             let mut old = old.lock().unwrap_or_else(PoisonError::into_inner);
-            let (over, left): (Vec<_>, _) =
-                std::mem::take(&mut *old).into_iter().partition(is_over);
+            let (over, left): (Vec<_>, _) = mem::take(&mut *old).into_iter().partition(is_over);
             *old = left;
             drop(old);
             drop(over);
@@ -301,12 +299,10 @@ impl Threads {
         let _ = std::thread::Builder::new().name("raddle-reset".into()).spawn(ends);
     }
 
-    /// To drop a pool is to wait for its tasks: whoever has the last of a shift that has some leaves that to a thread.
+    /// To drop a pool is to wait for its tasks, and for what follows them: whoever may have the last of a shift, and is not to wait for
+    /// those, leaves that to a thread.
     fn release(shift: Arc<Shift>) {
-        let Some(last) = Arc::into_inner(shift).filter(|last| last.tally.counts().unfinished > 0)
-        else {
-            return;
-        };
+        let Some(last) = Arc::into_inner(shift) else { return };
         // Without a thread it is waited for here.
         let _ = std::thread::Builder::new().name("raddle-reset".into()).spawn(move || drop(last));
     }
@@ -324,21 +320,38 @@ impl Threads {
         let deadline = Instant::now().checked_add(limit);
         // What it waits for may need this very thread's place.
         let all_end = || shifts.iter().all(|shift| shift.tally.wait(deadline));
-        let finished = raddle_core::blocking(all_end)
-            || shifts.iter().map(|shift| shift.pool.kill_all()).sum::<usize>() == 0;
+        let finished = raddle_core::blocking(all_end) || self.kill(&shifts) == 0;
         // Not to be waited for by whoever drops the environment.
         self.old().clear();
-        shifts.into_iter().for_each(Threads::release);
+        self.finish(shifts);
         finished
+    }
+
+    /// Waits for what follows the tasks of these, if they are over; unless it is from there that this is called: another that follows
+    /// one may wait for the caller.
+    fn finish(&self, shifts: Vec<Arc<Shift>>) {
+        let waits = !is_within(self.key());
+        for shift in shifts {
+            if waits && shift.tally.is_over() { drop(shift) } else { Threads::release(shift) }
+        }
     }
 }
 
 impl Drop for Threads {
     /// Finishes what was spawned.
     fn drop(&mut self) {
-        drop(self.current().take());
-        let old = std::mem::take(&mut *self.old());
-        drop(old);
+        let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.is_forked() {
+            // A thread that is not here may have been at them, and may have the lock.
+            mem::forget((current, Arc::clone(&self.old)));
+            return;
+        }
+        let old = mem::take(&mut *self.old());
+        let shifts = old.into_iter().chain(current);
+        match is_within(self.key()) {
+            true => shifts.for_each(Threads::release),
+            false => shifts.for_each(drop),
+        }
     }
 }
 
@@ -359,14 +372,33 @@ trait End: Send + Sync {
     }
 }
 
-impl<R: Send + 'static> End for Mutex<Option<Promise<R>>> {
+/// A promise, and the environment of those who follow it.
+struct Outcome<R> {
+    promise: Mutex<Option<Promise<R>>>,
+    key: usize,
+}
+
+impl<R: Send + 'static> Outcome<R> {
+    fn promise(&self) -> MutexGuard<'_, Option<Promise<R>>> {
+        self.promise.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn complete(&self, result: Result<R, Failure>) {
+        let promise = self.promise().take();
+        if let Some(promise) = promise {
+            within(self.key, || promise.complete(result));
+        }
+    }
+}
+
+impl<R: Send + 'static> End for Outcome<R> {
     fn take(&self) -> Option<Box<dyn FnOnce(Failure)>> {
-        let promise = self.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Box::new(|failure| promise.complete(Err(failure))))
+        let (promise, key) = (self.promise().take()?, self.key);
+        Some(Box::new(move |failure| within(key, || promise.complete(Err(failure)))))
     }
 
     fn is_over(&self) -> bool {
-        self.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.promise().is_none()
     }
 }
 
@@ -413,30 +445,5 @@ impl Producer for Handle {
 
     fn kill(&mut self) -> Killed {
         self.0.get().map_or(Killed::TooLate, Future::kill)
-    }
-}
-
-/// One task of a shift: counted until it is over, or never will be run.
-struct Ticket {
-    tally: Arc<Tally>,
-    running: bool,
-}
-
-impl Ticket {
-    fn run(mut self) -> Ticket {
-        self.tally.counts().running += 1;
-        self.running = true;
-        self
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut counts = self.tally.counts();
-        counts.unfinished -= 1;
-        counts.running -= usize::from(self.running);
-        if counts.unfinished == 0 {
-            self.tally.over.notify_all();
-        }
     }
 }

@@ -81,6 +81,7 @@ mod os;
 mod plan;
 mod seed;
 mod shared;
+mod within;
 #[cfg(target_os = "linux")]
 mod worker;
 

@@ -1,6 +1,7 @@
 //! `kill_all`: the futures of a pool.
 
 use crate::depth;
+use crate::pool::Pool;
 use crate::pool::registry::Registry;
 use crate::queue::Task;
 
@@ -10,6 +11,14 @@ use crate::queue::Task;
 pub(crate) fn kill_all(registry: &Registry) -> usize {
     registry.assert_here();
     depth::at_limit(|| kill_each(registry))
+}
+
+/// As [`Pool::kill_all`], of several pools as if they were one: what follows the tasks of one may wait for those of another.
+#[doc(hidden)]
+pub fn kill_all_of<'a>(pools: impl Iterator<Item = &'a Pool>) -> usize {
+    let pools: Vec<&Registry> = pools.map(Pool::registry).collect();
+    pools.iter().for_each(|registry| registry.assert_here());
+    depth::at_limit(|| pools.into_iter().map(kill_each).sum())
 }
 
 fn kill_each(registry: &Registry) -> usize {

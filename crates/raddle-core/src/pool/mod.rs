@@ -70,6 +70,8 @@ pub use self::builder::{PoolBuilder, ThreadName, Waits};
 pub use self::current::{CurrentPool, current_num_threads, current_worker_index, yield_now};
 use self::find_work::Work;
 pub(crate) use self::gate::{PoolRef, Suspended};
+#[doc(hidden)]
+pub use self::kill::kill_all_of;
 use self::recorder::Place;
 pub(crate) use self::registry::Registry;
 use self::registry::Waker;

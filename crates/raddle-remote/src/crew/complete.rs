@@ -9,7 +9,6 @@
 //! - **P2** If something lies in `unresolved`, the timer is set, or the reactor has stopped and a thread was started for it, or
 //!   there was none to be had; and whoever left it there takes it out again unless others do.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::sync::{MutexGuard, PoisonError};
@@ -22,17 +21,13 @@ use super::Crew;
 use super::task::Completion;
 use crate::context::number;
 use crate::plan::{Plan, call_hook};
+use crate::within::{is_within, within};
 
 /// Whoever takes longer to resolve a future is helped with the others.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Completions that wait for their turn, those that came at the same time under one number.
 pub(super) type Unresolved = BTreeMap<u64, VecDeque<Completion>>;
-
-thread_local! {
-    /// The crews whose tasks this thread is completing, by their addresses.
-    static COMPLETING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Crew {
     /// Completes tasks that are over; without a lock (M1).
@@ -80,10 +75,7 @@ impl Crew {
     }
 
     fn resolve(&self, completion: Completion) {
-        // A thread that ends may have an environment among its locals, and none of these any more: hence `try_with`.
-        _ = COMPLETING.try_with(|crews| crews.borrow_mut().push(self.this.as_ptr().addr()));
-        call_hook(|| completion.resolve(&self.plan));
-        _ = COMPLETING.try_with(|crews| crews.borrow_mut().pop());
+        within(self.key(), || call_hook(|| completion.resolve(&self.plan)));
         let mut state = self.state();
         state.unfinished -= 1;
         if state.unfinished == 0 {
@@ -131,9 +123,11 @@ impl Crew {
 
     /// Whether it is by this thread that tasks are completed: one of the reactor's, or whichever called something that has.
     pub(super) fn is_mine(&self) -> bool {
-        let me = self.this.as_ptr().addr();
-        COMPLETING.try_with(|crews| crews.borrow().contains(&me)).unwrap_or(false)
-            || self.reactor.is_mine(thread::current().id())
+        is_within(self.key()) || self.reactor.is_mine(thread::current().id())
+    }
+
+    fn key(&self) -> usize {
+        self.this.as_ptr().addr()
     }
 }
 

@@ -1,12 +1,14 @@
 //! What follows tasks, and hooks: code of the program's that waits, kills and ends things where it is called.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use raddle::FailureKind;
 use raddle::remote::{Env, progress};
 
-use crate::support::{Gates, LONG, On, Where, failure, note, pass, spin, value, wait};
+use crate::support::{
+    Gates, LONG, On, Where, failure, note, open, pass, passes_and_notes, spin, value, wait,
+};
 
 /// Each for one that was over at the same time, and whose turn comes later: more of them than threads that would be cheap.
 pub fn what_follows_one_waits_for_others(on: &On) {
@@ -107,4 +109,100 @@ pub fn what_follows_a_limit_waits_for_the_task(on: &On) {
     }
     // None has kept its thread.
     assert!(env.shutdown(LONG));
+}
+
+/// The end of one may be waited for by what follows another that ends at the same time, on whichever workers they are.
+pub fn what_follows_waits_for_what_came_before_a_reset(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    for end in ["kill", "shut down"] {
+        let (env, gates) = (on.alone(), Gates::new());
+        let old = env.spawn(spin, gates.at("old"));
+        gates.wait("old");
+        env.reset();
+        let new = env.spawn(spin, gates.at("new"));
+        gates.wait("new");
+        let last = new.lift().map(move |_| failure(old).kind());
+        match end {
+            "kill" => assert_eq!(env.kill_all(), 2),
+            _ => assert!(!env.shutdown(Duration::from_millis(1))),
+        }
+        assert_eq!(value(last), FailureKind::Killed);
+    }
+}
+
+/// Whoever kills does not wait for a task that does not heed it, though what follows has ended the environment.
+pub fn kills_wait_for_nobody(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let (env, gates) = (on.alone(), Gates::new());
+    let (here, go, done) = (gates.at("here"), gates.at("go"), gates.at("done"));
+    let runs = env.spawn(passes_and_notes, (here, go.clone(), done));
+    gates.wait("here");
+    let own = env.clone();
+    let last = runs.lift().map(move |_| own.shutdown(Duration::ZERO));
+    // Later, if it waits.
+    let opens = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        open(go, "");
+    });
+    assert_eq!(env.kill_all(), 1);
+    assert!(!gates.is_open("go"), "it waits for a task that heeds nothing");
+    let _ = value(last);
+    opens.join().unwrap();
+    if !on.is_apart() {
+        gates.wait("done");
+    }
+}
+
+/// What follows the tasks that there were may take as long as it likes, and wait for whoever resets.
+pub fn resets_wait_for_nothing_that_follows(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let env = on.alone();
+    let (here, is_here) = mpsc::channel();
+    let (go, gone) = mpsc::channel();
+    let follows = env.spawn(|n| n + 1, 1).map(move |n: u32| {
+        here.send(n).unwrap();
+        gone.recv_timeout(Duration::from_secs(20)).is_ok()
+    });
+    assert_eq!(is_here.recv().unwrap(), 2);
+    env.reset();
+    let _ = go.send(());
+    assert!(value(follows), "it waits for what follows a task");
+    assert_eq!(value(env.spawn(|n| n + 1, 1)), 2);
+}
+
+/// What follows a task ends the environment; what follows another, on workers that came later, waits for that.
+pub fn the_end_comes_from_what_follows_an_old_task(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    for end in ["drop", "shut down"] {
+        let (env, gates) = (on.alone(), Gates::new());
+        let task = |name: &str| (gates.at(name), gates.at(&format!("go {name}")));
+        let old = env.spawn(pass, task("old"));
+        gates.wait("old");
+        env.reset();
+        let new = env.spawn(pass, task("new"));
+        gates.wait("new");
+        let (follows, both_follow) = mpsc::channel();
+        let ended = old.map(move |_| {
+            both_follow.recv().unwrap();
+            match end {
+                "drop" => drop(env),
+                _ => _ = env.shutdown(LONG),
+            }
+        });
+        let last = new.map(move |_| {
+            follows.send(()).unwrap();
+            value(ended);
+        });
+        gates.open("go old");
+        gates.open("go new");
+        value(last);
+    }
 }

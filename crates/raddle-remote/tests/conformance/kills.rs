@@ -7,7 +7,8 @@ use raddle::remote::Env;
 use raddle::{FailureKind, Killed, interrupted};
 
 use crate::support::{
-    Gates, LONG, On, Where, failure, is_alive, note, open, pass, result, spin, until, value,
+    Gates, LONG, On, Where, failure, is_alive, note, open, pass, passes_and_notes, result, spin,
+    until, value,
 };
 
 pub fn queued_tasks_never_start(on: &On) {
@@ -211,6 +212,30 @@ pub fn all_at_once(on: &On) {
     assert_eq!(env.kill_all(), 0);
 }
 
+/// Of those that are spawned meanwhile, too, and of one that a thread is about to begin.
+pub fn none_goes_on_after_the_end(on: &On) {
+    if !on.is_concurrent() {
+        return;
+    }
+    let spins = |_: u32| {
+        while !raddle::killed() {
+            std::hint::spin_loop();
+        }
+    };
+    for round in 0..on.count(&[Where::Processes, Where::Loopback, Where::Ray], 10, 1000) {
+        let env = on.alone();
+        let own = env.clone();
+        let spawns =
+            std::thread::spawn(move || (0..20).map(|n| own.spawn(spins, n)).collect::<Vec<_>>());
+        (0..round * 100 % 20_000).for_each(|_| std::hint::spin_loop());
+        env.shutdown(Duration::ZERO);
+        for future in spawns.join().unwrap() {
+            // Killed, or refused.
+            failure(future);
+        }
+    }
+}
+
 fn obeys(path: String) -> String {
     open(path, "");
     while !interrupted() {
@@ -263,11 +288,6 @@ pub fn interrupts_do_not_reach_the_next_task(on: &On) {
         assert!(!value(next));
         let _ = result(future);
     }
-}
-
-fn passes_and_notes((here, go, done): (String, String, String)) {
-    pass((here, go));
-    note(&done);
 }
 
 /// On threads a task that was killed goes on until it looks: it needs its gates until then.

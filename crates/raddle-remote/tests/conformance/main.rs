@@ -109,6 +109,10 @@ suite! {
         a_hook_kills_all,
         the_end_comes_from_what_follows,
         what_follows_a_limit_waits_for_the_task,
+        what_follows_waits_for_what_came_before_a_reset,
+        kills_wait_for_nobody,
+        resets_wait_for_nothing_that_follows,
+        the_end_comes_from_what_follows_an_old_task,
     }
     kills {
         queued_tasks_never_start,
@@ -120,6 +124,7 @@ suite! {
         kills_while_somebody_waits,
         grandchildren_go_too,
         all_at_once,
+        none_goes_on_after_the_end,
         interrupts_are_the_tasks_choice,
         queued_tasks_are_interrupted,
         interrupts_do_not_reach_the_next_task,

@@ -215,6 +215,12 @@ pub fn pass((here, go): (String, String)) -> u32 {
     std::process::id()
 }
 
+/// The same, and says when it is through.
+pub fn passes_and_notes((here, go, done): (String, String, String)) {
+    pass((here, go));
+    note(&done);
+}
+
 /// Says its process id at the gate and never ends.
 pub fn spin(here: String) {
     open(here, &std::process::id().to_string());
