@@ -5,6 +5,7 @@
 //! header is the worker's number. The bridge's program is `slot.py` and `bridge.py`; it comes along in this one.
 
 use std::collections::HashMap;
+use std::io::{ErrorKind, IoSlice};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -75,17 +76,19 @@ impl Bridge {
         }
         let mut child =
             command.spawn().map_err(|error| engine(format!("cannot start {python}: {error}")))?;
+        // It has a copy of the bridge's end of the socket, of which nobody would see then that it is closed.
+        drop(command);
         let pid = child.id();
         let stderr = child.stderr.take().map(OwnedFd::from);
         let limit = (settings.max_frame + (1 << 20)).min(u64::from(u32::MAX));
         let told = config(settings, build, arguments);
         let conduit = process::open(pid).and_then(|process| {
-            socket::send_all(&ours, &[&whole(Kind::Start, 0, &told)])?;
             Conduit::new(number, pid, process, ours, None, None, stderr, limit)
         });
         let conduit = Arc::new(conduit.inspect_err(|_| launch::end(child))?);
         begun(&conduit);
-        match up(&conduit, deadline, settings.start_timeout) {
+        let told = whole(Kind::Start, 0, &told);
+        match up(&conduit, &told, deadline, settings.start_timeout) {
             Ok(width) => Ok((Bridge { conduit, workers: Mutex::default() }, width)),
             Err(error) => {
                 // Nobody else knows the number of the process.
@@ -190,8 +193,14 @@ fn left(deadline: Option<Instant>) -> Duration {
     })
 }
 
-/// Waits until the bridge says how many slots there are.
-fn up(conduit: &Conduit, deadline: Option<Instant>, limit: Duration) -> Result<usize, RemoteError> {
+/// Tells the bridge what it needs, and waits until it says how many slots there are. It may never read that, which is long where there
+/// are many variables.
+fn up(
+    conduit: &Conduit,
+    mut told: &[u8],
+    deadline: Option<Instant>,
+    limit: Duration,
+) -> Result<usize, RemoteError> {
     let mut io = conduit.io();
     let mut stderr = conduit.stderr.as_ref().map_or(-1, AsRawFd::as_raw_fd);
     loop {
@@ -199,18 +208,30 @@ fn up(conduit: &Conduit, deadline: Option<Instant>, limit: Duration) -> Result<u
         if left.is_zero() {
             return Err(engine(format!("no answer within {limit:?}{}", said(conduit, &mut io))));
         }
-        let ended = conduit.process.as_raw_fd();
+        let room = if told.is_empty() { 0 } else { libc::POLLOUT };
         let events = poll::poll(
-            [conduit.socket.as_raw_fd(), ended, stderr].map(|fd| (fd, libc::POLLIN)),
+            [
+                (conduit.socket.as_raw_fd(), libc::POLLIN | room),
+                (conduit.process.as_raw_fd(), libc::POLLIN),
+                (stderr, libc::POLLIN),
+            ],
             Some(left + Duration::from_millis(1)),
         )?;
+        if !told.is_empty() {
+            match socket::send(&conduit.socket, &[IoSlice::new(told)], None, false) {
+                Ok(sent) => told = &told[sent..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // It has gone, as is seen below, where it may have said why.
+                Err(_) => told = &[],
+            }
+        }
         // Who says much waits until that is read.
         read_tail(conduit, &mut io);
         if events[2] & libc::POLLIN == 0 && events[2] != 0 {
             stderr = -1;
         }
         match io.frames.fill(|to| os::read(&conduit.socket, to)) {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && events[1] == 0 => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock && events[1] == 0 => {}
             Err(_) | Ok((0, _)) => {
                 return Err(engine(format!("the bridge ended{}", said(conduit, &mut io))));
             }
@@ -308,7 +329,7 @@ impl Crew {
                 }
                 reads += 1;
                 let more = match io.frames.fill(|to| os::read(&conduit.socket, to)) {
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(_) | Ok((0, _)) => {
                         io.closed = true;
                         break;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -403,6 +404,35 @@ pub(crate) fn an_engine_that_is_not_there() {
     assert_eq!(children, 0);
 }
 
+/// A bridge that never reads what it is told, or has gone before: also where that is more than a socket holds.
+pub(crate) fn a_bridge_that_does_not_listen() {
+    let path = directory("deaf");
+    let python = format!("{path}/python");
+    let limit = Duration::from_millis(500);
+    for (program, said) in [
+        ("exec sleep 60", "no answer within 500ms"),
+        ("echo warp >&2; exec sleep 60 0</dev/null", "the bridge ended; it said: warp"),
+        ("echo weft >&2; exit 3", "the bridge ended; it said: weft"),
+    ] {
+        fs::write(&python, format!("#!/bin/sh\n{program}\n")).unwrap();
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        for variables in [0, 10] {
+            let mut plan = Plan::loopback(1).python(&python).start_timeout(limit);
+            for n in 0..variables {
+                plan = plan.env(format!("LARGE{n}"), "x".repeat(100_000));
+            }
+            let start = Instant::now();
+            let refused = Env::new(plan).unwrap_err();
+            assert!(start.elapsed() < LONG / 4, "{program}: {:?}", start.elapsed());
+            assert!(matches!(refused, RemoteError::Engine(_)), "{program}: {refused}");
+            assert!(refused.to_string().contains(said), "{program}: {refused}");
+        }
+    }
+    let (_, _, children) = crate::support::belongings();
+    assert_eq!(children, 0);
+    fs::remove_dir_all(path).unwrap();
+}
+
 pub(crate) fn output_is_relayed() {
     for plan in ["processes:1", "loopback:1"] {
         for how in ["relay", "inherit"] {
@@ -514,8 +544,7 @@ pub(crate) fn a_bridge_that_says_much_first() {
     let python = format!("{path}/python");
     let program = "#!/bin/sh\nhead -c 1000000 /dev/zero >&2\nexec python3 \"$@\"\n";
     fs::write(&python, program).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&python, mode).unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
     let plan = Plan::loopback(1).python(&python).start_timeout(Duration::from_secs(60));
     assert_eq!(Env::new(plan).unwrap().spawn(|n| n + 1, 1).wait().unwrap(), 2);
     fs::remove_dir_all(path).unwrap();
