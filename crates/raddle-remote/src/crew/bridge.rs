@@ -119,10 +119,7 @@ impl Bridge {
         let state = crew.state();
         self.conduit.kill();
         drop(state);
-        let _ = poll::poll([(self.conduit.process.as_raw_fd(), libc::POLLIN)], None);
-        let state = crew.state();
-        process::reap(&self.conduit.process);
-        drop(state);
+        self.conduit.outlive(crew);
     }
 }
 

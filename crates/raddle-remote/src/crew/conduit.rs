@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::Crew;
 use super::outbox::{Outbox, Part};
 use crate::frame::{Frames, Kind, whole};
 use crate::os::poll::{self, Bell, Epoll};
@@ -256,6 +257,14 @@ impl Conduit {
             let frame = whole(Kind::Interrupt, attempt, &[]);
             let _ = socket::send(control, &[io::IoSlice::new(&frame)], None, false);
         }
+    }
+
+    /// Waits for the end of a process that was killed and of which nobody else hears.
+    pub(crate) fn outlive(&self, crew: &Crew) {
+        let _ = poll::poll([(self.process.as_raw_fd(), libc::POLLIN)], None);
+        // M2
+        let _state = crew.state();
+        process::reap(&self.process);
     }
 
     /// Ends the process, and what it has started. Not once we have reaped it: by whoever has the lock under which that is done.

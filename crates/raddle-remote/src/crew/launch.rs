@@ -42,27 +42,37 @@ impl Crew {
         let bridge = state.way.bridge().cloned();
         // Lost meanwhile, with the bridge.
         let Some(one) = state.workers.get_mut(&worker) else { return Vec::new() };
-        match begun {
+        let begun = match begun {
             // From here on what it says finds it, and its link: both under the lock.
-            Ok((conduit, hello)) => {
-                match (conduit, bridge) {
-                    (Some(conduit), _) => {
-                        one.pid = conduit.pid;
-                        // What it does if that fails shows by the time-out.
-                        let _ = conduit.register(&self.reactor.epoll);
-                        one.link = Some(Link::Process(conduit));
-                    }
-                    (None, Some(bridge)) => {
-                        let remote = Remote::start(self, &bridge, worker, &hello);
-                        one.link = Some(Link::Remote(remote));
-                    }
-                    // Its turn has come so late that the crew is at its end.
-                    (None, None) => {
-                        state.workers.remove(&worker);
-                        self.tell(&state);
-                        return Vec::new();
-                    }
+            Ok((Some(conduit), _)) => match conduit.register(&self.reactor.epoll) {
+                Ok(()) => {
+                    one.pid = conduit.pid;
+                    Ok(Link::Process(conduit))
                 }
+                // Nobody would hear of its end.
+                Err(error) => {
+                    conduit.kill();
+                    drop(state);
+                    conduit.outlive(self);
+                    state = self.state();
+                    Err(error.into())
+                }
+            },
+            Ok((None, hello)) => match bridge {
+                Some(bridge) => Ok(Link::Remote(Remote::start(self, &bridge, worker, &hello))),
+                // Its turn has come so late that the crew is at its end.
+                None => {
+                    state.workers.remove(&worker);
+                    self.tell(&state);
+                    return Vec::new();
+                }
+            },
+            Err(why) => Err(why),
+        };
+        let Some(one) = state.workers.get_mut(&worker) else { return Vec::new() };
+        match begun {
+            Ok(link) => {
+                one.link = Some(link);
                 // Given up meanwhile.
                 if matches!(one.stage, Stage::Dying) || one.outgoing || one.why.is_some() {
                     one.end(self);

@@ -128,9 +128,6 @@ impl Crew {
         way: Way,
         reactor: Reactor,
     ) -> Result<Arc<Crew>, RemoteError> {
-        if let Some(bridge) = way.bridge() {
-            bridge.conduit.register(&reactor.epoll)?;
-        }
         let crew = Arc::new_cyclic(|this| Crew {
             plan,
             width,
@@ -143,7 +140,9 @@ impl Crew {
             forgotten: Mutex::default(),
             this: this.clone(),
         });
-        crew.reactor.start(&crew).inspect_err(|_| crew.close_way())?;
+        let bridge = crew.state().way.bridge().cloned();
+        let heard = bridge.map_or(Ok(()), |bridge| bridge.conduit.register(&crew.reactor.epoll));
+        heard.and_then(|()| crew.reactor.start(&crew)).inspect_err(|_| crew.close_way())?;
         Ok(crew)
     }
 

@@ -35,6 +35,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("limits_hold_while_signals_come", signals::limits_hold_while_signals_come),
     ("a_memory_limit_that_is_lower_already", limits::a_memory_limit_that_is_lower_already),
     ("shared_values_longer_than_files_may_be", limits::shared_values_longer_than_files_may_be),
+    ("workers_that_cannot_be_heard", limits::workers_that_cannot_be_heard),
     ("a_child_of_a_task_is_no_worker", forks::a_child_of_a_task_is_no_worker),
     (
         "a_killed_driver_with_a_child_leaves_nothing",
