@@ -106,10 +106,14 @@ impl From<RemoteError> for Failed {
 
 /// Takes frames until the driver has gone.
 pub(super) fn serve(link: &mut Link, hello: Hello) -> Result<(), RemoteError> {
-    let report: Report = Arc::new(|info, progress| {
-        let _ = send(Kind::Progress, attempt_of(info), &progress);
-    });
     let own = std::process::id();
+    let report: Report = Arc::new(move |info, progress| {
+        // A child that the task has forked does not speak for it, nor into the midst of what its parent says; and a thread that is not
+        // there may have the lock.
+        if std::process::id() == own {
+            let _ = send(Kind::Progress, attempt_of(info), &progress);
+        }
+    });
     while let Some((header, payload)) = link.next()? {
         match header.kind {
             Kind::Call => call(header.task, &payload, &hello, &report, own)?,

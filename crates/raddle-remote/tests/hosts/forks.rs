@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use raddle::Future;
-use raddle::remote::{Env, Plan, RemoteError, Shared};
+use raddle::remote::{Env, Plan, RemoteError, Shared, progress};
 
 use crate::support::{LONG, directory, processes, said, say, until};
 
@@ -97,14 +98,53 @@ pub(crate) fn a_child_of_the_host_has_none_of_its_threads() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// Nor does a child wait for a lock that another thread of the parent had just then.
+pub(crate) fn a_child_of_a_busy_host_waits_for_nobody() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let env = Env::new(Plan::threads(1)).unwrap();
+    let busy: Vec<_> = [true, false]
+        .map(|spawns| {
+            let env = env.clone();
+            std::thread::spawn(move || {
+                while !STOP.load(Ordering::Relaxed) {
+                    match spawns {
+                        true => env.spawn(|n: u32| n, 300).detach(),
+                        false => _ = env.free_workers(),
+                    }
+                }
+            })
+        })
+        .into();
+    for round in 0..400 {
+        let copy = env.clone();
+        assert!(in_child(move || match round % 2 {
+            0 => {
+                panic::set_hook(Box::new(|_| ()));
+                assert!(panic::catch_unwind(|| copy.spawn(|n: u32| n, 300)).is_err());
+            }
+            _ => {
+                // The last ones that this child has: the parent's threads have the others.
+                // SAFETY: no other thread is here to use them.
+                let others = [(); 3].map(|()| unsafe { std::ptr::read(&raw const copy) });
+                drop((others, copy));
+            }
+        }));
+    }
+    STOP.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(env.spawn(|n: u32| n, 300).wait().unwrap(), 300);
+}
+
 /// Forks a child that panics or comes back, and waits for its end; how that was.
 fn forks_in_a_task(panics: bool) -> i32 {
     // SAFETY: the child does nothing but what is said.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        progress(2, 2);
         assert!(!panics, "in the child");
         return -1;
     }
+    progress(1, 2);
     let mut status = 0;
     // SAFETY: our child, and room for a status.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
@@ -114,6 +154,9 @@ fn forks_in_a_task(panics: bool) -> i32 {
 /// The child of a task is no worker, and does not speak for one.
 pub(crate) fn a_child_of_a_task_is_no_worker() {
     for plan in [Plan::processes(1), Plan::loopback(1)] {
+        let said = Arc::new(AtomicU64::new(0));
+        let all = Arc::clone(&said);
+        let plan = plan.on_progress(move |_, now| _ = all.fetch_add(now.done, Ordering::Relaxed));
         let env = Env::new(plan.start_timeout(LONG)).unwrap();
         let pid = env.spawn(|()| std::process::id(), ()).wait().unwrap();
         for (panics, status) in [(true, 101), (false, 0), (true, 101)] {
@@ -124,6 +167,7 @@ pub(crate) fn a_child_of_a_task_is_no_worker() {
             }
         }
         assert_eq!(env.spawn(|()| std::process::id(), ()).wait().unwrap(), pid);
+        assert_eq!(said.load(Ordering::Relaxed), 3, "of each task, what it says itself");
     }
 }
 

@@ -117,6 +117,7 @@ const SCENARIOS: &[(&str, fn())] = &[
         "a_child_of_the_host_has_none_of_its_threads",
         forks::a_child_of_the_host_has_none_of_its_threads,
     ),
+    ("a_child_of_a_busy_host_waits_for_nobody", forks::a_child_of_a_busy_host_waits_for_nobody),
     ("a_child_of_the_host_shares_values", forks::a_child_of_the_host_shares_values),
     ("environments_that_are_too_large", drivers::environments_that_are_too_large),
     ("plans_that_are_too_long", drivers::plans_that_are_too_long),
