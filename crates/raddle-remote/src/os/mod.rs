@@ -50,7 +50,11 @@ pub(crate) fn write_all(fd: RawFd, mut bytes: &[u8]) {
         match written {
             Ok(written @ 1..) => bytes = &bytes[written..],
             // Somebody has made it nonblocking.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if poll::poll([(fd, libc::POLLOUT)], None).is_err() {
+                    return;
+                }
+            }
             _ => return,
         }
     }
