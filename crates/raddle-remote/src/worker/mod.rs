@@ -128,7 +128,8 @@ fn start() -> Result<(Link, Hello), String> {
     let hello = match greet(header, &payload) {
         Ok(hello) => hello,
         Err(failed) => {
-            let _ = serve::send_failure(0, failed, 1 << 20);
+            // How much the driver takes is not known: no more than it does in any case.
+            let _ = serve::send_failure(0, failed, ROOM / 2);
             exit(NO_WORKER)
         }
     };
@@ -139,7 +140,7 @@ fn start() -> Result<(Link, Hello), String> {
     }
     guard::start(&link.socket, control, parent).map_err(|error| wrong(&error))?;
     prepare(&hello).unwrap_or_else(|failed| {
-        let _ = serve::send_failure(0, failed, 1 << 20);
+        let _ = serve::send_failure(0, failed, hello.max_frame);
         exit(NO_WORKER)
     });
     Ok((link, hello))

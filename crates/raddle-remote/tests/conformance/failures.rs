@@ -437,6 +437,12 @@ pub fn messages_are_as_long_as_allowed(on: &On) {
     let failed = failure(env.spawn(|long: Shared<Vec<u8>>| long.len(), long.unwrap()));
     assert!(matches!(remote(&failed), RemoteError::TooLarge { .. }), "{failed}");
     assert_eq!(value(env.spawn(|()| std::process::id(), ())), worker);
+    // Also of why there can be no worker.
+    let nested = raddle::remote::Plan::ray("x".repeat(20_000));
+    let env = Env::new(on.plan().max_frame(100).nested(nested)).unwrap();
+    let failed = failure(env.spawn(|n| n + 1, 1));
+    assert!(matches!(remote(&failed), RemoteError::Start(_)), "{failed}");
+    assert!(failed.to_string().contains("the nested plan"), "{failed}");
 }
 
 /// Panics when it is dropped, in a task.
