@@ -203,12 +203,14 @@ class Slot:
         for fd in (ours.fileno(), process, *pipes):
             poll.register(fd, select.POLLIN)
         frames = Frames()
-        open_ = True
+        # One that has closed its socket is about to end, or has lost its mind.
+        open_, until = True, None
         while True:
             # Who writes faster than that is passed on waits, as it would for a reader.
             with self.lock:
                 self.lock.wait_for(lambda: self.held < MOST_HELD or self.leaving)
-            ready = [fd for fd, _ in poll.poll()]
+            left = None if until is None else max(0, until - time.monotonic()) * 1000
+            ready = [fd for fd, _ in poll.poll(left)]
             ended = process in ready
             data = b""
             if open_ and (ours.fileno() in ready or ended):
@@ -216,6 +218,7 @@ class Slot:
                 if data is None:
                     poll.unregister(ours.fileno())
                     open_, data = False, b""
+                    until = time.monotonic() + LINGER
             # What was written before an answer is there by now, and goes before it.
             written = []
             for fd, stream in list(pipes.items()):
@@ -229,6 +232,9 @@ class Slot:
                     self.events.append((DATA, data))
                 if ended:
                     self.end(worker)
+                elif until is not None and time.monotonic() >= until:
+                    self.end_group()
+                    until = None
                 self.lock.notify_all()
             if ended:
                 break
@@ -277,6 +283,8 @@ class Slot:
         self.events.append((GONE, ("e%d" % code if code >= 0 else "s%d" % -code).encode()))
 
 
+# How long a process may live on that has closed its socket.
+LINGER = 0.2
 # So many bytes of output wait in a slot, and some more.
 MOST_HELD = 4 << 20
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK

@@ -503,3 +503,17 @@ pub fn workers_that_close_all_they_have(on: &On) {
     assert_eq!(value(env.spawn(closes, 1)), 2);
     still_works(&env);
 }
+
+/// It does not answer any more, and its guard is gone.
+pub fn workers_that_become_another_program(on: &On) {
+    use std::os::unix::process::CommandExt;
+    if !on.is_apart() {
+        return;
+    }
+    let env = on.env();
+    let sleeps =
+        |()| -> () { panic!("{}", std::process::Command::new("sleep").arg("1000").exec()) };
+    let failed = failure(env.spawn(sleeps, ()));
+    assert_eq!(death(&failed).status, Status::Signalled(libc::SIGKILL));
+    still_works(&env);
+}

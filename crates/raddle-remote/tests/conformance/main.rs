@@ -103,6 +103,7 @@ suite! {
         messages_are_as_long_as_allowed,
         drops_that_panic,
         workers_that_close_all_they_have,
+        workers_that_become_another_program,
     }
     follow {
         what_follows_one_waits_for_others,
