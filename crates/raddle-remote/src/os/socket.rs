@@ -4,7 +4,7 @@ use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::{again, check, check_len};
+use super::{again, check, check_len, poll};
 
 /// So many descriptors come along with one message at most.
 const MOST_FDS: usize = 4;
@@ -96,7 +96,14 @@ pub(crate) fn send_all(socket: &impl AsRawFd, parts: &[&[u8]]) -> io::Result<()>
                 }
             }
         }
-        sent += send(socket, &slices[..used], None, true)?;
+        sent += match send(socket, &slices[..used], None, true) {
+            // Somebody has made it nonblocking.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll::poll([(socket.as_raw_fd(), libc::POLLOUT)], None)?;
+                0
+            }
+            sent => sent?,
+        };
     }
     Ok(())
 }

@@ -517,3 +517,21 @@ pub fn workers_that_become_another_program(on: &On) {
     assert_eq!(death(&failed).status, Status::Signalled(libc::SIGKILL));
     still_works(&env);
 }
+
+/// A task may do so with what it inherits: with all there is, out of ignorance.
+pub fn descriptors_that_a_task_has_made_nonblocking(on: &On) {
+    if !on.is_apart() {
+        return;
+    }
+    let env = on.alone();
+    let worker = value(env.spawn(|()| std::process::id(), ()));
+    let long = |len: usize| {
+        // SAFETY: takes and returns numbers.
+        (0..2000).for_each(|fd| _ = unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) });
+        vec![7_u8; len]
+    };
+    for _ in 0..3 {
+        assert_eq!(value(env.spawn(long, 16 << 20)), vec![7; 16 << 20]);
+    }
+    assert_eq!(value(env.spawn(|()| std::process::id(), ())), worker);
+}

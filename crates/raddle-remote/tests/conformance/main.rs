@@ -104,6 +104,7 @@ suite! {
         drops_that_panic,
         workers_that_close_all_they_have,
         workers_that_become_another_program,
+        descriptors_that_a_task_has_made_nonblocking,
     }
     follow {
         what_follows_one_waits_for_others,
