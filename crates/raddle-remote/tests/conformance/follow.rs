@@ -143,13 +143,15 @@ pub fn kills_wait_for_nobody(on: &On) {
     gates.wait("here");
     let own = env.clone();
     let last = runs.lift().map(move |_| own.shutdown(Duration::ZERO));
-    // Later, if it waits.
+    // In any case, so that it ends.
+    let (returned, returns) = mpsc::channel();
     let opens = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(1));
+        let _ = returns.recv_timeout(Duration::from_secs(20));
         open(go, "");
     });
     assert_eq!(env.kill_all(), 1);
     assert!(!gates.is_open("go"), "it waits for a task that heeds nothing");
+    let _ = returned.send(());
     let _ = value(last);
     opens.join().unwrap();
     if !on.is_apart() {
@@ -162,14 +164,16 @@ pub fn resets_wait_for_nothing_that_follows(on: &On) {
     if !on.is_concurrent() {
         return;
     }
-    let env = on.alone();
+    let (env, gates) = (on.alone(), Gates::new());
     let (here, is_here) = mpsc::channel();
     let (go, gone) = mpsc::channel();
-    let follows = env.spawn(|n| n + 1, 1).map(move |n: u32| {
-        here.send(n).unwrap();
+    let task = env.spawn(pass, (gates.at("here"), gates.at("go")));
+    let follows = task.map(move |_| {
+        here.send(()).unwrap();
         gone.recv_timeout(Duration::from_secs(20)).is_ok()
     });
-    assert_eq!(is_here.recv().unwrap(), 2);
+    gates.open("go");
+    is_here.recv().unwrap();
     env.reset();
     let _ = go.send(());
     assert!(value(follows), "it waits for what follows a task");
