@@ -141,6 +141,7 @@ pub(super) mod host {
     pub(in crate::future) use crate::pool::blocking;
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
+    use crate::pool::turns::Why;
     pub(in crate::future) use crate::pool::vain::{limited, may_be_left_alone, nobody_comes};
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{
@@ -171,8 +172,8 @@ pub(super) mod host {
     pub(in crate::future) fn ran_inline(over: bool) {
         if let Some(memory) = Worker::here() {
             match memory.counts_inline() && memory.others_starve() {
-                true if over => memory.nap_a_turn(),
-                true => memory.give_turn(),
+                true if over => memory.nap_a_turn(Why::Waits),
+                true => memory.give_turn(Why::Waits),
                 false => {}
             }
         }

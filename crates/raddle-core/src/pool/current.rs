@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::pool::end::KeptOpen;
+use crate::pool::turns::Why;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 use crate::pool::{Pool, Registry, here, mailbox};
@@ -150,8 +151,8 @@ pub fn yield_now() {
     };
     // In a pool within a pool, the work may be the outer one's.
     if has_work(memory) {
-        memory.give_turn();
+        memory.give_turn(Why::Yields);
     } else {
-        memory.nap_a_turn();
+        memory.nap_a_turn(Why::Yields);
     }
 }

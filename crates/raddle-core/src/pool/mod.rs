@@ -45,7 +45,7 @@ mod search;
 pub(crate) mod seat;
 mod starts;
 mod stats;
-mod turns;
+pub(crate) mod turns;
 pub(crate) mod vain;
 pub(crate) mod wait;
 mod wakes;

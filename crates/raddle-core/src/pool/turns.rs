@@ -33,6 +33,15 @@ pub(crate) const NAPS: u64 = u64::MAX;
 /// .. and has worked before.
 pub(crate) const NAPS_AND_WORKS: u64 = u64::MAX - 1;
 
+/// Why a thread gives its turn away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It is to look again whether something has come: it may do nothing else.
+    Yields,
+    /// It has run much while it waited.
+    Waits,
+}
+
 /// What a thread has run while it waited, and what lay in the queues meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
@@ -120,28 +129,31 @@ impl WorkerMemory {
 
     /// Lets another thread work in this one's place for a moment, or where it would wait so runs some of the work itself.
     #[cold]
-    pub(crate) fn give_turn(&self) {
+    pub(crate) fn give_turn(&self, why: Why) {
         if !self.host_once() {
-            self.nap_a_turn();
+            self.nap_a_turn(why);
         }
     }
 
     /// As `give_turn`, and runs nothing. It is as many turns long as there are threads for each place that do so: hundreds that
     /// looked again after one each would do nothing else.
-    pub(crate) fn nap_a_turn(&self) {
+    pub(crate) fn nap_a_turn(&self, why: Why) {
         let registry = self.registry();
         let naps = |naps| Worker::occupied().for_each(|memory| memory.owned.turns.naps.set(naps));
         // ORD: a count, for how long a nap is.
         let others = registry.yielding.fetch_add(1, Ordering::Relaxed);
-        let turns = u32::try_from(1 + others / registry.threads()).unwrap_or(u32::MAX);
+        let places = registry.threads().min(registry.processors).max(1);
+        let turns = u32::try_from(1 + others / places).unwrap_or(u32::MAX);
         let own = &self.owned.turns;
         let began = registry.now();
         let since = began.saturating_sub(own.napped.get());
         let had = own.had.get().zip(clock::thread_time());
         let known = if own.napped.get() == 0 { 0 } else { since };
         let worked = had.map_or(known, |(then, now)| u64::from(now.wrapping_sub(then)) * 100);
-        // Who does so again and again, and nothing else.
-        let polls = since < AGAIN && (had.is_none() || worked < WORKS);
+        // Who does so again and again, and nothing else. On a busy machine it may have been without a processor for long.
+        let works = (WORKS * u64::from(turns)).min(AGAIN);
+        let little = if had.is_some() { worked < works } else { since < AGAIN };
+        let polls = why == Why::Yields && little;
         naps(if polls { NAPS } else { NAPS_AND_WORKS });
         let share = (worked * (others as u64 + 1) / registry.threads() as u64).min(MOST);
         let roused = loop {

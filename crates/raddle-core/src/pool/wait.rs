@@ -47,6 +47,7 @@ use crate::pool::find_work::{Found, Work};
 use crate::pool::policy::LAST_ROOM;
 use crate::pool::recorder::{NOTHING, fork_key};
 use crate::pool::relief::STILL;
+use crate::pool::turns::Why;
 use crate::pool::vain;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
@@ -286,7 +287,7 @@ impl WorkerMemory {
         }
         self.see_to_end();
         if starve && !goal.is_reached() {
-            self.give_turn();
+            self.give_turn(Why::Waits);
         }
     }
 

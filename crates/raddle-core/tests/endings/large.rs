@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use raddle_core::{Future, Pool, Promise, Shared, Worker, join, scope, spawn};
+use raddle_core::{Future, Pool, Promise, Shared, Worker, join, scope, spawn, yield_now};
 
-use crate::ends;
+use crate::{LONG, ends};
 
 /// How much of the full size a debug build does.
 const fn sized(full: usize) -> usize {
@@ -199,6 +199,31 @@ fn more_tasks_than_threads_each_of_which_waits_for_what_it_queues() {
         });
         assert_eq!(count.into_inner(), 140 * 35);
         assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    }
+}
+
+/// More tasks than a pool ever has threads look again and again whether what they have queued is done, on a machine that does little
+/// else; still none counts as one that works for that it has not had a processor for long.
+#[test]
+fn thousands_that_poll_for_what_they_queue() {
+    let pool = Pool::new(2).unwrap();
+    let tasks: Vec<Future<()>> = (0..sized(9000))
+        .map(|_| {
+            pool.spawn(|| {
+                let queued = spawn(|| ());
+                while !queued.is_done() {
+                    yield_now();
+                }
+            })
+        })
+        .collect();
+    // As one that does not help.
+    let since = Instant::now();
+    for task in &tasks {
+        while !task.is_done() {
+            assert!(since.elapsed() < LONG, "it ends");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
