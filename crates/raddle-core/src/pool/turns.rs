@@ -26,6 +26,8 @@ const TURN: Duration = Duration::from_micros(100);
 const AGAIN: u64 = 1_000_000;
 /// .. and does not, unless it has had a processor for so long since.
 const WORKS: u64 = 50_000;
+/// With so many for each processor that do, their naps are all that it keeps up with.
+const CROWD: usize = 64;
 /// The longest that it leaves its place to those that yield as well.
 const MOST: u64 = if cfg!(raddle_model) { 0 } else { 100_000_000 };
 /// In place of a time: it naps ..
@@ -135,14 +137,16 @@ impl WorkerMemory {
         }
     }
 
-    /// As `give_turn`, and runs nothing. It is as many turns long as there are threads for each place that do so: hundreds that
-    /// looked again after one each would do nothing else.
+    /// As `give_turn`, and runs nothing. It is as many turns long as there are threads that do so for each place, or in a crowd for each
+    /// processor: hundreds that looked again after one each would do nothing else.
     pub(crate) fn nap_a_turn(&self, why: Why) {
         let registry = self.registry();
         let naps = |naps| Worker::occupied().for_each(|memory| memory.owned.turns.naps.set(naps));
         // ORD: a count, for how long a nap is.
         let others = registry.yielding.fetch_add(1, Ordering::Relaxed);
-        let places = registry.threads().min(registry.processors).max(1);
+        let processors = registry.processors.max(1);
+        let crowd = others / processors >= CROWD;
+        let places = if crowd { registry.threads().min(processors) } else { registry.threads() };
         let turns = u32::try_from(1 + others / places).unwrap_or(u32::MAX);
         let own = &self.owned.turns;
         let began = registry.now();
@@ -150,10 +154,11 @@ impl WorkerMemory {
         let had = own.had.get().zip(clock::thread_time());
         let known = if own.napped.get() == 0 { 0 } else { since };
         let worked = had.map_or(known, |(then, now)| u64::from(now.wrapping_sub(then)) * 100);
-        // Who does so again and again, and nothing else. On a busy machine it may have been without a processor for long.
-        let works = (WORKS * u64::from(turns)).min(AGAIN);
-        let little = if had.is_some() { worked < works } else { since < AGAIN };
-        let polls = why == Why::Yields && little;
+        // Who does so again and again, and nothing else. In a crowd it may have been without a processor for long, and a wake takes longer.
+        let soon = since < AGAIN || crowd && had.is_some();
+        let works =
+            if crowd { (WORKS * u64::from(turns) / CROWD as u64).min(AGAIN) } else { WORKS };
+        let polls = why == Why::Yields && soon && (had.is_none() || worked < works);
         naps(if polls { NAPS } else { NAPS_AND_WORKS });
         let share = (worked * (others as u64 + 1) / registry.threads() as u64).min(MOST);
         let roused = loop {
