@@ -118,7 +118,7 @@ pub fn current_worker_index() -> Option<usize> {
 /// Lets another thread work in this one's place for a moment, if there is work; outside of pools, the system decides.
 ///
 /// A task that has worked since it yielded last goes on once there is a place for it, or the others that yield have had as long: after a
-/// tenth of a second at most. One that only polls goes on after some 100 us, longer where many do.
+/// tenth of a second at most, or a little longer where thousands do. One that only polls goes on after some 100 us, longer where many do.
 ///
 /// For code that polls for what a queued task will do; to wait for a future is better. In a pool of
 /// [`Waits::Host`](crate::Waits::Host) it runs some of the work itself, as rayon's does. What a [`broadcast`](crate::broadcast()) calls
