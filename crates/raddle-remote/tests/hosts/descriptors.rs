@@ -1,7 +1,11 @@
-//! Where there are no descriptors left, and so no workers to be had.
+//! Where there are no descriptors left, and so no workers to be had; and where one takes nothing for a while.
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use raddle::remote::{Env, Plan};
 
@@ -147,4 +151,37 @@ pub(crate) fn what_follows_others_is_called_elsewhere() {
     assert_eq!(env.spawn(|n: u32| n + 1, 2).wait().unwrap(), 3);
     drop(env);
     fs::remove_dir_all(path).unwrap();
+}
+
+/// How much of a processor this process has had.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for a time.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Standard output is a socket that somebody has made nonblocking and that is full: who waits for room sleeps.
+pub(crate) fn output_waits_for_room() {
+    const LEN: usize = 3 << 20;
+    let env = Env::new(Plan::processes(1).start_timeout(LONG)).unwrap();
+    assert_eq!(env.spawn(|n| n + 1, 1).wait().unwrap(), 2);
+    let (mut reads, full) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    // SAFETY: takes and returns numbers.
+    let before = unsafe { libc::dup(1) };
+    // SAFETY: as above.
+    unsafe { libc::dup2(full.as_raw_fd(), 1) };
+    let writes = env.spawn(|len: usize| print!("{}", "x".repeat(len)), LEN);
+    std::thread::sleep(Duration::from_millis(200));
+    let start = processor_time();
+    std::thread::sleep(Duration::from_millis(500));
+    let spent = processor_time() - start;
+    let mut all = vec![0; LEN];
+    reads.read_exact(&mut all).unwrap();
+    writes.wait().unwrap();
+    // SAFETY: as above.
+    unsafe { libc::dup2(before, 1) };
+    assert!(all.iter().all(|&byte| byte == b'x'));
+    assert!(spent < Duration::from_millis(100), "{spent:?} of a processor in 500 ms");
 }

@@ -62,7 +62,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("the_environment_names_the_plan", drivers::the_environment_names_the_plan),
     ("an_engine_that_is_not_there", drivers::an_engine_that_is_not_there),
     ("a_bridge_that_does_not_listen", drivers::a_bridge_that_does_not_listen),
-    ("output_waits_for_room", drivers::output_waits_for_room),
+    ("output_waits_for_room", descriptors::output_waits_for_room),
     ("output_is_relayed", drivers::output_is_relayed),
     ("nobody_listens", sockets::nobody_listens),
     ("slots_of_a_machine_share_the_program", slots::slots_of_a_machine_share_the_program),
