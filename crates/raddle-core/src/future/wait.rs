@@ -141,8 +141,8 @@ pub(super) mod host {
     pub(in crate::future) use crate::pool::blocking;
     pub(in crate::future) use crate::pool::recorder::anybody_records as is_recorded;
     use crate::pool::recorder::{self, note_if_recording};
-    use crate::pool::turns::Why;
     pub(in crate::future) use crate::pool::vain::{limited, may_be_left_alone, nobody_comes};
+    use crate::pool::yields::Why;
     use crate::pool::{self, Pool, Worker};
     pub(crate) use crate::pool::{
         current_parker as parker, init_blocking as watch_locks, wait_for_future as wait,

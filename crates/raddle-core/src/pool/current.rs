@@ -7,9 +7,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::pool::end::KeptOpen;
-use crate::pool::turns::Why;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
+use crate::pool::yields::Why;
 use crate::pool::{Pool, Registry, here, mailbox};
 
 /// The pool that this thread works in: see [`Pool::current`]. Dropping it does nothing to the pool.

@@ -45,12 +45,13 @@ mod search;
 pub(crate) mod seat;
 mod starts;
 mod stats;
-pub(crate) mod turns;
+mod turns;
 pub(crate) mod vain;
 pub(crate) mod wait;
 mod wakes;
 mod worker;
 mod worker_memory;
+pub(crate) mod yields;
 
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};

@@ -25,9 +25,9 @@ use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
-use crate::pool::turns::{NAPS, NAPS_AND_WORKS};
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
+use crate::pool::yields::Seen;
 use crate::timer;
 
 /// For so long no task ends in a pool that stands still.
@@ -139,8 +139,8 @@ impl Registry {
 
     /// Whether somebody works, or is about to wake up, or has just given its turn to others.
     fn goes_on(&self) -> bool {
-        // ORD: a hint.
-        let naps = |memory: &WorkerMemory| memory.polls.load(Ordering::Relaxed) == NAPS_AND_WORKS;
+        let now = self.now();
+        let naps = |memory: &WorkerMemory| memory.poller.seen(now) == Seen::NapsAndWorks;
         let goes_on = |memory: &WorkerMemory| memory.wakes_up() || naps(memory);
         self.places.working() > 0 || self.memories.iter().any(goes_on)
     }
@@ -156,16 +156,12 @@ impl Registry {
         let now = self.now();
         let (mut polls, mut in_place, mut others) = (false, 0, false);
         for memory in self.memories.iter() {
-            // ORD: hints, here and below.
-            let until = memory.polls.load(Ordering::Relaxed);
-            if until == NAPS_AND_WORKS {
-                others = true;
-                continue;
-            }
-            polls |= until > now;
-            in_place += usize::from(until > now && until != NAPS);
-            others |= until <= now && memory.wakes_up();
+            let seen = memory.poller.seen(now);
+            polls |= matches!(seen, Seen::Polls | Seen::Naps);
+            in_place += usize::from(seen == Seen::Polls);
+            others |= seen == Seen::NapsAndWorks || seen == Seen::Other && memory.wakes_up();
         }
+        // ORD: hints, here and below.
         if polls && !others && working <= in_place {
             self.relief.quiet.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -47,10 +47,10 @@ use crate::pool::find_work::{Found, Work};
 use crate::pool::policy::LAST_ROOM;
 use crate::pool::recorder::{NOTHING, fork_key};
 use crate::pool::relief::STILL;
-use crate::pool::turns::Why;
 use crate::pool::vain;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
+use crate::pool::yields::Why;
 use crate::queue::{NOBODY, Tag};
 use crate::timer;
 

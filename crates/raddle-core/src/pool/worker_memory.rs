@@ -38,6 +38,7 @@ use crate::pool::turns::Turns;
 use crate::pool::vain::Vain;
 use crate::pool::wait::Looks;
 use crate::pool::worker::Worker;
+use crate::pool::yields::{Poller, Yields};
 use crate::queue::Ring;
 use crate::spawn::running::List;
 
@@ -73,6 +74,8 @@ pub(crate) struct Owned {
     pub(crate) hosts: Cell<bool>,
     /// What it has run while it waited.
     pub(crate) turns: Turns,
+    /// Its naps in favour of others.
+    pub(crate) yields: Yields,
     /// What the worker has in hand of a scope's count.
     pub(crate) purse: Purse,
     /// The worker blocks in a wait of the pool's own, which records that itself.
@@ -151,9 +154,8 @@ pub(crate) struct WorkerMemory {
     pub(crate) mail: Mail,
     /// When this worker was last sent a token, in nanoseconds of the pool's clock; 0: not under way.
     pub(crate) roused_at: AtomicU64,
-    /// Of a thread that yields again and again: `turns::NAPS`, and in between until when it is taken to do nothing else, by the pool's
-    /// clock. Otherwise what has gone by.
-    pub(crate) polls: AtomicU64,
+    /// Whether it yields again and again.
+    pub(crate) poller: Poller,
     /// While it has given its place away: one of these is what it sleeps on.
     sleeps_on: [AtomicPtr<Parker>; 2],
     /// Wakes a thread of the pool off the waker's processor.
@@ -286,6 +288,7 @@ impl OwnedMemory {
                 number: Cell::new(None),
                 looks: Looks::default(),
                 turns: Turns::default(),
+                yields: Yields::default(),
                 hosts: Cell::new(false),
                 purse: Purse::new(),
                 apart: Cell::new(false),
@@ -317,7 +320,7 @@ impl OwnedMemory {
             ended_forks: AtomicUsize::new(0),
             mail: Mail::new(),
             roused_at: AtomicU64::new(0),
-            polls: AtomicU64::new(0),
+            poller: Poller::default(),
             affinity: WakeAffinity::new(),
             lane: Lane::new(),
             sleeps_on: [const { AtomicPtr::new(std::ptr::null_mut()) }; 2],
