@@ -237,7 +237,10 @@ fn memoised_recursion_by_waiting_ends_on_a_busy_machine() {
                 (ways.unwrap().ok(), pool.stats().hosted)
             });
             over.store(true, Ordering::Relaxed);
-            assert_eq!(results, [(Some(799_924), 0); 3]);
+            assert_eq!(results.map(|(ways, _)| ways), [Some(799_924); 3]);
+            // The machine may have stood still for seconds, once.
+            let hosted = results.iter().filter(|&&(_, hosted)| hosted > 0).count();
+            assert!(hosted <= 1, "{results:?}");
         });
     });
 }
