@@ -1,10 +1,11 @@
 //! The rooms of the house: which module may name which, where atomics come from, how long a file may be, what its invariants
-//! are called, and where `unsafe` lives.
+//! are called, where `unsafe` lives, and what of `raddle-trace` is compiled only for those who call it.
 //!
 //! ARCHITECTURE.md draws the floors of `raddle-core`; [`FLOORS`] is that drawing for a program. What breaks a rule
 //! today stands in [`UPWARD`], [`ATOMICS`] or [`LONG`] with the reason, so that only what is new fails. So does an
 //! entry that is true no longer: it is to be struck out.
 
+mod inlined;
 mod letters;
 mod source;
 mod unsafes;
@@ -186,6 +187,12 @@ impl Findings {
         let short = source.path.strip_prefix("crates/").unwrap_or(&source.path);
         if let Some(file) = short.strip_prefix("raddle-core/src/") {
             self.check_arrows(source, file, &code);
+        }
+        if let Some(file) = short.strip_prefix("raddle-trace/src/") {
+            for (line, name) in inlined::missing(file, &source.text) {
+                let what = format!("`{name}` is not `#[inline]`: every program would compile it");
+                self.add(source, line, what);
+            }
         }
         if ON_THE_SEAM.iter().any(|name| within(short, name, "/")) {
             self.check_atomics(source, short, &code);

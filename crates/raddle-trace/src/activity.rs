@@ -39,12 +39,14 @@ pub(crate) struct Within {
 impl Activity {
     /// At one instant the stops come before the starts, so that a hand-over from lane to lane does not
     /// count as both.
+    #[inline]
     pub(crate) fn of(lanes: &[Lane]) -> Activity {
         Activity::of_regions(lanes, 1)
     }
 
     /// The same, to be asked about so many regions. With thousands of lanes that are active at once, numbers above some count
     /// as that.
+    #[inline]
     pub(crate) fn of_regions(lanes: &[Lane], regions: usize) -> Activity {
         let base = lanes.iter().flat_map(|lane| &lane.events).map(|e| e.tsc).min().unwrap_or(0);
         let mut changes = changes(lanes, base);
@@ -84,6 +86,7 @@ impl Activity {
     }
 
     /// For how many ticks each number of lanes was active before `tsc`.
+    #[inline]
     fn ticks_before(&self, tsc: u64) -> Vec<u64> {
         let at = self.from.partition_point(|&from| from <= tsc);
         // The last step before then is looked at itself: it may last beyond, or be the last of all.
@@ -98,6 +101,7 @@ impl Activity {
 
     /// How many lanes were active at once for more than a moment: an overlap of a hundredth of the time may be of clocks
     /// that disagree, or of work that changes hands.
+    #[inline]
     pub(crate) fn width(&self) -> usize {
         let ticks = self.ticks_before(self.from.last().copied().unwrap_or(0));
         let mut least = ticks[1..].iter().sum::<u64>() / 100 + 1;
@@ -112,6 +116,7 @@ impl Activity {
     }
 
     /// For how many ticks each number of lanes was active from one moment to another; and which steps these are.
+    #[inline]
     pub(crate) fn ticks(&self, (from, to): (u64, u64), ticks: &mut Vec<u64>) -> (usize, usize) {
         let to = to.max(from);
         let start = self.from.partition_point(|&step| step <= from).saturating_sub(1);
@@ -135,11 +140,13 @@ impl Activity {
     }
 
     /// When a step ends, or what is looked at.
+    #[inline]
     fn until(&self, index: usize, to: u64) -> u64 {
         self.from.get(index + 1).map_or(to, |&next| next.min(to))
     }
 
     /// When from one moment to another so many lanes as ever were active, or `full` if there were more.
+    #[inline]
     pub(crate) fn within(
         &self,
         (from, to): (u64, u64),
@@ -162,11 +169,13 @@ impl Activity {
     }
 
     /// Whether so many or more are ever active in a whole block.
+    #[inline]
     fn has(&self, block: usize, level: usize) -> bool {
         let at = |block: usize, level: usize| self.before.get(block * self.levels + level);
         (level..self.levels).any(|level| at(block + 1, level) > at(block, level))
     }
 
+    #[inline]
     fn find(
         &self,
         start: usize,
@@ -187,6 +196,7 @@ impl Activity {
         None
     }
 
+    #[inline]
     fn find_last(
         &self,
         start: usize,
@@ -212,6 +222,7 @@ impl Activity {
 }
 
 /// When lanes begin to run something, and when they stop: ticks since `base`, twice, and one more where they begin.
+#[inline]
 fn changes(lanes: &[Lane], base: u64) -> Vec<u64> {
     let mut changes = Vec::new();
     for lane in lanes {

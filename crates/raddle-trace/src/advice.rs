@@ -19,6 +19,7 @@ pub struct Advice {
 }
 
 impl fmt::Display for Advice {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.finding, self.remedy)
     }
@@ -39,11 +40,13 @@ impl Trace {
     /// let trace = Trace::new(ClockPair { tsc: 0, nanos: 0 }, ClockPair { tsc: 1, nanos: 1 });
     /// assert!(trace.advice()[0].to_string().starts_with("no region was recorded"));
     /// ```
+    #[inline]
     pub fn advice(&self) -> Vec<Advice> {
         self.advice_from(&Overview::of(self), &self.workers(), &self.wakes())
     }
 
     /// The same, from what is known already.
+    #[inline]
     pub(crate) fn advice_from(
         &self,
         regions: &Overview,
@@ -144,6 +147,7 @@ impl Trace {
     }
 
     /// Why not all workers were busy.
+    #[inline]
     fn advise_on_the_bound(&self, regions: &Overview, advice: &mut Vec<Advice>) {
         let (average, width) = (regions.average, regions.width);
         if width < 2 || average > 0.75 * width as f64 {
@@ -162,6 +166,7 @@ impl Trace {
 }
 
 /// Executing is not running: threads may lack a processor, or sleep for a lock.
+#[inline]
 fn advise_on_the_machine(workers: &[Times], advice: &mut Vec<Advice>) {
     let sum = |of: fn(&Times) -> Duration| workers.iter().map(of).sum::<Duration>().as_secs_f64();
     let busy = sum(|worker| worker.busy);
@@ -188,6 +193,7 @@ fn advise_on_the_machine(workers: &[Times], advice: &mut Vec<Advice>) {
     }
 }
 
+#[inline]
 fn advise_on_steals(workers: &[Times], advice: &mut Vec<Advice>) {
     let steals: u64 = workers.iter().map(|worker| worker.steals).sum();
     let busy: Duration = workers.iter().map(|worker| worker.busy).sum();
@@ -210,6 +216,7 @@ fn advise_on_steals(workers: &[Times], advice: &mut Vec<Advice>) {
         });
     }
 }
+#[inline]
 fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }

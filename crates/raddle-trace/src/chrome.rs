@@ -30,6 +30,7 @@ impl Trace {
     /// trace.lanes.push(Lane::new("worker 0", vec![Event::new(5, EventKind::Park, 0)]));
     /// assert!(trace.chrome_json().contains(r#""name":"parked""#));
     /// ```
+    #[inline]
     pub fn chrome_json(&self) -> String {
         let mut json = Json { out: String::with_capacity(self.len() * 96), trace: self };
         json.out.push_str("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped\":");
@@ -62,12 +63,14 @@ struct Json<'a> {
 }
 
 impl Json<'_> {
+    #[inline]
     fn event(&mut self, event: std::fmt::Arguments<'_>) {
         self.out.push_str(",\n");
         let _ = self.out.write_fmt(event);
     }
 
     /// Writes a lane's slices, and returns from when to when the outermost ones are.
+    #[inline]
     fn lane(&mut self, lane: usize, names: &Names) -> Vec<(u64, u64)> {
         let trace = self.trace;
         if trace.lanes[lane].events.is_empty() {
@@ -128,6 +131,7 @@ impl Json<'_> {
         outermost
     }
 
+    #[inline]
     fn begin(&mut self, lane: usize, at: u64, name: &str, task: Option<u32>) {
         let (at, name) = (micros(at), quoted(name));
         match task {
@@ -140,11 +144,13 @@ impl Json<'_> {
         }
     }
 
+    #[inline]
     fn end(&mut self, lane: usize, at: u64) {
         let at = micros(at);
         self.event(format_args!(r#"{{"ph":"E","pid":1,"tid":{lane},"ts":{at}}}"#));
     }
 
+    #[inline]
     fn flows(&mut self, slices: &[Vec<(u64, u64)>]) {
         let within = |(lane, at): (usize, u64)| {
             let slices = &slices[lane];
@@ -167,6 +173,7 @@ impl Json<'_> {
         }
     }
 
+    #[inline]
     fn regions(&mut self) {
         for (id, region) in self.trace.regions().enumerate() {
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
@@ -184,6 +191,7 @@ impl Json<'_> {
     }
 
     /// An async slice; those of one category and id nest.
+    #[inline]
     fn span(&mut self, category: &str, id: impl std::fmt::Display, name: &str, from: u64, to: u64) {
         let name = quoted(name);
         for (phase, at) in [("b", from), ("e", to)] {
@@ -195,6 +203,7 @@ impl Json<'_> {
     }
 
     /// Spawned tasks, from being queued until they are over. Their numbers come back: an end is that of the last one queued.
+    #[inline]
     fn tasks(&mut self) {
         let mut queued: HashMap<u32, u64> = HashMap::new();
         let mut over: Vec<(u32, u64, u64)> = Vec::new();
@@ -215,6 +224,7 @@ impl Json<'_> {
     }
 }
 
+#[inline]
 fn close(slices: &mut [(u64, u64)], now: u64) {
     if let Some(last) = slices.last_mut().filter(|slice| slice.1 == u64::MAX) {
         last.1 = now;
@@ -222,11 +232,13 @@ fn close(slices: &mut [(u64, u64)], now: u64) {
 }
 
 /// Nanoseconds as microseconds, exactly.
+#[inline]
 fn micros(nanos: u64) -> String {
     format!("{}.{:03}", nanos / 1000, nanos % 1000)
 }
 
 /// A JSON string that may also stand in a page's script.
+#[inline]
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

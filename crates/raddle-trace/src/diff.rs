@@ -60,11 +60,13 @@ impl Change {
     /// let [before, after] = [20, 30].map(Duration::from_micros);
     /// assert_eq!(Change { name: "sort".into(), before, after }.ratio(), Some(1.5));
     /// ```
+    #[inline]
     pub fn ratio(&self) -> Option<f64> {
         (!self.before.is_zero()).then(|| self.after.as_secs_f64() / self.before.as_secs_f64())
     }
 
     /// How much longer it takes, in nanoseconds; negative if it is faster.
+    #[inline]
     pub fn more_nanos(&self) -> i128 {
         let [before, after] = [self.before, self.after].map(|time| time.as_nanos() as i128);
         after - before
@@ -88,6 +90,7 @@ impl Trace {
     /// let told = run(20).diff(&run(30));
     /// assert!(told.contains("sort") && told.contains("1.50x"), "{told}");
     /// ```
+    #[inline]
     pub fn diff(&self, after: &Trace) -> String {
         self.profile().diff(&after.profile()).to_string()
     }
@@ -105,6 +108,7 @@ impl Trace {
     /// let diff = profile(20).diff(&profile(30));
     /// assert_eq!(diff.regions[0].more_nanos(), 10_000);
     /// ```
+    #[inline]
     pub fn profile(&self) -> Profile {
         let mut sums: BTreeMap<String, (Duration, usize)> = BTreeMap::new();
         let mut phases = Named::new();
@@ -130,6 +134,7 @@ impl Trace {
 
 impl Profile {
     /// What differs in `after`.
+    #[inline]
     pub fn diff(&self, after: &Profile) -> Diff {
         let run = match (&self.run, &after.run) {
             (Ok(before), Ok(after)) => Ok(changes(before, after)),
@@ -144,6 +149,7 @@ impl Profile {
     }
 }
 
+#[inline]
 fn changes(before: &Named, after: &Named) -> Vec<Change> {
     let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
     let of = |times: &Named, name: &String| times.get(name).copied().unwrap_or_default();
@@ -161,6 +167,7 @@ fn changes(before: &Named, after: &Named) -> Vec<Change> {
 }
 
 impl fmt::Display for Diff {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         table(f, "region, on average", &self.regions)?;
         f.write_char('\n')?;
@@ -179,6 +186,7 @@ impl fmt::Display for Diff {
     }
 }
 
+#[inline]
 fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Change]) -> fmt::Result {
     writeln!(f, "{title:<40} {:>10} {:>10} {:>10} {:>6}", "before", "after", "more", "ratio")?;
     for row in rows.iter().take(SHOWN) {

@@ -20,18 +20,21 @@ pub struct Diagnosis {
 
 impl Diagnosis {
     /// One finding each: first a circle of lanes that wait for each other, if there is one, or perhaps is.
+    #[inline]
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
     /// The lanes that wait for each other in a circle, each for the next; empty if there are none. A recording does not tell whose
     /// a future is, so waits for futures are in none.
+    #[inline]
     pub fn circle(&self) -> &[usize] {
         &self.circle
     }
 }
 
 impl fmt::Display for Diagnosis {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))
     }
@@ -56,6 +59,7 @@ enum On {
 }
 
 impl On {
+    #[inline]
     fn known(lane: Option<usize>) -> On {
         lane.map_or(On::Nobody, On::Lane)
     }
@@ -107,6 +111,7 @@ impl Trace {
     /// assert_eq!(found.circle(), [0, 1]);
     /// assert!(found.lines()[0].starts_with("deadlock: a waits for b, b waits for a"));
     /// ```
+    #[inline]
     pub fn doctor(&self) -> Diagnosis {
         let scene = Scene::of(self);
         let Scene { open, forked, .. } = &scene;
@@ -190,16 +195,19 @@ impl Trace {
         found
     }
 
+    #[inline]
     fn ago(&self, since: u64, end: u64) -> String {
         time(Duration::from_nanos(self.between(since, end)))
     }
 
+    #[inline]
     fn place_text(&self, place: u16) -> String {
         self.place(place).map_or_else(|| "an unknown place".into(), short)
     }
 }
 
 impl Scene {
+    #[inline]
     fn of(trace: &Trace) -> Scene {
         let mut scene = Scene::default();
         for (number, lane) in trace.lanes.iter().enumerate() {
@@ -251,6 +259,7 @@ impl Scene {
     }
 
     /// What a lane waits for, innermost first; a task that runs on top of a wait is not waited for.
+    #[inline]
     fn wait_of(&self, number: usize) -> Option<Wait> {
         let mut unknown = None;
         for (depth, event) in self.open[number].iter().enumerate().rev() {
@@ -298,6 +307,7 @@ impl Scene {
     }
 
     /// The lane that runs a task, if there is one besides this one, and no more.
+    #[inline]
     fn only_other(&self, number: usize) -> Option<usize> {
         let mut others = self.busy.iter().copied().filter(|&lane| lane != number);
         let one = others.next()?;
@@ -306,6 +316,7 @@ impl Scene {
 }
 
 /// Of each event whether its lane then lies down for the same lock: so a thread that was woken for it has not got it.
+#[inline]
 fn again(events: &[Event]) -> Vec<bool> {
     let mut next = None;
     let mut again = vec![false; events.len()];
@@ -319,11 +330,13 @@ fn again(events: &[Event]) -> Vec<bool> {
     again
 }
 
+#[inline]
 fn short_name(name: &str, lane: usize) -> String {
     if name.is_empty() { format!("lane {lane}") } else { crate::summary::short(name, 40) }
 }
 
 /// Lanes that wait for each other, from the lowest on. Each is passed once: whoever comes to one of an earlier walk comes to its end.
+#[inline]
 fn circle(waits: &[Option<Wait>], on: impl Fn(&Wait) -> Option<usize>) -> Vec<usize> {
     let mut walked = vec![usize::MAX; waits.len()];
     for start in 0..waits.len() {

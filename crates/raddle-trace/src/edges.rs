@@ -20,6 +20,7 @@ pub enum EdgeKind {
 
 impl EdgeKind {
     /// Its name in pictures.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             EdgeKind::Steal => "steal",
@@ -43,12 +44,14 @@ pub struct Edge {
 }
 
 impl Edge {
+    #[inline]
     fn new(kind: EdgeKind, from: (usize, u64), to: (usize, u64)) -> Edge {
         Edge { kind, from, to: (to.0, to.1.max(from.1)), clamped: to.1 < from.1 }
     }
 
     /// Its lanes, and the nanoseconds where it starts and ends, for programs that look for the slice in which a moment lies. A
     /// result starts in the task that has it: when that ends, another slice has begun.
+    #[inline]
     pub(crate) fn ends(&self, trace: &Trace) -> [(usize, u64); 2] {
         let [mut from, to] = [self.from, self.to].map(|(lane, tsc)| (lane, trace.offset(tsc)));
         if self.kind == EdgeKind::Result {
@@ -64,12 +67,14 @@ const SKEW: u64 = 5_000;
 impl Trace {
     /// Steals, wakes and results that led from one lane to another, in no particular order. Costs a pass
     /// over all events and a search for each edge.
+    #[inline]
     pub fn edges(&self) -> Vec<Edge> {
         let index = Index::new(self);
         let wakes = self.wake_edges(&index).0;
         self.edges_from(&index, wakes)
     }
 
+    #[inline]
     fn edges_from(&self, index: &Index, wakes: Vec<Edge>) -> Vec<Edge> {
         let mut edges = wakes;
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -103,6 +108,7 @@ impl Trace {
 
     /// How long wakes took, and what they cost who woke. Of several wakes of one sleeper only the first
     /// counts: the others find it awake, or on its way.
+    #[inline]
     pub fn wakes(&self) -> Wakes {
         let index = Index::new(self);
         let (edges, cost) = self.wake_edges(&index);
@@ -116,6 +122,7 @@ impl Trace {
     }
 
     /// The wakes, and what each cost.
+    #[inline]
     fn wake_edges(&self, index: &Index) -> (Vec<Edge>, Vec<u64>) {
         let mut unparks: Vec<(u64, usize, &Event)> = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -137,6 +144,7 @@ impl Trace {
     }
 }
 
+#[inline]
 fn sorted(mut times: Vec<u64>) -> Vec<u64> {
     times.sort_unstable();
     times
@@ -155,11 +163,13 @@ pub struct Wakes {
 
 impl Wakes {
     /// The median of ascending times.
+    #[inline]
     pub fn median(times: &[u64]) -> Duration {
         Wakes::quantile(times, 0.5)
     }
 
     /// A quantile of ascending times: the nearest one; zero if there are none.
+    #[inline]
     pub fn quantile(times: &[u64], part: f64) -> Duration {
         let last = times.len().saturating_sub(1);
         let index = (last as f64 * part.clamp(0.0, 1.0)).round() as usize;
@@ -177,6 +187,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    #[inline]
     pub(crate) fn new(trace: &Trace) -> Index {
         let mut executed: NumberMap<_, Vec<_>> = NumberMap::default();
         let mut stolen = HashSet::with_hasher(Seeded::default());
@@ -203,6 +214,7 @@ impl Index {
     }
 
     /// When `lane` woke up after it was told to at `tsc`.
+    #[inline]
     pub(crate) fn woken(&self, lane: usize, tsc: u64) -> Option<u64> {
         let times = self.woken.get(lane)?;
         let at = times.partition_point(|&t| t.saturating_add(self.skew) < tsc);
@@ -210,6 +222,7 @@ impl Index {
     }
 
     /// Where and when the stolen fork was done that `event` waited for: the last time before it.
+    #[inline]
     pub(crate) fn executed(&self, event: &Event) -> Option<(usize, u64)> {
         let ends = self.executed.get(&event.key())?;
         let after = ends.partition_point(|&(t, _)| t <= event.tsc.saturating_add(self.skew));

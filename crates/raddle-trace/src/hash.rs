@@ -11,6 +11,7 @@ pub(crate) type NumberMap<K, V> = HashMap<K, V, Seeded>;
 pub(crate) struct Seeded(u64);
 
 impl Default for Seeded {
+    #[inline]
     fn default() -> Seeded {
         Seeded(RandomState::new().hash_one(0_u8))
     }
@@ -33,6 +34,7 @@ pub(crate) struct Folded(u64);
 const FACTOR: u64 = 0x243F_6A88_85A3_08D3;
 
 impl Hasher for Folded {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
         for part in bytes.chunks(8) {
             let mut word = [0; 8];

@@ -26,6 +26,7 @@ impl Trace {
     /// The trace as one self-contained page. First it says what bounds the run, and what more processors would give; then how
     /// many workers were busy over time, and a lane for each with its tasks by name, steals and wakes as arrows, the lengths
     /// of queues, the phases of regions: to be zoomed, searched and pointed at.
+    #[inline]
     pub fn html(&self) -> String {
         let (before, after) = PAGE.split_once("/*SCRIPT*/").unwrap_or((PAGE, ""));
         // Memory that is not written to costs nothing.
@@ -39,6 +40,7 @@ impl Trace {
         page
     }
 
+    #[inline]
     fn page_data(&self, out: &mut String, most_events: usize) {
         let span = self.end.nanos.saturating_sub(self.start.nanos);
         // Writing to a string cannot fail, here and below.
@@ -98,6 +100,7 @@ impl Trace {
     }
 
     /// What the page says first: what bounds the run, and what more processors would give.
+    #[inline]
     fn first_screen(&self, out: &mut String, shows_span: bool) {
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
         let facts = format!(
@@ -154,6 +157,7 @@ impl Trace {
         out.push_str("]}");
     }
 
+    #[inline]
     fn lane_data(
         &self,
         out: &mut String,
@@ -206,6 +210,7 @@ impl Trace {
         out.push('}');
     }
 
+    #[inline]
     fn edge_data(&self, out: &mut String, place: &[Option<u32>]) {
         let mut edges = self.edges();
         edges.sort_by_key(|edge| edge.from.1);
@@ -229,6 +234,7 @@ impl Trace {
     }
 }
 
+#[inline]
 fn join<T>(
     out: &mut String,
     items: impl IntoIterator<Item = T>,
@@ -243,6 +249,7 @@ fn join<T>(
 }
 
 /// Base64 as in RFC 4648, section 4.
+#[inline]
 fn base64(out: &mut String, bytes: &[u8]) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {

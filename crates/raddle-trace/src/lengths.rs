@@ -24,6 +24,7 @@ impl Lengths {
     /// let lengths = Lengths { nanos: vec![99, 100, 5_000], cut: 0 };
     /// assert_eq!(lengths.decades(), [1, 1, 1, 0, 0, 0]);
     /// ```
+    #[inline]
     pub fn decades(&self) -> [usize; 6] {
         let mut decades = [0; 6];
         for &nanos in &self.nanos {
@@ -34,6 +35,7 @@ impl Lengths {
     }
 
     /// The median length.
+    #[inline]
     pub fn median(&self) -> Duration {
         crate::Wakes::median(&self.nanos)
     }
@@ -44,6 +46,7 @@ struct Running((Subject, u32), u64);
 
 impl Keyed for Running {
     type Key = (Subject, u32);
+    #[inline]
     fn key(&self) -> Self::Key {
         self.0
     }
@@ -52,6 +55,7 @@ impl Keyed for Running {
 impl Trace {
     /// How long tasks ran that came from others; at level [`Tasks`](crate::TraceLevel::Tasks) all of them.
     /// Regions' roots are not tasks.
+    #[inline]
     pub fn lengths(&self) -> Lengths {
         let mut lengths = Lengths::default();
         let tick = self.tick();

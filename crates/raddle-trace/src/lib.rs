@@ -33,6 +33,9 @@
 
 #![forbid(unsafe_code)]
 
+// Whoever builds raddle builds this crate, and few of those programs look at a trace. So all but `file` and `event` is `#[inline]`,
+// private functions, too: it is compiled where it is called. `cargo xtask rooms` sees to it.
+
 mod activity;
 mod advice;
 mod chrome;

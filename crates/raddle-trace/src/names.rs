@@ -30,6 +30,7 @@ pub struct Named {
 
 impl Names {
     /// Goes through all lanes at once, in the order of time.
+    #[inline]
     pub(crate) fn of(trace: &Trace) -> Names {
         let mut texts = vec![String::new()];
         texts.extend((1..=trace.places.len()).map(|n| short(trace.place(n as u16).unwrap_or(""))));
@@ -63,11 +64,13 @@ impl Names {
     }
 
     /// Goes along a lane.
+    #[inline]
     pub(crate) fn lane(&self, number: usize) -> NamedLane<'_> {
         NamedLane { names: self, places: self.places[number].iter(), open: Vec::new() }
     }
 
     /// A name's text; empty for none.
+    #[inline]
     pub(crate) fn text(&self, number: u16) -> &str {
         self.texts.get(usize::from(number)).map_or("", String::as_str)
     }
@@ -83,6 +86,7 @@ pub(crate) struct NamedLane<'a> {
 
 impl NamedLane<'_> {
     /// Takes the next event, after the follower has: `depth` intervals are open now. True: a task began.
+    #[inline]
     pub(crate) fn step(&mut self, event: &Event, depth: usize) -> bool {
         let began = event.kind == EventKind::Exec;
         let place = if began { self.places.next().copied() } else { None };
@@ -96,10 +100,12 @@ impl NamedLane<'_> {
     }
 
     /// The name of the innermost task.
+    #[inline]
     pub(crate) fn name(&self) -> u16 {
         self.open.last().copied().unwrap_or(0)
     }
 
+    #[inline]
     pub(crate) fn text(&self) -> &str {
         self.names.text(self.name())
     }
@@ -108,11 +114,13 @@ impl NamedLane<'_> {
 impl Trace {
     /// How long tasks ran by their names, the longest first: places in the source, and regions. At level
     /// [`Phase`](crate::TraceLevel::Phase) forks that nobody stole count for what they ran within.
+    #[inline]
     pub fn time_by_name(&self) -> Vec<Named> {
         self.time_by(&Names::of(self))
     }
 
     /// The same, with names that are known already.
+    #[inline]
     pub(crate) fn time_by(&self, names: &Names) -> Vec<Named> {
         let mut sums = vec![(0_u64, 0_u64); usize::from(u16::MAX) + 1];
         for (number, lane) in self.lanes.iter().enumerate() {

@@ -26,12 +26,14 @@ pub(crate) struct Nest<T: Keyed> {
 }
 
 impl<T: Keyed> Default for Nest<T> {
+    #[inline]
     fn default() -> Nest<T> {
         Nest { open: Vec::new(), counts: None }
     }
 }
 
 impl<T: Keyed> Nest<T> {
+    #[inline]
     pub(crate) fn push(&mut self, one: T) {
         if let Some(counts) = &mut self.counts {
             *counts.entry(one.key()).or_default() += 1;
@@ -39,6 +41,7 @@ impl<T: Keyed> Nest<T> {
         self.open.push(one);
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let one = self.open.pop()?;
         if let Some(counts) = &mut self.counts {
@@ -52,6 +55,7 @@ impl<T: Keyed> Nest<T> {
     }
 
     /// Only so many are left.
+    #[inline]
     pub(crate) fn truncate(&mut self, depth: usize) {
         match self.counts {
             None => self.open.truncate(depth),
@@ -64,6 +68,7 @@ impl<T: Keyed> Nest<T> {
     }
 
     /// The place of the innermost one with this key.
+    #[inline]
     pub(crate) fn innermost(&mut self, key: T::Key) -> Option<usize> {
         let near = self.open.len().saturating_sub(SHALLOW);
         let found = self.open[near..].iter().rposition(|one| one.key() == key);
@@ -84,12 +89,14 @@ impl<T: Keyed> Nest<T> {
 
 impl<T: Keyed> Deref for Nest<T> {
     type Target = [T];
+    #[inline]
     fn deref(&self) -> &[T] {
         &self.open
     }
 }
 
 impl<T: Keyed> DerefMut for Nest<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.open
     }
@@ -98,6 +105,7 @@ impl<T: Keyed> DerefMut for Nest<T> {
 /// An interval by what begins it. A thread sleeps once at a time, and waits for one lock: these are told by their kind alone.
 pub(crate) type Interval = (EventKind, (Subject, u32));
 
+#[inline]
 pub(crate) fn interval(kind: EventKind, key: (Subject, u32)) -> Interval {
     match kind {
         EventKind::Park | EventKind::LockWait => (kind, (Subject::Any, 0)),
@@ -107,6 +115,7 @@ pub(crate) fn interval(kind: EventKind, key: (Subject, u32)) -> Interval {
 
 impl Keyed for Event {
     type Key = Interval;
+    #[inline]
     fn key(&self) -> Interval {
         interval(self.kind, Event::key(self))
     }

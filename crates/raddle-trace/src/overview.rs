@@ -27,6 +27,7 @@ pub(crate) struct Overview {
 }
 
 impl Overview {
+    #[inline]
     pub(crate) fn of(trace: &Trace) -> Overview {
         let mut regions = Regions::of(trace);
         let mut all = Overview {
@@ -57,6 +58,7 @@ impl Overview {
     }
 
     /// Keeps a region if it is one of the longest: of equal ones the first.
+    #[inline]
     fn keep(&mut self, region: Phases) {
         let at = self.longest.partition_point(|kept| kept.total >= region.total);
         if at < SHOWN {
@@ -66,11 +68,13 @@ impl Overview {
     }
 
     /// The longest of all.
+    #[inline]
     pub(crate) fn longest(&self) -> Option<&Phases> {
         self.longest.iter().max_by_key(|region| region.total)
     }
 }
 
+#[inline]
 fn medians(each: impl Iterator<Item = Parts> + Clone) -> [Duration; 7] {
     std::array::from_fn(|which| {
         let of = |parts: &Parts| match parts.get(which) {

@@ -29,6 +29,7 @@ const PROCESS: u64 = 1;
 struct Message(Vec<u8>);
 
 impl Message {
+    #[inline]
     fn raw(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -37,18 +38,21 @@ impl Message {
         self.0.push(value as u8);
     }
 
+    #[inline]
     fn int(mut self, field: u64, value: u64) -> Message {
         self.raw(field << 3 | VARINT);
         self.raw(value);
         self
     }
 
+    #[inline]
     fn fixed(mut self, field: u64, value: u64) -> Message {
         self.raw(field << 3 | FIXED);
         self.0.extend(value.to_le_bytes());
         self
     }
 
+    #[inline]
     fn bytes(mut self, field: u64, bytes: &[u8]) -> Message {
         self.raw(field << 3 | BYTES);
         self.raw(bytes.len() as u64);
@@ -56,6 +60,7 @@ impl Message {
         self
     }
 
+    #[inline]
     fn message(self, field: u64, inner: &Message) -> Message {
         self.bytes(field, &inner.0)
     }
@@ -69,6 +74,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// `TracePacket`, field 1 of `Trace`.
+    #[inline]
     fn packet(&mut self, packet: Message) {
         let mut tagged = Message::default();
         tagged.raw(1 << 3 | BYTES);
@@ -77,10 +83,12 @@ impl Writer<'_> {
         self.out.extend_from_slice(&packet.0);
     }
 
+    #[inline]
     fn describe(&mut self, track: Message) {
         self.packet(Message::default().message(60, &track));
     }
 
+    #[inline]
     fn event(&mut self, at: u64, event: &Message) {
         let packet = Message::default().int(8, at).int(10, 1);
         // The first packet of a sequence clears what is known of it.
@@ -88,12 +96,14 @@ impl Writer<'_> {
         self.packet(packet.message(11, event));
     }
 
+    #[inline]
     fn begin(&mut self, track: u64, at: u64, name: &str, category: &str) {
         let event = Message::default().int(9, BEGIN).int(11, track);
         self.event(at, &event.bytes(22, category.as_bytes()).bytes(23, name.as_bytes()));
     }
 
     /// An arrow: from an instant on one track to one on another. An instant belongs to the slices that are open when it is.
+    #[inline]
     fn flow(&mut self, number: u64, from: (u64, u64), to: (u64, u64), name: &str) {
         for (field, (track, at)) in [(47, from), (48, to)] {
             let event = Message::default().int(9, INSTANT).int(11, track);
@@ -101,11 +111,13 @@ impl Writer<'_> {
         }
     }
 
+    #[inline]
     fn end(&mut self, track: u64, at: u64) {
         self.event(at, &Message::default().int(9, END).int(11, track));
     }
 
     /// A lane's slices, as in `chrome`.
+    #[inline]
     fn lane(&mut self, lane: usize, names: &Names) {
         let (trace, track) = (self.trace, lane as u64 + 10);
         let name = trace.lanes[lane].name.as_bytes();
@@ -156,6 +168,7 @@ struct Rows {
 
 impl Rows {
     /// The lowest row that is free at `start`, which is not before the last one's; from then on it is taken.
+    #[inline]
     fn take(&mut self, start: u64, end: u64) -> u64 {
         while self.taken.peek().is_some_and(|taken| taken.0.0 <= start) {
             let over = self.taken.pop().map(|taken| Reverse(taken.0.1));
@@ -179,6 +192,7 @@ impl Trace {
     /// let bytes = trace.perfetto();
     /// assert!(bytes.windows(8).any(|text| text == b"worker 0"));
     /// ```
+    #[inline]
     pub fn perfetto(&self) -> Vec<u8> {
         let mut writer = Writer { out: Vec::new(), trace: self, first: true };
         let process = Message::default().int(1, 1).bytes(6, b"raddle");

@@ -68,6 +68,7 @@ pub struct Phases {
 
 impl Phases {
     /// The five phases and the rest, with their names.
+    #[inline]
     pub fn parts(&self) -> [(&'static str, Duration); 6] {
         [
             ("first hand-off", self.first_handoff),
@@ -90,12 +91,14 @@ impl Phases {
     /// assert_eq!(region.average(), 1.5);
     /// assert_eq!(region.at_peak().as_nanos(), 50);
     /// ```
+    #[inline]
     pub fn average(&self) -> f64 {
         let all: f64 = self.levels.iter().map(Duration::as_secs_f64).sum();
         if all > 0.0 { self.busy.as_secs_f64() / all } else { 0.0 }
     }
 
     /// For how long as many lanes were active as the peak, or more: all such times together, not from the first to the last.
+    #[inline]
     pub fn at_peak(&self) -> Duration {
         self.at_peak
     }
@@ -119,10 +122,12 @@ impl Trace {
     /// region a look at what changed while it ran.
     ///
     /// See the [crate] for an example.
+    #[inline]
     pub fn phases(&self) -> Vec<Phases> {
         self.regions().collect()
     }
 
+    #[inline]
     pub(crate) fn region(
         &self,
         found: Found,
@@ -197,6 +202,7 @@ impl Trace {
 }
 
 impl fmt::Display for Phases {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, time) in self.parts().into_iter().chain([("total", self.total)]) {
             writeln!(f, "{name:<16} {:>12.1} us", time.as_nanos() as f64 / 1e3)?;

@@ -9,6 +9,7 @@ const POINTS: u64 = 200_000;
 
 /// Of each lane: from when on its queue was how long. Lanes without forks and tasks have none: level
 /// `Phase` does not record those. Of long traces the longest of each moment.
+#[inline]
 pub(crate) fn queues(trace: &Trace) -> Vec<Vec<(u64, u16)>> {
     let moment = match trace.len() {
         0..MOST_EVENTS => 0,
@@ -55,6 +56,7 @@ struct Line {
 }
 
 impl Line {
+    #[inline]
     fn set(&mut self, tsc: u64, length: u16, moment: u64) {
         let before = self.now.replace(length);
         match self.points.last_mut() {
@@ -64,12 +66,14 @@ impl Line {
         }
     }
 
+    #[inline]
     fn less(&mut self, tsc: u64, moment: u64) {
         if let Some(now) = self.now {
             self.set(tsc, now.saturating_sub(1), moment);
         }
     }
 
+    #[inline]
     fn end(&mut self, tsc: u64) {
         if self.now.is_some_and(|now| now > 0) {
             self.now = Some(0);

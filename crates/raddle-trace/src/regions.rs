@@ -41,12 +41,14 @@ pub(crate) struct Regions<'a> {
 impl Trace {
     /// The phases of each region, in the order of submission: [`phases`](Trace::phases), but one after the other, where so many
     /// regions at once would fill the memory.
+    #[inline]
     pub fn regions(&self) -> impl ExactSizeIterator<Item = Phases> + '_ {
         Regions::of(self)
     }
 }
 
 impl<'a> Regions<'a> {
+    #[inline]
     pub(crate) fn of(trace: &'a Trace) -> Regions<'a> {
         let submits = trace.submits();
         let moments = trace.moments(&submits);
@@ -57,17 +59,20 @@ impl<'a> Regions<'a> {
     }
 
     /// How many threads could have worked at once.
+    #[inline]
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
     /// Keeps something of the region that came last. Its moments are of no more use, and all together take much memory.
+    #[inline]
     pub(crate) fn keep(&mut self, parts: Parts) {
         let bits = parts.map(|part| u64::from(part.to_bits()));
         self.moments[self.next - 1] = std::array::from_fn(|i| bits[2 * i] << 32 | bits[2 * i + 1]);
     }
 
     /// What was kept of each region.
+    #[inline]
     pub(crate) fn kept(&self) -> impl Iterator<Item = Parts> + Clone + '_ {
         let half = |moment: u64, shift: u32| f32::from_bits((moment >> shift) as u32);
         let parts = move |kept: &Moments| {
@@ -80,6 +85,7 @@ impl<'a> Regions<'a> {
 impl Iterator for Regions<'_> {
     type Item = Phases;
 
+    #[inline]
     fn next(&mut self) -> Option<Phases> {
         let &(lane, at) = self.submits.get(self.next)?;
         let [first_exec, done, resumed] = self.moments[self.next];
@@ -98,6 +104,7 @@ impl Iterator for Regions<'_> {
         Some(phases)
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.submits.len() - self.next;
         (left, Some(left))
@@ -108,6 +115,7 @@ impl ExactSizeIterator for Regions<'_> {}
 
 impl Trace {
     /// Where regions are submitted: the lane, and the place of the event there.
+    #[inline]
     fn submits(&self) -> Vec<(u32, u32)> {
         let is_submit = |event: &&Event| event.kind == EventKind::Submit;
         let events = self.lanes.iter().flat_map(|lane| &lane.events);
@@ -120,10 +128,12 @@ impl Trace {
         submits
     }
 
+    #[inline]
     fn at(&self, (lane, at): (u32, u32)) -> &Event {
         &self.lanes[lane as usize].events[at as usize]
     }
 
+    #[inline]
     fn moments(&self, submits: &[(u32, u32)]) -> Vec<Moments> {
         let mut moments = vec![[NEVER; 3]; submits.len()];
         let mut resolved = vec![false; submits.len()];
@@ -169,6 +179,7 @@ struct Numbers {
 }
 
 impl Numbers {
+    #[inline]
     fn of(trace: &Trace, submits: &[(u32, u32)]) -> Numbers {
         let mut counts = [0; 4];
         submits.iter().for_each(|&place| counts[trace.at(place).subject() as usize] += 1);
@@ -196,11 +207,13 @@ impl Numbers {
         Numbers { by_subject, by_lane }
     }
 
+    #[inline]
     fn of_event(&self, event: &Event) -> &[u64] {
         self.by_subject[event.subject() as usize].run(event.task)
     }
 
     /// Those that a lane submitted itself.
+    #[inline]
     fn of_waiter(&self, event: &Event, lane: u32, submits: &[(u32, u32)]) -> &[u64] {
         let tables = self.by_lane.as_ref().unwrap_or(&self.by_subject);
         let run = tables[event.subject() as usize].run(event.task);
@@ -211,10 +224,12 @@ impl Numbers {
 }
 
 /// A region by its number, and by its place among all.
+#[inline]
 fn entry(number: u32, region: u32) -> u64 {
     u64::from(number) << 32 | u64::from(region)
 }
 
+#[inline]
 fn region(entry: u64) -> usize {
     entry as u32 as usize
 }
@@ -230,6 +245,7 @@ struct Table {
 }
 
 impl Table {
+    #[inline]
     fn of(entries: Vec<u64>) -> Table {
         let number = |entry: &u64| (entry >> 32) as u32;
         let (Some(least), Some(most)) = (entries.first().map(number), entries.last().map(number))
@@ -253,6 +269,7 @@ impl Table {
     }
 
     /// All entries of a number.
+    #[inline]
     fn run(&self, number: u32) -> &[u64] {
         let Some(offset) = number.checked_sub(self.least) else { return &[] };
         let group = (offset >> self.shift) as usize;
@@ -266,6 +283,7 @@ impl Table {
 }
 
 impl std::fmt::Debug for Table {
+    #[inline]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Table of {}", self.entries.len())
     }

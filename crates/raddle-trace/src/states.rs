@@ -52,6 +52,7 @@ impl State {
     ];
 
     /// Its name in pictures.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             State::Absent => "absent",
@@ -67,6 +68,7 @@ impl State {
 
     /// Its colour: those of the wake-up study's pictures (Shipilev, 2012), with infrastructure in two
     /// shades.
+    #[inline]
     pub const fn colour(self) -> &'static str {
         match self {
             State::Absent => "#ffffff",
@@ -105,16 +107,19 @@ struct Opened(EventKind, (Subject, u32));
 
 impl Keyed for Opened {
     type Key = Interval;
+    #[inline]
     fn key(&self) -> Interval {
         interval(self.0, self.1)
     }
 }
 
 impl Follower {
+    #[inline]
     pub(crate) fn new() -> Follower {
         Follower { open: Nest::default(), base: State::Absent }
     }
 
+    #[inline]
     pub(crate) fn state(&self) -> State {
         let Some(Opened(kind, _)) = self.open.last() else { return self.base };
         let joins = || self.open.iter().rev().nth(1).is_some_and(|o| o.0 == EventKind::Join);
@@ -127,17 +132,20 @@ impl Follower {
         }
     }
 
+    #[inline]
     pub(crate) fn task(&self) -> Option<u32> {
         self.open.last().filter(|open| open.0 != EventKind::Park).map(|open| open.1.1)
     }
 
     /// How many intervals are open.
+    #[inline]
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
 
     /// Takes the next event. How many intervals it has ended: more than one where the ends of inner ones
     /// were lost.
+    #[inline]
     pub(crate) fn step(&mut self, event: &Event) -> usize {
         use EventKind::*;
         match event.kind {
@@ -182,6 +190,7 @@ impl Lane {
     /// let states: Vec<_> = lane.segments().map(|s| (s.from, s.state)).collect();
     /// assert_eq!(states, [(5, State::Parked), (9, State::Spinning)]);
     /// ```
+    #[inline]
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let mut follower = Follower::new();
         let mut last = (State::Absent, None, 0);

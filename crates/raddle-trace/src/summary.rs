@@ -11,6 +11,7 @@ use crate::workers::Times;
 impl Trace {
     /// What happened, as a table that fits 80 columns: regions and their phases, workers and their
     /// time, steals, wakes, and what follows.
+    #[inline]
     pub fn summary(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -18,6 +19,7 @@ impl Trace {
         out
     }
 
+    #[inline]
     fn write_summary(&self, out: &mut String) -> std::fmt::Result {
         let regions = Overview::of(self);
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
@@ -44,6 +46,7 @@ impl Trace {
     }
 
     /// The worker whose tasks were done last of all in the longest region, and how much later than the others'.
+    #[inline]
     fn last_to_finish(&self, regions: &Overview) -> Option<(String, Duration)> {
         let region = regions.longest()?;
         let from = region.start.as_nanos() as u64;
@@ -60,6 +63,7 @@ impl Trace {
         Some((self.lanes[last.1].name.clone(), Duration::from_nanos(last.0 - before.0)))
     }
 
+    #[inline]
     fn write_workers(&self, out: &mut String, workers: &[Times]) -> std::fmt::Result {
         writeln!(
             out,
@@ -106,6 +110,7 @@ impl Trace {
         Ok(())
     }
 
+    #[inline]
     fn write_edges(&self, out: &mut String, wakes: &Wakes, regions: &Overview) -> std::fmt::Result {
         out.push('\n');
         let row = |out: &mut String, name: &str, times: &[u64]| {
@@ -157,6 +162,7 @@ impl Trace {
     }
 }
 
+#[inline]
 fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
     if regions.count == 0 {
         return Ok(());
@@ -221,12 +227,14 @@ fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
 }
 
 /// Microseconds in at most eight characters.
+#[inline]
 fn micros(time: Duration) -> String {
     let us = time.as_nanos() as f64 / 1e3;
     if us < 1e6 { format!("{us:.1}") } else { format!("{us:.2e}") }
 }
 
 /// A time in at most eight characters.
+#[inline]
 pub(crate) fn time(time: Duration) -> String {
     let ns = time.as_nanos() as f64;
     match ns {
@@ -240,16 +248,19 @@ pub(crate) fn time(time: Duration) -> String {
 }
 
 /// So many of something.
+#[inline]
 pub(crate) fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What is said of events that are not there.
+#[inline]
 pub(crate) fn lost(events: u64) -> String {
     format!("{events} {}", if events == 1 { "event was lost" } else { "events were lost" })
 }
 
 /// A count in at most five characters.
+#[inline]
 fn number(count: u64) -> String {
     match count {
         0..=99_999 => count.to_string(),
@@ -260,6 +271,7 @@ fn number(count: u64) -> String {
 }
 
 /// A name of which no character breaks the line, or tells a terminal what to do: a file's names are anything.
+#[inline]
 pub(crate) fn clean(name: &str) -> String {
     // Those that end lines, and those that turn what follows around, are no control characters to Rust.
     let breaks = |c| matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -267,6 +279,7 @@ pub(crate) fn clean(name: &str) -> String {
 }
 
 /// A clean name in at most so many characters.
+#[inline]
 pub(crate) fn short(name: &str, most: usize) -> String {
     let name = clean(name);
     if name.chars().count() <= most {
@@ -276,6 +289,7 @@ pub(crate) fn short(name: &str, most: usize) -> String {
 }
 
 /// A paragraph, its lines within 80 columns.
+#[inline]
 pub(crate) fn wrap(out: &mut String, text: &str) {
     let mut column = 0;
     for word in text.split_whitespace() {

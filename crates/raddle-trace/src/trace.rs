@@ -31,11 +31,13 @@ pub struct Lane {
 
 impl Lane {
     /// A lane that lost nothing.
+    #[inline]
     pub fn new(name: impl Into<String>, events: Vec<Event>) -> Lane {
         Lane { name: name.into(), events, dropped: 0, first: 0 }
     }
 
     /// Whether there is more than that a pool began and ended, or samples.
+    #[inline]
     pub(crate) fn does_something(&self) -> bool {
         use crate::EventKind::{Cpu, EnvBegin, EnvEnd, Strand};
         self.events.iter().any(|e| !matches!(e.kind, Cpu | EnvBegin | EnvEnd | Strand))
@@ -77,6 +79,7 @@ pub struct Trace {
 
 impl Trace {
     /// A trace without lanes.
+    #[inline]
     pub fn new(start: ClockPair, end: ClockPair) -> Trace {
         Trace {
             start,
@@ -90,11 +93,13 @@ impl Trace {
     }
 
     /// What is known of the recording by this name: see [`Trace::facts`]. Of several the last, as more may be known later.
+    #[inline]
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.facts.iter().rfind(|fact| fact.0 == name).map(|fact| fact.1.as_str())
     }
 
     /// How much was recorded. If the trace does not say, it is told by whether there are forks in it.
+    #[inline]
     pub fn level(&self) -> TraceLevel {
         match self.fact("level") {
             Some("tasks") => TraceLevel::Tasks,
@@ -108,6 +113,7 @@ impl Trace {
     }
 
     /// A place in the source by its number in events, without its column: `src/sort.rs:52`.
+    #[inline]
     pub(crate) fn place(&self, number: u16) -> Option<&str> {
         let place = self.places.get(usize::from(number).checked_sub(1)?)?;
         Some(place.rsplit_once(':').map_or(place, |(line, _)| line))
@@ -115,6 +121,7 @@ impl Trace {
 
     /// How many threads could have worked at once: as many as the pool has, and more if guests, who work at once, found all
     /// of them at work; as there are lanes if that is not known.
+    #[inline]
     pub fn width(&self) -> usize {
         let works = |lane: &&Lane| lane.events.iter().any(|e| e.kind == crate::EventKind::Exec);
         let threads = self.threads as usize;
@@ -125,6 +132,7 @@ impl Trace {
     }
 
     /// The same, where it is known how many did.
+    #[inline]
     pub(crate) fn width_by(&self, did: impl FnOnce() -> usize) -> usize {
         match self.threads as usize {
             0 => self.lanes.len(),
@@ -133,27 +141,32 @@ impl Trace {
     }
 
     /// How many events there are on all lanes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.events.len()).sum()
     }
 
     /// Whether there is no event on any lane.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.lanes.iter().all(|lane| lane.events.is_empty())
     }
 
     /// The name of the region that a `SUBMIT` begins, if it has one.
+    #[inline]
     pub(crate) fn name_of(&self, submit: &Event) -> Option<&str> {
         let number = usize::from(submit.aux).checked_sub(1)?;
         self.names.get(number).map(String::as_str)
     }
 
     /// The time between two stamps; zero if they are the wrong way round.
+    #[inline]
     pub(crate) fn between(&self, from: u64, to: u64) -> u64 {
         self.nanos(to).saturating_sub(self.nanos(from))
     }
 
     /// Calls `each` with all events in the order of time, and the number of each one's lane.
+    #[inline]
     pub(crate) fn in_order(&self, mut each: impl FnMut(usize, &Event)) {
         let first = self.lanes.iter().enumerate();
         let first = first.filter_map(|(n, lane)| Some(Reverse((lane.events.first()?.tsc, n, 0))));
@@ -175,6 +188,7 @@ impl Trace {
     }
 
     /// The nanoseconds of one tick.
+    #[inline]
     pub(crate) fn tick(&self) -> f64 {
         let ticks = self.end.tsc.saturating_sub(self.start.tsc);
         let nanos = self.end.nanos.saturating_sub(self.start.nanos);
@@ -182,17 +196,20 @@ impl Trace {
     }
 
     /// So many ticks in nanoseconds.
+    #[inline]
     pub(crate) fn span_of(&self, ticks: u64) -> u64 {
         self.between(self.start.tsc, self.start.tsc.saturating_add(ticks))
     }
 
     /// Nanoseconds from the start of the trace.
+    #[inline]
     pub(crate) fn offset(&self, tsc: u64) -> u64 {
         self.nanos(tsc).saturating_sub(self.start.nanos)
     }
 
     /// How many events were lost on all lanes. Conclusions from a trace that lost some are conclusions
     /// about the rest.
+    #[inline]
     pub fn drops(&self) -> u64 {
         self.lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane.dropped))
     }
@@ -205,6 +222,7 @@ impl Trace {
     /// let trace = Trace::new(ClockPair { tsc: 0, nanos: 5 }, ClockPair { tsc: 300, nanos: 105 });
     /// assert_eq!(trace.nanos(150), 55);
     /// ```
+    #[inline]
     pub fn nanos(&self, tsc: u64) -> u64 {
         let ticks = tsc.saturating_sub(self.start.tsc);
         let span_ticks = self.end.tsc.saturating_sub(self.start.tsc);

@@ -40,11 +40,13 @@ pub struct Times {
 
 impl Trace {
     /// How each lane with events spent its time. The times of a lane add up to that of the trace.
+    #[inline]
     pub fn workers(&self) -> Vec<Times> {
         let lanes = self.lanes.iter().enumerate().filter(|(_, lane)| lane.does_something());
         lanes.map(|(number, _)| self.times(number)).collect()
     }
 
+    #[inline]
     fn times(&self, number: usize) -> Times {
         let lane = &self.lanes[number];
         let mut spent = [0_u64; State::ALL.len()];
@@ -78,6 +80,7 @@ impl Trace {
         }
     }
 
+    #[inline]
     fn lost_and_locked(&self, lane: &Lane) -> (Duration, Duration) {
         let known = |kind| lane.events.iter().any(|event| event.kind == kind);
         if !known(EventKind::Cpu) && !known(EventKind::LockWait) {

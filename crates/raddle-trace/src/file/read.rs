@@ -45,7 +45,11 @@ impl Trace {
     /// # Errors
     ///
     /// As for [`Trace::load_damaged`].
-    pub fn read_damaged(from: impl Read) -> Result<(Trace, Option<Damage>), LoadError> {
+    pub fn read_damaged(mut from: impl Read) -> Result<(Trace, Option<Damage>), LoadError> {
+        Trace::read_from(&mut from)
+    }
+
+    fn read_from(from: &mut dyn Read) -> Result<(Trace, Option<Damage>), LoadError> {
         let mut reader = Reader::new(from)?;
         let damage = loop {
             match reader.chunk() {
@@ -69,8 +73,9 @@ enum Stop {
     Damage(Damage),
 }
 
-struct Reader<R> {
-    from: R,
+/// Of whatever kind, so that it is compiled here and once.
+struct Reader<'a> {
+    from: &'a mut dyn Read,
     /// Of the next byte.
     offset: u64,
     /// Of the chunk in hand.
@@ -98,8 +103,8 @@ struct Buffer {
     refused: u64,
 }
 
-impl<R: Read> Reader<R> {
-    fn new(from: R) -> Result<Reader<R>, LoadError> {
+impl Reader<'_> {
+    fn new(from: &mut dyn Read) -> Result<Reader<'_>, LoadError> {
         let zero = ClockPair { tsc: 0, nanos: 0 };
         let mut reader = Reader {
             from,

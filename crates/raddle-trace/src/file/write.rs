@@ -209,6 +209,11 @@ impl Trace {
     ///
     /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.save_as(path.as_ref())
+    }
+
+    /// Compiled here, and with it what a pool that records into a file takes of a [`Writer`] to one.
+    fn save_as(&self, path: &Path) -> io::Result<()> {
         self.write(BufWriter::new(File::create(path)?))
     }
 

@@ -43,17 +43,20 @@ pub(super) struct Mark {
 }
 
 impl Done {
+    #[inline]
     pub(super) fn mark(&self) -> Mark {
         Mark { nodes: self.nodes.len(), edges: self.edges.len() }
     }
 
     /// Nothing has been since.
+    #[inline]
     pub(super) fn back_to(&mut self, mark: Mark) {
         self.nodes.truncate(mark.nodes);
         self.edges.truncate(mark.edges);
     }
 
     /// Whether the last node comes after something, by the last edge and no other.
+    #[inline]
     pub(super) fn is_after_one(&self) -> bool {
         let Some(number) = self.nodes.last().map(|node| node.number) else { return false };
         let mut edges = self.edges.iter().rev().map(|edge| edge.1);
@@ -62,6 +65,7 @@ impl Done {
 
     /// Puts the last node in the place of the one before it, with all that comes before either: that has `after` edges. So many
     /// has both then.
+    #[inline]
     pub(super) fn put_together(&mut self, after: usize) -> usize {
         let (Some(last), Some(edge)) = (self.nodes.pop(), self.edges.pop()) else { return after };
         let first = self.edges.len().saturating_sub(after);
@@ -78,6 +82,7 @@ impl Done {
     }
 
     /// The next node of all; its place here.
+    #[inline]
     pub(super) fn add(&mut self, next: &mut u32, label: Label, region: u32, fork: u32) -> usize {
         self.nodes.push(Raw { number: *next, label, region, fork, work: 0.0, before: None });
         *next += 1;
@@ -85,6 +90,7 @@ impl Done {
     }
 
     /// An edge to the newest node.
+    #[inline]
     pub(super) fn edge(&mut self, from: u32, kind: EdgeKind) {
         let Some(to) = self.nodes.last() else { return };
         if from != NONE && from < to.number {
@@ -92,6 +98,7 @@ impl Done {
         }
     }
 
+    #[inline]
     pub(super) fn over(&mut self, number: u32, fork: Fork) {
         self.forks.push((number, fork));
     }
@@ -105,6 +112,7 @@ pub(super) struct Places {
 }
 
 impl Places {
+    #[inline]
     fn new(numbers: Vec<u32>) -> Places {
         let gaps = numbers.last().is_some_and(|&last| last as usize + 1 != numbers.len());
         let count = numbers.len() as u32;
@@ -113,6 +121,7 @@ impl Places {
     }
 
     /// `NONE` if it has vanished.
+    #[inline]
     pub(super) fn of(&self, number: u32) -> u32 {
         match self.gaps {
             true => self.numbers.binary_search(&number).map_or(NONE, |at| at as u32),
@@ -124,6 +133,7 @@ impl Places {
 
 /// The graph of all lanes, and where its nodes are by their numbers. Forks that are `mixed` are not pure; `settle` has the
 /// last word on each node's work.
+#[inline]
 pub(super) fn finish(
     mut lanes: Vec<Done>,
     mixed: &[u32],

@@ -114,6 +114,7 @@ struct Frame {
 
 impl Keyed for Frame {
     type Key = Key;
+    #[inline]
     fn key(&self) -> Key {
         self.key
     }
@@ -138,12 +139,14 @@ struct Lane {
 
 impl Lane {
     /// The innermost fork of the innermost frame.
+    #[inline]
     fn open(&mut self) -> Option<&mut OpenFork> {
         let outer = self.frames.last()?.outer;
         self.forks.get_mut(outer..)?.last_mut()
     }
 
     /// The number of a node by its place.
+    #[inline]
     fn number(&self, at: usize) -> u32 {
         self.done.nodes[at].number
     }
@@ -193,6 +196,7 @@ pub(crate) struct Builder<'a> {
 }
 
 /// The graph of a trace. What watches has nodes' numbers, which are their places if there is no grain.
+#[inline]
 pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>) -> Built {
     let tick = trace.tick();
     let builder = Builder {
@@ -223,11 +227,13 @@ pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>
 
 /// The time from one stamp to another, in nanoseconds. What a file's clock makes longer than any is as long as there is: sums of
 /// that are numbers, too.
+#[inline]
 fn nanos(from: u64, to: u64, tick: f64) -> f64 {
     (to.saturating_sub(from) as f64 * tick).min(LONGEST)
 }
 
 impl Builder<'_> {
+    #[inline]
     fn run(mut self) -> Built {
         let trace = self.trace;
         trace.in_order(|number, event| self.event(number, event));
@@ -260,6 +266,7 @@ impl Builder<'_> {
 
     /// The time since the lane's last event is work of its innermost frame. Between an event and some others the
     /// recorder was at work: of that time counts how much of it had no processor. Recording the event has taken `cost` of it.
+    #[inline]
     fn attribute(&mut self, number: usize, event: &Event, cost: f64) {
         if self.lanes[number].due {
             self.begin_due(number, event);
@@ -290,6 +297,7 @@ impl Builder<'_> {
 
     /// What a lane still runs at the end of the recording has run until then, as far as anybody knows: the system was not asked how
     /// much of that it had a processor, so this says nothing about the rest.
+    #[inline]
     fn goes_on(&mut self, number: usize, end: u64) {
         if std::mem::take(&mut self.lanes[number].due) {
             self.go_on(number, &[], 0);
@@ -309,6 +317,7 @@ impl Builder<'_> {
         }
     }
 
+    #[inline]
     fn event(&mut self, number: usize, event: &Event) {
         use EventKind::*;
         self.attribute(number, event, self.how.cost);
@@ -364,6 +373,7 @@ impl Builder<'_> {
     }
 
     /// Whether a submitter outside goes on now, after a region that a worker ran.
+    #[inline]
     fn done_elsewhere(&mut self, number: usize, event: &Event) -> bool {
         if event.subject() == Subject::Region || !self.lanes[number].frames.is_empty() {
             return false;
@@ -373,6 +383,7 @@ impl Builder<'_> {
         true
     }
 
+    #[inline]
     fn wait(&mut self, number: usize, by: i32) {
         if let Some(frame) = self.lanes[number].frames.last_mut() {
             frame.waits = frame.waits.saturating_add_signed(by);
@@ -380,6 +391,7 @@ impl Builder<'_> {
     }
 
     /// The place of a lane's current node: outside of tasks, one without work.
+    #[inline]
     fn here(&mut self, number: usize) -> usize {
         let lane = &mut self.lanes[number];
         if let Some(frame) = lane.frames.last_mut() {
@@ -391,6 +403,7 @@ impl Builder<'_> {
     }
 
     /// A fork that a lane is in has to do with what is outside of it.
+    #[inline]
     fn mixes(&mut self, number: usize, fork: u32) {
         if fork == NONE {
             return;
@@ -404,10 +417,12 @@ impl Builder<'_> {
     }
 
     /// The next node of a lane: after the current one and all of `ends`. What surrounds it is no tree of forks.
+    #[inline]
     fn go_on(&mut self, number: usize, ends: &[u32], place: u16) {
         self.go_on_by(number, ends, EdgeKind::Result, place);
     }
 
+    #[inline]
     fn go_on_by(&mut self, number: usize, ends: &[u32], kind: EdgeKind, place: u16) {
         let node = self.here(number);
         let frame = self.lanes[number].frames.last();

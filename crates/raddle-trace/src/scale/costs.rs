@@ -18,6 +18,7 @@ const ROUSE: f64 = 5_000.0;
 
 /// What recording takes of each stretch between two events, in nanoseconds: the shortest stretches of a run with many
 /// tasks are nothing else.
+#[inline]
 pub(super) fn of_an_event(trace: &Trace) -> f64 {
     let least = trace.fact("event_ns").and_then(|text| text.parse::<f64>().ok());
     let least = least.filter(|ns| ns.is_finite() && *ns >= 0.0);
@@ -49,6 +50,7 @@ pub(super) struct HandOffs {
 }
 
 /// What was measured of hand-offs, or what is usual.
+#[inline]
 pub(super) fn of_hand_offs(trace: &Trace) -> HandOffs {
     let mut steals = Vec::new();
     for lane in &trace.lanes {
@@ -78,6 +80,7 @@ pub(super) fn of_hand_offs(trace: &Trace) -> HandOffs {
 }
 
 /// Whether these say less than what is usual.
+#[inline]
 fn is_too_few(times: &[u64]) -> bool {
     times.len() < 8
 }

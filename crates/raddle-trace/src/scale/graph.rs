@@ -56,6 +56,7 @@ pub(crate) enum EdgeKind {
 
 impl EdgeKind {
     /// Whether another thread may go on than the one before.
+    #[inline]
     pub(crate) fn changes_hands(self) -> bool {
         matches!(self, EdgeKind::Child | EdgeKind::Task)
     }
@@ -82,19 +83,23 @@ pub(crate) struct Longest {
 
 impl Graph {
     /// All edges in the order in which longest ways are found.
+    #[inline]
     pub(crate) fn finish(&mut self) {
         self.edges.sort_unstable_by_key(|edge| (edge.1, edge.0));
     }
 
+    #[inline]
     pub(crate) fn work(&self) -> f64 {
         self.nodes.iter().map(|node| f64::from(node.work)).sum()
     }
 
+    #[inline]
     fn mix(&self, node: &Node) -> Option<&Mix> {
         self.mixes.get(node.mix as usize)
     }
 
     /// What a node is made of.
+    #[inline]
     pub(crate) fn parts(&self, node: &Node) -> impl Iterator<Item = Part> + '_ {
         let mix = self.mix(node);
         let (work, span) = (f64::from(node.work), f64::from(node.span));
@@ -103,6 +108,7 @@ impl Graph {
     }
 
     /// The longest task without forks on a node's longest way.
+    #[inline]
     pub(crate) fn task(&self, node: &Node) -> f64 {
         match (self.mix(node), node.label) {
             (Some(mix), _) => mix.task,
@@ -112,6 +118,7 @@ impl Graph {
     }
 
     /// How long the longest way of all would be if what has this label took no time.
+    #[inline]
     pub(crate) fn span_without(&self, label: Label) -> f64 {
         let mut ends = vec![0.0_f64; self.nodes.len()];
         let mut edges = self.edges.iter().peekable();
@@ -131,6 +138,7 @@ impl Graph {
     }
 
     /// Longest ways, each hand-off taking `burden` nanoseconds.
+    #[inline]
     pub(crate) fn longest(&self, burden: f64) -> Longest {
         let count = self.nodes.len();
         let mut ways =
@@ -156,6 +164,7 @@ impl Graph {
     }
 
     /// The graph with every fork whose work is below `grain` made one node, and which of its nodes each one of this is now.
+    #[inline]
     pub(crate) fn coarse(&self, grain: f64, ways: &Longest) -> (Graph, Vec<u32>) {
         let mut work = vec![0.0_f64; self.forks.len()];
         for node in self.nodes.iter().filter(|node| node.fork != NONE) {

@@ -22,6 +22,7 @@ pub(crate) enum Label {
 
 impl Label {
     /// The label of what turns out to fork at `place` next.
+    #[inline]
     pub(crate) fn forks_at(self, place: u16) -> Label {
         match self {
             Label::In(_) | Label::Unknown if place != 0 => Label::Before(place),
@@ -29,6 +30,7 @@ impl Label {
         }
     }
 
+    #[inline]
     pub(crate) fn place(self) -> u16 {
         match self {
             Label::In(place) | Label::Before(place) | Label::After(place) => place,
@@ -37,6 +39,7 @@ impl Label {
     }
 
     /// As a reader is to see it.
+    #[inline]
     pub(crate) fn text(self, trace: &Trace) -> String {
         let place = |number| short(trace.place(number).unwrap_or("an unknown place"));
         match self {
@@ -53,6 +56,7 @@ impl Label {
 }
 
 /// The last two parts of a path: enough to find it by. As a terminal may be shown them.
+#[inline]
 pub(crate) fn short(place: &str) -> String {
     let place = clean(place);
     let mut parts: Vec<&str> = place.rsplit(['/', '\\']).take(2).collect();
@@ -85,6 +89,7 @@ impl WhatIf {
     /// assert_eq!(WhatIf::parse("sort.rs:52=0.5").unwrap().factor, 0.5);
     /// assert!(WhatIf::parse("sort").unwrap_err().contains("NAME=FACTOR"));
     /// ```
+    #[inline]
     pub fn parse(text: &str) -> Result<WhatIf, String> {
         let Some((name, factor)) = text.rsplit_once('=').filter(|(name, _)| !name.is_empty())
         else {
@@ -99,6 +104,7 @@ impl WhatIf {
     }
 
     /// Whether work with this label is meant.
+    #[inline]
     pub(crate) fn is_about(&self, label: Label, trace: &Trace) -> bool {
         let name = self.name.as_str();
         let text = label.text(trace);
@@ -116,6 +122,7 @@ impl WhatIf {
 }
 
 impl fmt::Display for WhatIf {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, self.factor)
     }

@@ -32,17 +32,20 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         (self.work, self.span, self.task) = (0.0, 0.0, 0.0);
     }
 
     /// What has this label.
+    #[inline]
     pub(crate) fn part(&self, label: Label) -> Option<&Part> {
         self.parts.iter().find(|part| part.label == label)
     }
 
     /// The part with this label, which begins without any time.
+    #[inline]
     fn part_of(&mut self, label: Label) -> &mut Part {
         let at = self.parts.iter().position(|part| part.label == label);
         let at = at.unwrap_or_else(|| {
@@ -53,6 +56,7 @@ impl Mix {
     }
 
     /// Then comes work of one label.
+    #[inline]
     pub(super) fn goes_on(&mut self, label: Label, time: f64) {
         if time > 0.0 {
             let part = self.part_of(label);
@@ -68,6 +72,7 @@ impl Mix {
     }
 
     /// Then comes another piece.
+    #[inline]
     pub(super) fn then(&mut self, next: &Mix) {
         for more in &next.parts {
             let part = self.part_of(more.label);
@@ -81,6 +86,7 @@ impl Mix {
     }
 
     /// Another piece is done at the same time.
+    #[inline]
     pub(super) fn beside(&mut self, other: &Mix) {
         let (mine, theirs) = (self.span, other.span);
         let span = mine.max(theirs);

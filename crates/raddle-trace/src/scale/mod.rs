@@ -160,25 +160,30 @@ pub struct RegionScale {
 
 impl Scale {
     /// The most that any number of processors can give: work over span.
+    #[inline]
     pub fn bound(&self) -> f64 {
         ratio(self.work.as_secs_f64(), self.span.as_secs_f64())
     }
 
     /// What bounds it: what else than the number of processors, if it scales so far.
+    #[inline]
     pub fn bound_by(&self) -> Bound {
         self.found.bound
     }
 
     /// The speed-up that is expected on so many processors, if it was asked for.
+    #[inline]
     pub fn predicted(&self, processors: usize) -> Option<f64> {
         self.points.iter().find(|point| point.processors == processors).map(|point| point.speedup)
     }
 }
 
+#[inline]
 fn ratio(of: f64, to: f64) -> f64 {
     if to > 0.0 { of / to } else { 1.0 }
 }
 
+#[inline]
 fn nanos(nanos: f64) -> Duration {
     Duration::from_nanos(nanos.max(0.0).round() as u64)
 }
@@ -217,6 +222,7 @@ impl Trace {
     /// assert!(scale.bound() < 1.76 && scale.predicted(2).unwrap() > 1.5);
     /// # Ok::<(), raddle_trace::Refusal>(())
     /// ```
+    #[inline]
     pub fn scale(&self, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
         self.carries_a_graph()?;
         let hand_offs = costs::of_hand_offs(self);
@@ -224,6 +230,7 @@ impl Trace {
         self.scale_of(built, &hand_offs, supposed)
     }
 
+    #[inline]
     fn carries_a_graph(&self) -> Result<(), Refusal> {
         if self.drops() > 0 {
             return Err(Refusal::Lost(self.drops()));
@@ -237,6 +244,7 @@ impl Trace {
     }
 
     /// The graph, if the recording carries it. What holds less work than `grain` nanoseconds is one piece.
+    #[inline]
     fn graph(&self, grain: f64, supposed: &[WhatIf]) -> Result<Built, Refusal> {
         self.carries_a_graph()?;
         let mut built = build(self, How { cost: costs::of_an_event(self), grain, supposed }, None);
@@ -257,6 +265,7 @@ impl Trace {
         }
     }
 
+    #[inline]
     fn scale_of(
         &self,
         built: Built,
@@ -346,6 +355,7 @@ impl Trace {
 
     /// How long at least one region handed over from outside was under way, or a task ran that is within none: some may be so at
     /// once.
+    #[inline]
     fn covered(&self, built: &Built) -> u64 {
         let outer = built.regions.iter().filter(|region| region.parent == NONE);
         let outer = outer.map(|region| (region.from, region.to));
@@ -359,6 +369,7 @@ impl Trace {
         sum
     }
 
+    #[inline]
     fn places_of(&self, graph: &Graph, ways: &Longest, work: f64) -> Vec<Place> {
         let mut on_span: HashMap<Label, f64> = HashMap::new();
         for node in critical(ways) {
@@ -379,6 +390,7 @@ impl Trace {
     }
 
     /// With the longest ways through the graph, and those with hand-offs through one of which the nodes have other places.
+    #[inline]
     fn regions_of(
         &self,
         built: &Built,
@@ -419,6 +431,7 @@ impl Trace {
 
     /// When and where what the span hangs on was done: lane, from, to, in the order of time; nothing if the recording does
     /// not carry it. For pictures.
+    #[inline]
     pub(crate) fn critical_stretches(&self) -> Vec<(usize, u64, u64)> {
         // Each node by itself: what has no grain has nodes' places for their numbers.
         let Ok(built) = self.graph(0.0, &[]) else { return Vec::new() };
@@ -442,6 +455,7 @@ impl Trace {
 }
 
 /// The nodes on the longest way of all, from the last one back.
+#[inline]
 fn critical(ways: &Longest) -> impl Iterator<Item = u32> + '_ {
     let mut last = NONE;
     for (node, &end) in ways.end.iter().enumerate() {

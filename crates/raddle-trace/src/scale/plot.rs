@@ -12,12 +12,14 @@ const LINES: usize = 7;
 impl Scale {
     /// The expected speed-up over the number of processors, both by powers of two: `●` what the simulation gives, `░` from
     /// what a greedy schedule reaches at least to what none exceeds, `◆` what was measured. At most 80 columns.
+    #[inline]
     pub fn plot(&self) -> String {
         self.plot_within(LINES + 1)
     }
 
     /// The same in so many lines, or in four.
     #[allow(clippy::needless_range_loop, reason = "the column is also a place on the axis")]
+    #[inline]
     pub(super) fn plot_within(&self, lines: usize) -> String {
         let best = self.points.iter().map(|point| point.most).fold(1.0, f64::max);
         let measured = self.measured.iter().map(|m| m.speedup).fold(1.0, f64::max);

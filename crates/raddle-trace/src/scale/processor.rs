@@ -31,6 +31,7 @@ struct Sample {
 }
 
 impl Processor {
+    #[inline]
     pub(crate) fn of(lane: &Lane, tick: f64) -> Processor {
         let mut parts = Vec::new();
         let mut follower = Follower::new();
@@ -79,6 +80,7 @@ impl Processor {
     }
 
     /// The part of the time between `event` and the one before it, which is not before the last that was asked for.
+    #[inline]
     pub(crate) fn part(&mut self, event: &Event) -> f64 {
         while self.parts.get(self.at).is_some_and(|sample| sample.tsc < event.tsc) {
             self.at += 1;

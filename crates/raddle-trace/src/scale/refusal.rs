@@ -23,6 +23,7 @@ pub enum Refusal {
 }
 
 impl fmt::Display for Refusal {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Level => f.write_str(

@@ -18,11 +18,13 @@ const REGIONS: usize = 3;
 const MEASURED: usize = 3;
 
 impl Scale {
+    #[inline]
     fn share(&self, place: &Place) -> f64 {
         super::ratio(place.on_span.as_secs_f64(), self.span.as_secs_f64())
     }
 
     /// All of it for a terminal of 80 columns and 24 lines, the last of which is the prompt's.
+    #[inline]
     pub fn text(&self) -> String {
         let mut out = String::new();
         if !self.supposed.is_empty() {
@@ -66,6 +68,7 @@ impl Scale {
         out
     }
 
+    #[inline]
     fn tell_places(&self, out: &mut String) {
         let told: Vec<&Place> =
             self.places.iter().filter(|place| self.share(place) >= LEAST_SHARE).collect();
@@ -92,6 +95,7 @@ impl Scale {
         }
     }
 
+    #[inline]
     fn tell_regions(&self, out: &mut String) {
         let room = LINES.saturating_sub(lines(out) + 1);
         if self.regions.len() < 2 || room == 0 {
@@ -124,15 +128,18 @@ impl Scale {
     }
 }
 
+#[inline]
 fn lines(text: &str) -> usize {
     text.lines().count()
 }
 
+#[inline]
 fn figure(value: f64) -> String {
     if value < 99.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 /// A speed-up as a reader is to see it.
+#[inline]
 pub(super) fn times(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.1}x"),

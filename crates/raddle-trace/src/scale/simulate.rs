@@ -53,6 +53,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    #[inline]
     pub(crate) fn new(graph: &Graph, factor: impl Fn(&Node) -> f64) -> Plan {
         let count = graph.nodes.len();
         let mut start = vec![0_u32; count + 1];
@@ -82,6 +83,7 @@ impl Plan {
     }
 
     /// How long it takes on so many processors, in nanoseconds.
+    #[inline]
     pub(crate) fn run(&self, processors: usize, costs: Costs) -> f64 {
         let mut left = self.before.clone();
         let mut machine = Machine::new(self, processors.max(1), costs);
@@ -132,12 +134,14 @@ struct Event {
 impl Eq for Event {}
 
 impl PartialOrd for Event {
+    #[inline]
     fn partial_cmp(&self, other: &Event) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Event {
+    #[inline]
     fn cmp(&self, other: &Event) -> std::cmp::Ordering {
         self.time.total_cmp(&other.time).then(self.number.cmp(&other.number))
     }
@@ -174,6 +178,7 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
+    #[inline]
     fn new(plan: &Plan, processors: usize, costs: Costs) -> Machine<'_> {
         Machine {
             plan,
@@ -189,6 +194,7 @@ impl Machine<'_> {
         }
     }
 
+    #[inline]
     fn put(&mut self, worker: u32, node: u32) {
         let Worker { stack, place, .. } = &mut self.workers[worker as usize];
         stack.push_back(node);
@@ -198,6 +204,7 @@ impl Machine<'_> {
         }
     }
 
+    #[inline]
     fn emptied(&mut self, worker: u32) {
         let Worker { stack, place, .. } = &mut self.workers[worker as usize];
         let Some(at) = place.take_if(|_| stack.is_empty()) else { return };
@@ -207,22 +214,26 @@ impl Machine<'_> {
         }
     }
 
+    #[inline]
     fn pop(&mut self, worker: u32) -> Option<u32> {
         let node = self.workers[worker as usize].stack.pop_back();
         self.emptied(worker);
         node
     }
 
+    #[inline]
     fn begin(&mut self, time: f64, worker: u32, node: u32) {
         self.schedule(time + self.plan.work[node as usize], worker, Some(node));
     }
 
+    #[inline]
     fn schedule(&mut self, time: f64, worker: u32, node: Option<u32>) {
         self.number += 1;
         self.events.push(Reverse(Event { time, number: self.number, worker, node }));
     }
 
     /// A worker makes something ready that it does not go on with. How long it is kept by that.
+    #[inline]
     fn forks(&mut self, time: f64, worker: u32, node: u32) -> f64 {
         let nobody_searches = self.searching.is_empty() && self.coming == 0;
         self.put(worker, node);
@@ -237,6 +248,7 @@ impl Machine<'_> {
     }
 
     /// A worker has nothing of its own to go on with.
+    #[inline]
     fn ends(&mut self, time: f64, worker: u32) {
         let searches = !self.workers[worker as usize].in_task;
         if !self.take(time, worker, searches) {
@@ -245,6 +257,7 @@ impl Machine<'_> {
     }
 
     /// One that was woken looks for work.
+    #[inline]
     fn comes(&mut self, time: f64, worker: u32) {
         self.coming -= 1;
         self.workers[worker as usize].woken = true;
@@ -253,6 +266,7 @@ impl Machine<'_> {
     }
 
     /// Gives what is there to take to those who look for it.
+    #[inline]
     fn hand_out(&mut self, time: f64) {
         while let Some(thief) = self.searching.pop() {
             if !self.take(time, thief, true) {
@@ -262,6 +276,7 @@ impl Machine<'_> {
     }
 
     /// A worker takes the oldest of another's, if there is any.
+    #[inline]
     fn take(&mut self, time: f64, thief: u32, searched: bool) -> bool {
         let Some(victim) = self.pick() else { return false };
         let Some(node) = self.workers[victim as usize].stack.pop_front() else { return false };
@@ -281,6 +296,7 @@ impl Machine<'_> {
     }
 
     /// A search has found something, and more is to be seen. How long the worker is kept by waking others.
+    #[inline]
     fn hand_on(&mut self, time: f64) -> f64 {
         let most = if self.workers.len() > SMALL { FAN_OUT } else { 1 };
         let mut late = 0.0;
@@ -295,6 +311,7 @@ impl Machine<'_> {
     }
 
     /// How much is to be seen, up to `most`: all tasks, and of each worker's forks that there are some.
+    #[inline]
     fn visible(&self, most: usize) -> usize {
         let mut seen = 0;
         for &worker in &self.full {
@@ -310,6 +327,7 @@ impl Machine<'_> {
     }
 
     /// Wakes somebody who sleeps. How long that takes.
+    #[inline]
     fn wake(&mut self, time: f64) -> f64 {
         if self.asleep == self.workers.len() {
             return 0.0;
@@ -320,6 +338,7 @@ impl Machine<'_> {
         self.costs.rouse
     }
 
+    #[inline]
     fn pick(&mut self) -> Option<u32> {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

@@ -23,6 +23,7 @@ pub(super) struct Supposing<'a> {
 }
 
 impl<'a> Supposing<'a> {
+    #[inline]
     pub(super) fn new(trace: &'a Trace, all: &'a [WhatIf]) -> Supposing<'a> {
         let used = vec![false; all.len()];
         let (labels, known, sums) = (HashMap::new(), HashMap::new(), HashMap::new());
@@ -30,6 +31,7 @@ impl<'a> Supposing<'a> {
     }
 
     /// What becomes of work with this label, in this region, and because of which suppositions.
+    #[inline]
     fn of(&mut self, label: Label, region: u32, regions: &[Region]) -> &(f64, Vec<usize>) {
         let (trace, all) = (self.trace, self.all);
         // A region is numbered after the one around it.
@@ -54,11 +56,13 @@ impl<'a> Supposing<'a> {
     }
 
     /// How many times as long it takes.
+    #[inline]
     pub(super) fn factor(&mut self, label: Label, region: u32, regions: &[Region]) -> f64 {
         if self.all.is_empty() { 1.0 } else { self.of(label, region, regions).0 }
     }
 
     /// So much work, told once, as it would be.
+    #[inline]
     pub(super) fn work(
         &mut self,
         label: Label,
@@ -79,6 +83,7 @@ impl<'a> Supposing<'a> {
     }
 
     /// Refuses if something is supposed of what there is not.
+    #[inline]
     pub(super) fn check(self) -> Option<Refusal> {
         let unused = self.used.iter().position(|used| !used)?;
         let mut known: Vec<(f64, String)> =

@@ -38,6 +38,7 @@ pub enum Bound {
 
 impl Bound {
     /// Its name for programs.
+    #[inline]
     pub const fn name(self) -> &'static str {
         match self {
             Bound::Waits => "waits",
@@ -69,6 +70,7 @@ pub(crate) struct Found {
 impl Found {
     /// `here` is what is expected on as many processors as took part; what came of it was so many times as fast as one, and had so
     /// many nanoseconds of waits for locks.
+    #[inline]
     pub(crate) fn of(
         built: &Built,
         coarse: &Graph,
@@ -110,6 +112,7 @@ impl Found {
 }
 
 /// For how long only one piece is worked on, if each begins as early as it can.
+#[inline]
 fn alone(graph: &Graph) -> f64 {
     let ways = graph.longest(0.0);
     let pieces = ways.begin.iter().zip(&ways.end).filter(|(begin, end)| begin < end);
@@ -128,6 +131,7 @@ fn alone(graph: &Graph) -> f64 {
 }
 
 /// How often on the longest way a future's result was waited for.
+#[inline]
 fn follow_each_other(graph: &Graph, ways: &Longest) -> usize {
     let is_wait = |node: &u32| {
         let (from, to) = (ways.after[*node as usize], *node);
@@ -139,6 +143,7 @@ fn follow_each_other(graph: &Graph, ways: &Longest) -> usize {
 
 impl Scale {
     /// What bounds the run, in one sentence.
+    #[inline]
     pub fn verdict(&self) -> String {
         let Found { bound, forks, locks, .. } = self.found;
         let here = &self.here;
@@ -177,6 +182,7 @@ impl Scale {
     }
 
     /// It is processors that bound it, up to some number.
+    #[inline]
     fn scales(&self) -> String {
         let (here, most) = (&self.here, self.points.iter().max_by_key(|point| point.processors));
         let pays = |point: &&Point| point.speedup >= HALF * point.processors as f64;
@@ -202,6 +208,7 @@ impl Scale {
     }
 
     /// The most that any number of processors gives, with hand-offs where they are what bounds it.
+    #[inline]
     fn in_the_end(&self) -> f64 {
         let counts = self.found.bound == Bound::HandOffs;
         let span = if counts { self.burdened } else { self.span };
@@ -209,6 +216,7 @@ impl Scale {
     }
 
     /// What bounds the run where there are enough processors: a subject and its verb.
+    #[inline]
     fn limit(&self, bound: Bound) -> String {
         let at = |place: Option<&Place>| {
             place.map_or_else(String::new, |place| format!(", most of it {}", place.whereabouts()))
@@ -254,6 +262,7 @@ impl Scale {
 
 impl Place {
     /// Where it is, within a sentence.
+    #[inline]
     fn whereabouts(&self) -> String {
         match (self.name.strip_prefix("before "), self.name.strip_prefix("after ")) {
             (Some(place), _) => format!("before the fork at {place}"),

@@ -22,6 +22,7 @@ pub(super) struct Holder {
 }
 
 /// All that is known of strands: a holder may be seen only later.
+#[inline]
 pub(super) fn strands(trace: &Trace) -> Strands {
     let mut strands = Strands::new();
     for (number, lane) in trace.lanes.iter().enumerate() {
@@ -35,6 +36,7 @@ pub(super) fn strands(trace: &Trace) -> Strands {
 }
 
 impl Builder<'_> {
+    #[inline]
     pub(super) fn lock_wait(&mut self, number: usize, event: &Event) {
         self.lanes[number].locked = Some(event.tsc);
         self.wait(number, 1);
@@ -51,6 +53,7 @@ impl Builder<'_> {
     }
 
     /// The innermost frame of a lane has a lock.
+    #[inline]
     fn has(&mut self, lane: usize, lock: u32) {
         let frames = &mut self.lanes[lane].frames;
         let Some(frame) = frames.last_mut() else { return };
@@ -61,6 +64,7 @@ impl Builder<'_> {
         self.mixes(lane, fork);
     }
 
+    #[inline]
     pub(super) fn lock_had(&mut self, number: usize, event: &Event) {
         // One that began before the recording, or outside of tasks, is none of theirs.
         let Some(since) = self.lanes[number].locked.take() else { return };
@@ -75,6 +79,7 @@ impl Builder<'_> {
     }
 
     /// The node with which a frame's work until now ends.
+    #[inline]
     fn until_now(&mut self, holder: Holder, tsc: u64) -> Option<u32> {
         let Holder { lane, beneath, from } = holder;
         let frames = &self.lanes[lane].frames;

@@ -31,6 +31,7 @@ pub(super) struct Bundle {
 const MOST_AFTER: usize = 32;
 
 impl Builder<'_> {
+    #[inline]
     pub(super) fn spawn(&mut self, number: usize, event: &Event) {
         let at = self.here(number);
         let place = event.aux;
@@ -52,6 +53,7 @@ impl Builder<'_> {
 
     /// A future's result was there: what its lane does next does not come before whoever wants that. The end of a task is
     /// so little that it is left where it is.
+    #[inline]
     pub(super) fn begin_due(&mut self, number: usize, event: &Event) {
         let lane = &mut self.lanes[number];
         lane.due = false;
@@ -62,6 +64,7 @@ impl Builder<'_> {
     }
 
     /// A task of a scope is over: its end is one of the scope's.
+    #[inline]
     pub(super) fn ends_in(&mut self, scope: u32, number: usize, frame: &Frame) {
         let (at, grain) = (frame.node, self.how.grain);
         let done = &self.lanes[number].done;
@@ -97,6 +100,7 @@ impl Builder<'_> {
     }
 
     /// Whether the lane's last node may be put to the bundle before it.
+    #[inline]
     fn fits(&mut self, number: usize, bundle: &Bundle) -> bool {
         let nodes = &self.lanes[number].done.nodes;
         let (all, one) = (&nodes[bundle.at], &nodes[bundle.at + 1]);

@@ -9,6 +9,7 @@ use crate::scale::label::Label;
 use crate::scale::mix::{MOST_PARTS, Mix};
 
 impl Builder<'_> {
+    #[inline]
     pub(super) fn fork(&mut self, number: usize, event: &Event) {
         let lane = &mut self.lanes[number];
         let Some(frame) = lane.frames.last_mut() else { return };
@@ -28,6 +29,7 @@ impl Builder<'_> {
         (frame.node, frame.fork) = (half, fork);
     }
 
+    #[inline]
     pub(super) fn exec(&mut self, number: usize, event: &Event) {
         let key = event.key();
         self.built.tasks += 1;
@@ -69,6 +71,7 @@ impl Builder<'_> {
         });
     }
 
+    #[inline]
     fn begin_region(&mut self, number: usize, event: &Event, (after, name): (u32, u16)) {
         let same_lane = event.subject() == Subject::Region;
         let before = match same_lane {
@@ -110,6 +113,7 @@ impl Builder<'_> {
     }
 
     /// The innermost frame is over, at this time. Of its forks that nobody joined the join is not in the recording.
+    #[inline]
     pub(super) fn drop_frame(&mut self, number: usize, tsc: u64) -> Option<Frame> {
         let lane = &mut self.lanes[number];
         let frame = lane.frames.pop()?;
@@ -132,6 +136,7 @@ impl Builder<'_> {
         Some(frame)
     }
 
+    #[inline]
     pub(super) fn executed(&mut self, number: usize, event: &Event) {
         let key = event.key();
         let Some(depth) = self.lanes[number].frames.innermost(key) else { return };
@@ -159,6 +164,7 @@ impl Builder<'_> {
     }
 
     /// After a region that ended with `node`.
+    #[inline]
     fn after_region(&mut self, number: usize, node: u32) {
         let lane = &mut self.lanes[number];
         let Some(outer) = lane.frames.last_mut() else {
@@ -173,6 +179,7 @@ impl Builder<'_> {
     }
 
     /// So much work has a node, with what is supposed.
+    #[inline]
     pub(super) fn weight(&mut self, number: usize, at: usize) -> f64 {
         let Raw { label, region, work, ref before, .. } = self.lanes[number].done.nodes[at];
         let before = before.as_ref().map_or(0.0, |mix| mix.work);
@@ -180,6 +187,7 @@ impl Builder<'_> {
     }
 
     /// All of a node as a mix. The node stays without work.
+    #[inline]
     pub(super) fn mixture(&mut self, number: usize, at: usize) -> Box<Mix> {
         let node = &mut self.lanes[number].done.nodes[at];
         let mut mix = node.before.take().unwrap_or_else(|| self.spare.pop().unwrap_or_default());
@@ -194,6 +202,7 @@ impl Builder<'_> {
     }
 
     /// Puts the innermost fork, of which `second` is the second half's last node, into the node before it if it is small.
+    #[inline]
     fn vanishes(&mut self, number: usize, second: usize) -> bool {
         let lane = &mut self.lanes[number];
         let Some(&mut OpenFork { from, end, outer, place, pure, mark, .. }) = lane.open() else {
@@ -234,6 +243,7 @@ impl Builder<'_> {
     }
 
     /// Both halves of the innermost fork are over, the second one with node `second`.
+    #[inline]
     fn join(&mut self, number: usize, second: u32, place: u16) {
         let lane = &mut self.lanes[number];
         if lane.open().is_none() {
@@ -251,6 +261,7 @@ impl Builder<'_> {
         lane.done.over(open.fork, fork);
     }
 
+    #[inline]
     pub(super) fn joined(&mut self, number: usize, event: &Event) {
         let key = event.key();
         self.wait(number, -1);
@@ -261,12 +272,14 @@ impl Builder<'_> {
         self.join(number, second, event.aux);
     }
 
+    #[inline]
     pub(super) fn scope_end(&mut self, number: usize, event: &Event) {
         let ends = self.scopes.remove(&event.task).unwrap_or_default();
         self.go_on(number, &ends, event.aux);
     }
 
     /// A future is done, or one of several: what comes next here is after all of them if it is the last.
+    #[inline]
     pub(super) fn resolve(&mut self, number: usize, event: &Event) {
         let node = self.here(number);
         let node = self.lanes[number].number(node);
@@ -285,6 +298,7 @@ impl Builder<'_> {
         self.lanes[number].due = true;
     }
 
+    #[inline]
     pub(super) fn touch_end(&mut self, number: usize, event: &Event) {
         self.wait(number, -1);
         let end = self.resolved.get(&event.task).copied();
