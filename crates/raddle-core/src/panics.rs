@@ -1,5 +1,6 @@
 //! Values whose drop may panic where nothing may.
 
+use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
 /// A payload whose `Drop` panics with a payload whose `Drop` panics, and so on: after so many the next is
@@ -12,7 +13,15 @@ pub(crate) fn discard<T>(value: T) {
     if const { !std::mem::needs_drop::<T>() } {
         return;
     }
-    let mut dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        discard_payload(payload);
+    }
+}
+
+/// Not generic: compiled once.
+#[cold]
+fn discard_payload(payload: Box<dyn Any + Send>) {
+    let mut dropped = Err(payload);
     for _ in 0..PATIENCE {
         let Err(payload) = dropped else { return };
         dropped = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)));
@@ -75,5 +84,7 @@ impl<I: Iterator> Drop for Rest<I> {
 
 /// Calls `f`; a panic has been reported by the panic hook and goes no further.
 pub(crate) fn contain(f: impl FnOnce()) {
-    discard(panic::catch_unwind(AssertUnwindSafe(f)).err());
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
+        discard_payload(payload);
+    }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use raddle_sync::atomic::{AtomicPtr, Ordering};
 use raddle_sync::sync::{Condvar, Mutex, MutexGuard};
 use raddle_sync::time::Instant;
-use raddle_sync::{fork, thread};
+use raddle_sync::{fork, start, thread};
 
 use crate::panics::{contain, discard};
 
@@ -160,7 +160,8 @@ impl Timer {
     /// One more thread, which does all from now on.
     fn start(&mut self) -> io::Result<()> {
         let me = self.serves + 1;
-        thread::Builder::new().name("raddle-timer".into()).spawn(move || run(me))?;
+        let builder = thread::Builder::new().name("raddle-timer".into());
+        start(builder, Box::new(move || run(me)))?;
         self.serves = me;
         self.refused = false;
         self.threads += 1;

@@ -63,7 +63,7 @@ compile_error!("`--cfg raddle_shuttle` needs the feature `shuttle` of raddle-syn
 
 pub use processors::processors;
 pub use say::{abort, say, thread_name, unwinds_nowhere};
-pub use seam::{atomic, cell, hint, thread};
+pub use seam::{atomic, cell, hint, start, thread};
 
 /// What the exported macros expand to; not for use by name.
 #[doc(hidden)]

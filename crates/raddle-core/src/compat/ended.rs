@@ -10,9 +10,10 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::sync::OnceLock;
-use std::thread;
 
 use libc::{c_int, pid_t};
+use raddle_sync::start;
+use raddle_sync::thread::Builder;
 
 /// What ends a process that does not heed it, and is sent by people and supervisors.
 const SIGNALS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
@@ -33,7 +34,7 @@ pub(super) fn before_a_signal_ends_it(save: fn()) {
     };
     // SAFETY: takes no memory.
     let process = unsafe { libc::getpid() };
-    let waits = thread::Builder::new().name("raddle-trace".into()).spawn(wait).is_ok();
+    let waits = start(Builder::new().name("raddle-trace".into()), Box::new(wait)).is_ok();
     if waits && TOLD.set((writer, process)).is_ok() {
         SIGNALS.into_iter().filter(|&signal| is_default(signal)).for_each(|signal| {
             set(signal, tell as extern "C" fn(c_int) as libc::sighandler_t);

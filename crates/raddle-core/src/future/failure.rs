@@ -468,13 +468,14 @@ impl Error for Failure {
     }
 }
 
-/// One error that is known to be one: what [`Failure::new`] has to find out by asking is not compiled for each of these.
+/// One error that is known to be one: what [`Failure::new`] has to find out by asking is not compiled for each, nor is one that nobody uses.
 fn of_error<E: Error + Send + Sync + 'static>(error: E) -> Failure {
     Failure::shared(Inner::Error(Box::new(error), Some(TypeId::of::<E>())))
 }
 
 macro_rules! from {
     ($make:path: $($error:ty),* $(,)?) => { $(impl From<$error> for Failure {
+        #[inline]
         fn from(error: $error) -> Failure {
             $make(error)
         }

@@ -56,7 +56,7 @@ pub(crate) struct Next {
 const MANY: usize = 1024;
 
 raddle_sync::thread_local! {
-    static LATER: RefCell<Later> = const { RefCell::new(Later { new: Vec::new(), todo: Vec::new(), handed_over: 0 }) };
+    static LATER: RefCell<Later> = const { RefCell::new(Later::NONE) };
 }
 
 /// This thread has put something off. Should it wait for a lock it is told, also where there has been no pool so far.
@@ -71,23 +71,32 @@ struct Later {
     new: Vec<Deferred>,
     /// What is to follow that: the first last.
     todo: Vec<Deferred>,
+    /// Those of the new ones that go first. Empty between two calls.
+    drops: Vec<Deferred>,
     /// How many times something was handed over.
     handed_over: usize,
 }
 
 impl Later {
+    const NONE: Later =
+        Later { new: Vec::new(), todo: Vec::new(), drops: Vec::new(), handed_over: 0 };
+
     /// Puts what is new before what was there.
     fn merge(&mut self) {
         // What is dropped, such as the result of a continuation that nobody wants, goes first: behind a loop by
         // completions it would pile up.
-        self.new.sort_by_key(|deferred| !deferred.is_drop());
-        self.todo.extend(self.new.drain(..).rev());
+        while let Some(deferred) = self.new.pop() {
+            let to = if deferred.is_drop() { &mut self.drops } else { &mut self.todo };
+            to.push(deferred);
+        }
+        self.todo.append(&mut self.drops);
     }
 
     /// Gives back what much work has taken.
     fn shrink(&mut self) {
-        if self.new.capacity() + self.todo.capacity() > MANY {
+        if self.new.capacity() + self.todo.capacity() + self.drops.capacity() > MANY {
             self.new.shrink_to(MANY / 4);
+            self.drops.shrink_to(MANY / 4);
             self.todo.shrink_to(MANY / 4);
         }
     }

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use raddle_sync::atomic::Ordering;
-use raddle_sync::thread;
 use raddle_sync::time::Instant;
+use raddle_sync::{start, thread};
 use raddle_trace::EventKind;
 
 use crate::job::{RunOn, TaskHeader, TaskVTable};
@@ -68,7 +68,8 @@ pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool
         // SAFETY: this thread has a share of it.
         unsafe { Latch::set(Arc::as_ptr(&set)) };
     };
-    let Ok(thread) = thread::Builder::new().name(name.into()).spawn(call) else { return false };
+    let builder = thread::Builder::new().name(name.into());
+    let Ok(thread) = start(builder, Box::new(call)) else { return false };
     wait_for(&latch, Goal::Alone(&latch));
     // It has nothing left to do; whoever counts threads counts it no more.
     let _ = blocking(|| thread.join());

@@ -59,7 +59,7 @@ use std::time::Duration;
 
 use raddle_sync::parker::{self, Parker};
 use raddle_sync::time::Instant;
-use raddle_sync::{strand, thread};
+use raddle_sync::{start, strand, thread};
 use raddle_trace::{EventKind, Trace, TraceLevel};
 
 pub use self::block::blocking;
@@ -296,7 +296,7 @@ impl Drop for Pool {
         // Dropped by one of its own tasks, which cannot wait for itself.
         let registry = Arc::clone(&self.registry);
         let ending = thread::Builder::new().name("raddle-end".into());
-        if ending.spawn(move || end::end(&registry)).is_err() {
+        if start(ending, Box::new(move || end::end(&registry))).is_err() {
             // No thread to be had: the pool stays.
             std::mem::forget(Arc::clone(&self.registry));
         }

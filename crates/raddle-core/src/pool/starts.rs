@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use raddle_sync::{thread, time::Instant};
+use raddle_sync::{start, thread, time::Instant};
 
 use crate::pool::registry::{PAUSE, Registry, Waker, longer};
 use crate::pool::worker::Worker;
@@ -46,7 +46,7 @@ impl Registry {
                 return Ok(());
             }
         }
-        let handle = builder.spawn(move || me.serve(worker, late))?;
+        let handle = start(builder, Box::new(move || me.serve(worker, late)))?;
         handles.retain(|handle| !handle.is_finished());
         handles.push(handle);
         if worker >= self.first_spare() {

@@ -22,3 +22,15 @@ compile_error!("raddle_model goes with raddle_loom or raddle_shuttle, and they w
 mod plain_cell;
 
 pub use backend::{atomic, cell, hint, thread};
+
+/// Starts a thread. Not generic, so that what starting one takes is compiled here, and not again for each closure.
+///
+/// # Errors
+///
+/// As `Builder::spawn`.
+pub fn start(
+    builder: thread::Builder,
+    run: Box<dyn FnOnce() + Send>,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    builder.spawn(run)
+}

@@ -169,7 +169,8 @@ impl Stream {
         file.all(rings);
         drop(file);
         let (shared, rings) = (Arc::clone(&self.shared), Arc::clone(rings));
-        let run = move || {
+        // Boxed, as `raddle_sync::start` has it: what starting takes is compiled there.
+        let run: Box<dyn FnOnce() + Send> = Box::new(move || {
             let mut over = shared.over.lock().unwrap_or_else(|e| e.into_inner());
             while !*over {
                 drop(over);
@@ -180,7 +181,7 @@ impl Stream {
                     over = waited.unwrap_or_else(|e| e.into_inner()).0;
                 }
             }
-        };
+        });
         // Without one, rings are saved when they are full, and at the end.
         *thread = thread::Builder::new().name("raddle-trace".into()).spawn(run).ok();
     }
