@@ -63,15 +63,17 @@ impl Trace {
         let mut counts = [0_u64; 256];
         lane.events.iter().for_each(|event| counts[event.kind as usize] += 1);
         let count = |kind: EventKind| counts[kind as usize];
+        let busy = of(State::Executing);
         Times {
             lane: number,
-            busy: of(State::Executing),
+            busy,
             stealing: of(State::Stealing),
             spinning: of(State::Spinning),
             waiting: of(State::Waiting) + of(State::Joining) + of(State::JoinWaiting),
             parked: of(State::Parked),
             absent: of(State::Absent),
-            lost,
+            // What lies before the trace's start is no time of its.
+            lost: lost.min(busy),
             locked,
             tasks: count(EventKind::Exec),
             steals: count(EventKind::Steal),
@@ -144,5 +146,18 @@ mod tests {
         assert_eq!(nanos.iter().sum::<u128>(), 2000);
         let Times { lane, tasks, steals, parks, wakes, .. } = times[0];
         assert_eq!((lane, tasks, steals, parks, wakes), (1, 1, 1, 1, 0));
+    }
+
+    #[test]
+    fn no_more_is_lost_than_there_was() {
+        let clock = [1000, 2000].map(|tsc| ClockPair { tsc, nanos: 1_000 * tsc });
+        let mut trace = Trace::new(clock[0], clock[1]);
+        let cpu = |tsc| Event { aux: 1, ..Event::new(tsc, Cpu, 0) };
+        // All of it before the start, by the clock.
+        let events = vec![Event::new(0, Exec, 1), cpu(1), cpu(900), Event::new(901, Executed, 1)];
+        trace.lanes.push(Lane::new("worker", events));
+        let Times { busy, lost, .. } = trace.workers()[0];
+        assert_eq!((busy, lost), (Duration::ZERO, Duration::ZERO));
+        assert!(!trace.summary().contains("inf"), "{}", trace.summary());
     }
 }
