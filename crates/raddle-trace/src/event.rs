@@ -60,7 +60,7 @@ kinds! {
     10 Park "PARK" "A worker goes to sleep."
     11 Unpark "UNPARK" "A worker begins to wake another; `aux`: that other, `task`: the ticks it took."
     12 Unparked "UNPARKED" "A worker has woken up."
-    13 Resolve "RESOLVE" "A future has its result; `task`: the future's number, not that of a task. `aux` 1: one of several, whose number `task` is, 2: the last of them, 3: they are not wanted any more."
+    13 Resolve "RESOLVE" "A future has its result; `task`: the future's number, not that of a task. `aux` 1: one of several that what follows comes after, whose number `task` is, 2: the last of them, 3: those so far do not count any more."
     14 TouchBegin "TOUCH_BEGIN" "Somebody asks for a future's result."
     15 TouchEnd "TOUCH_END" "And has it."
     16 Kill "KILL" "A future is killed."

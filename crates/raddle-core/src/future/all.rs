@@ -287,7 +287,7 @@ impl<T: Send + 'static, U: Send + 'static> Watch for All<T, U> {
             _ => None,
         };
         // Not there: it is over.
-        let Some(Now::Done(result)) = watched.map(|watched| watched.release().now()) else {
+        let Some(Now::Done(result)) = watched.map(|watched| watched.told()) else {
             return;
         };
         let over = {

@@ -111,7 +111,7 @@ impl<T> Future<T> {
             Repr::Ready(value) => Now::Done(Ok(value)),
             Repr::Failed(failure) => Now::Done(Err(failure)),
             Repr::Pending(pending) => match pending.outcome() {
-                Some(outcome) => Now::Done(pending.take_done(outcome)),
+                Some(outcome) => Now::Done(pending.take_seen(outcome)),
                 None => Now::Pending(pending),
             },
             rare => Future(rare).now_rarely(),

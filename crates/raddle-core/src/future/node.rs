@@ -299,11 +299,13 @@ pub(crate) unsafe fn forsake<T>(node: NodeRef) -> Option<NonNull<Head>> {
     }
 }
 
-/// Records that a node is about to be done, unless what takes its result runs next.
+/// Records that a node is about to be done. If what takes its result runs next, that comes after whoever asked for it, too.
 #[cold]
 #[inline(never)]
 fn resolves(node: NodeRef, state: &State<Head>) {
-    if state.continuation().is_none() && !state.is_dropped() {
+    if state.continuation().is_some() {
+        wait::host::goes_on(node.address());
+    } else if !state.is_dropped() {
         wait::host::resolves(node.address(), Part::All);
     }
 }

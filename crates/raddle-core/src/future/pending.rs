@@ -62,7 +62,7 @@ impl<T> Pending<T> {
     pub(crate) fn take(self) -> Result<Result<T, Failure>, (Pending<T>, Vacant)> {
         // SAFETY: the consumer keeps the node alive.
         match unsafe { self.node().state() }.vacant() {
-            Err(outcome) => Ok(self.take_done(outcome)),
+            Err(outcome) => Ok(self.take_seen(outcome)),
             Ok(vacant) => Err((self, vacant)),
         }
     }
@@ -102,6 +102,22 @@ impl<T> Pending<T> {
         result
     }
 
+    /// The same, of what another thread may have done: so that whoever records knows what comes after it.
+    #[inline]
+    pub(super) fn take_seen(self, outcome: Ended) -> Result<T, Failure> {
+        if wait::host::is_recorded() {
+            self.is_seen();
+        }
+        self.take_done(outcome)
+    }
+
+    /// As a wait that takes no time.
+    #[cold]
+    #[inline(never)]
+    fn is_seen(&self) {
+        wait::host::seen(self.node().address());
+    }
+
     /// The producer may still be there: going is all there is to do.
     #[cold]
     #[inline(never)]
@@ -112,7 +128,7 @@ impl<T> Pending<T> {
     /// What a consumer does to whom nobody could be attached: the result, or none if there will never be one.
     pub(crate) fn refused(self, refused: Refused) -> Option<Result<T, Failure>> {
         match refused {
-            Refused::Done(outcome) => Some(self.take_done(outcome)),
+            Refused::Done(outcome) => Some(self.take_seen(outcome)),
             Refused::Never | Refused::Taken => None,
         }
     }

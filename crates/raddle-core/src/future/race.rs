@@ -109,6 +109,14 @@ impl<T> Input<T> {
             Input::Still(future) => future,
         }
     }
+
+    /// See [`Watched::told`].
+    fn told(self) -> Now<T> {
+        match self {
+            Input::Watched(watched) => watched.told(),
+            Input::Still(future) => future.now(),
+        }
+    }
 }
 
 /// Futures of which the first is wanted.
@@ -198,7 +206,7 @@ impl<T: Send + 'static, R: Send + 'static> Watch for Race<T, R> {
             let Some(promise) = state.promise.take() else { return };
             (promise.promise(), std::mem::take(&mut state.inputs))
         };
-        match inputs.remove(index).release().now() {
+        match inputs.remove(index).told() {
             Now::Done(winner) => Over { promise, winner, index, inputs, end: self.end }.end(),
             Now::Pending(_) | Now::Never => unreachable!("told that it is done"),
         }
@@ -373,7 +381,7 @@ impl<T: Send + 'static> ExactSizeIterator for AsCompleted<T> {}
 impl<T: Send + 'static> Watch for Arrivals<T> {
     fn told(self: Arc<Self>, index: usize) {
         let input = self.0.lock().inputs.get_mut(index).and_then(Option::take);
-        let Some(Now::Done(result)) = input.map(|input| input.release().now()) else { return };
+        let Some(Now::Done(result)) = input.map(|input| input.told()) else { return };
         let awaited = {
             let mut arrived = self.0.lock();
             if arrived.left {

@@ -17,7 +17,8 @@ use crate::future::interrupt_node::Interrupts;
 use crate::future::promise::{Pledge, Promise};
 use crate::future::shared::consumers::Consumers;
 use crate::future::upstream::{Inputs, Purpose, Visitor};
-use crate::future::wait::host::blocking;
+use crate::future::wait::Part;
+use crate::future::wait::host::{self, blocking};
 use crate::future::walk;
 use crate::future::watch::{Watch, Watched};
 use crate::local;
@@ -160,13 +161,19 @@ impl<T: Clone + Send + 'static> Future<T> {
                     Ok(watched) => (state(Some(watched)), None),
                     Err(result) => (done(result), None),
                 };
+                let is_done = matches!(new, State::Done(..));
                 *place = new;
                 drop(place);
                 drop(rest);
+                if is_done {
+                    host::resolves(Arc::as_ptr(&source), Part::All);
+                }
                 return Shared(Handle::new(source));
             }
         };
-        Shared(Handle::new(Arc::new(source)))
+        let source = Arc::new(source);
+        host::resolves(Arc::as_ptr(&source), Part::All);
+        Shared(Handle::new(source))
     }
 }
 
@@ -191,6 +198,7 @@ impl<T: Clone + Send + 'static> Shared<T> {
             State::Done(kept, _) => {
                 let kept = Arc::clone(kept);
                 drop(state);
+                host::seen(Arc::as_ptr(source));
                 Future::from(kept.copy())
             }
             State::Never => Future::never(),
@@ -284,7 +292,8 @@ impl<T: Clone + Send + 'static> Source<T> {
             State::Waiting { source, .. } => source.take(),
             State::Done(..) | State::Never => None,
         };
-        let Some(Now::Done(result)) = source.map(|source| source.release().now()) else { return };
+        let Some(Now::Done(result)) = source.map(|source| source.told()) else { return };
+        host::resolves(Arc::as_ptr(&self), Part::All);
         // There for all to see before the first consumer is told: its continuation may look.
         let kept = Kept::new(result);
         let (before, keys): (State<T>, Vec<usize>) = {

@@ -8,6 +8,7 @@ use crate::future::failure::Failure;
 use crate::future::handle::{Future, Now, Pending, Repr};
 use crate::future::node::{self, Body, Ends, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State, Vacant};
+use crate::future::wait::host;
 use crate::future::walk::Walk;
 use crate::local::{self, Capture};
 use crate::memory;
@@ -141,6 +142,9 @@ pub(crate) unsafe fn attach(
     who: NonNull<Head>,
     how: Attach,
 ) -> Result<(), Refused> {
+    if how == Attach::Continuation && host::is_recorded() {
+        host::follows(to.address());
+    }
     // SAFETY: the consumer keeps it alive.
     let state = unsafe { to.state() };
     // SAFETY: E1: by whoever attaches.

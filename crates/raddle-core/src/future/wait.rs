@@ -200,6 +200,33 @@ pub(super) mod host {
         note_if_recording(EventKind::Resolve, part as usize, recorder::key_of(node));
     }
 
+    /// Records where every task is, and by workers alone: what threads from outside do is no work of a pool's, and may be much.
+    fn note_here<N>(kind: EventKind, part: Part, node: *const N) {
+        if let Some(memory) = Worker::here().filter(|memory| memory.lane.has_tasks()) {
+            memory.lane.note(kind, part as usize, recorder::key_of(node));
+        }
+    }
+
+    /// Records that what comes next here comes after something that is done.
+    pub(in crate::future) fn seen<N>(node: *const N) {
+        note_here(EventKind::TouchBegin, Part::All, node);
+        note_here(EventKind::TouchEnd, Part::All, node);
+    }
+
+    /// Records that a node is about to be done, and that what takes its result comes next here.
+    pub(in crate::future) fn goes_on<N>(node: *const N) {
+        note_here(EventKind::Resolve, Part::Last, node);
+    }
+
+    /// Records that what comes after a node also comes after this: that asked for it. The last that had the node's address may have been
+    /// left without a result.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::future) fn follows<N>(node: *const N) {
+        note_here(EventKind::Resolve, Part::Left, node);
+        note_here(EventKind::Resolve, Part::One, node);
+    }
+
     /// Something that another thread is to do: a task that is nobody's future, and is not killed.
     #[repr(C)]
     struct Chore {
@@ -295,6 +322,12 @@ pub(super) mod host {
     pub(in crate::future) fn touch_ends(_: u32) {}
 
     pub(in crate::future) fn resolves<N>(_: *const N, _: Part) {}
+
+    pub(in crate::future) fn follows<N>(_: *const N) {}
+
+    pub(in crate::future) fn seen<N>(_: *const N) {}
+
+    pub(in crate::future) fn goes_on<N>(_: *const N) {}
 
     /// There is no pool: at once.
     pub(crate) fn hand_over(work: Box<dyn FnOnce() + Send>) {

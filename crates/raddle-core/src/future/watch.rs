@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::future::failure::Failure;
-use crate::future::handle::{Future, Pending};
+use crate::future::handle::{Future, Now, Pending};
 use crate::future::interrupt_node::InterruptNode;
 use crate::future::node::{self, Head, NodeRef, VTable};
 use crate::future::state::{Attach, Refused, State, Vacant};
@@ -189,6 +189,15 @@ impl<T> Watched<T> {
         self.detach();
         // SAFETY: read once, `self` is not dropped.
         unsafe { ptr::read(&ManuallyDrop::new(self).0) }
+    }
+
+    /// What it has come to, for the one that is told of it.
+    pub(crate) fn told(self) -> Now<T> {
+        let pending = self.detached();
+        match pending.outcome() {
+            Some(outcome) => Now::Done(pending.take_done(outcome)),
+            None => Now::Pending(pending),
+        }
     }
 
     fn detach(&self) {

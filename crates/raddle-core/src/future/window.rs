@@ -256,7 +256,7 @@ impl<T: Send + 'static> Watch for Window<T> {
     fn told(self: Arc<Self>, index: usize) {
         let watched = self.state.lock().inputs.remove(&index);
         // Not there: it is over.
-        let Some(Now::Done(result)) = watched.map(|watched| watched.release().now()) else {
+        let Some(Now::Done(result)) = watched.map(|watched| watched.told()) else {
             return;
         };
         let over = {

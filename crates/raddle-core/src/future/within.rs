@@ -98,7 +98,7 @@ impl<T: Send + 'static> Watch for Within<T> {
         let ways = self.0.lock().take();
         let Some(ways) = ways else { return };
         drop(ways.timeout);
-        match ways.source.map(|source| source.release().now()) {
+        match ways.source.map(|source| source.told()) {
             Some(Now::Done(result)) => ways.promise.complete(result),
             _ => unreachable!("told that it is done"),
         }

@@ -157,6 +157,70 @@ fn what_follows_several_futures_comes_after_each() {
     }
 }
 
+/// What runs at a task's end was asked for by somebody who had other work before, whatever runs first here.
+#[test]
+fn what_is_asked_for_late_comes_after_whoever_asks_for_it() {
+    let mapped = |pool: &Pool| {
+        pool.run(|_| {
+            let task = raddle_core::spawn(|| spin(us(100)));
+            spin(us(800));
+            task.map(|()| spin(us(400))).wait().unwrap();
+        });
+    };
+    let all = |pool: &Pool| {
+        pool.run(|_| {
+            let two = [50, 50].map(|time| raddle_core::spawn(move || spin(us(time))));
+            spin(us(800));
+            collect(two).map(|_| spin(us(400))).wait().unwrap();
+        });
+    };
+    let chained = |pool: &Pool| {
+        pool.run(|_| {
+            let task = raddle_core::spawn(|| spin(us(100)));
+            spin(us(800));
+            let next = task.flat_map(|()| raddle_core::spawn(|| spin(us(400))));
+            next.wait().unwrap();
+        });
+    };
+    for threads in [1, 2] {
+        eventually_near(threads, (1300.0, 1200.0), mapped);
+        eventually_near(threads, (1300.0, 1200.0), all);
+        eventually_near(threads, (1300.0, 1200.0), chained);
+    }
+}
+
+/// By the time that they come to ask for it.
+#[test]
+fn what_follows_a_result_that_is_there_comes_after_it() {
+    let mapped = |pool: &Pool| {
+        pool.run(|_| {
+            let (promise, future) = Promise::new();
+            let first = raddle_core::spawn(move || {
+                spin(us(400));
+                promise.set(());
+            });
+            let second = raddle_core::spawn(|| future.map(|()| spin(us(300))).wait().unwrap());
+            first.wait().unwrap();
+            second.wait().unwrap();
+        });
+    };
+    let shared = |pool: &Pool| {
+        pool.run(|_| {
+            let source = raddle_core::spawn(|| spin(us(400))).shared();
+            let each = [50, 300].map(|time| {
+                let source = source.clone();
+                raddle_core::spawn(move || {
+                    source.wait().unwrap();
+                    spin(us(time));
+                })
+            });
+            each.into_iter().for_each(|task| task.wait().unwrap());
+        });
+    };
+    eventually_near(1, (700.0, 700.0), mapped);
+    eventually_near(1, (750.0, 700.0), shared);
+}
+
 /// Nobody has asked for it before.
 #[test]
 fn what_follows_a_future_that_is_done_comes_after_it() {
