@@ -107,7 +107,8 @@ impl Output {
                 .map_err(failed),
             Target::File(path) => {
                 let draft = Draft::beside(path).map_err(failed)?;
-                buffered(&draft.file, content).map_err(failed)?;
+                let to = Limited { to: &draft.file, left: most_bytes() };
+                buffered(to, content).map_err(failed)?;
                 self.check_again()?;
                 draft.replace(path).map_err(failed)
             }
@@ -145,6 +146,41 @@ fn buffered(
     let mut to = BufWriter::with_capacity(1 << 16, to);
     content(&mut to)?;
     to.flush()
+}
+
+/// A new file that grows as far as files may: who wants more is refused by a signal, which ends the program before it can tell anything.
+struct Limited<W> {
+    to: W,
+    left: u64,
+}
+
+impl<W: Write> Write for Limited<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            return Err(io::Error::other("larger than files may be here (ulimit -f)"));
+        }
+        let written = self.to.write(bytes)?;
+        self.left -= written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// How large a file may be.
+#[cfg(target_os = "linux")]
+fn most_bytes() -> u64 {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"));
+    let now = line.and_then(|line| line.split_whitespace().next());
+    now.and_then(|bytes| bytes.parse().ok()).unwrap_or(u64::MAX)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn most_bytes() -> u64 {
+    u64::MAX
 }
 
 /// A file under another name, in the directory where it is to be, that goes away unless it is kept.

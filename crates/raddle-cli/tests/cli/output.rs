@@ -1,7 +1,7 @@
 //! Where results go, and what happens when nobody takes them.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::{Ended, Room};
 
@@ -101,6 +101,25 @@ fn a_failure_is_one_also_if_nobody_reads_the_report() {
 }
 
 #[cfg(target_os = "linux")]
+#[cfg(target_os = "linux")]
+#[test]
+fn results_are_printed_also_when_files_may_not_be_so_large() {
+    let room = Room::new("large");
+    room.file("lines.txt", "line\n".repeat(10_000));
+    room.file("out.txt", "old");
+    let line = "ulimit -f 4 && exec \"$0\" run sort lines.txt --runs 1 --output out.txt";
+    let ended = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_raddle")])
+        .current_dir(room.path("."))
+        .output();
+    let ended = Ended::from(ended.unwrap());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("out.txt: cannot be written: larger than files"), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("10000 lines"), "{ended:?}");
+    assert_eq!(room.names(), ["lines.txt", "out.txt"]);
+    assert_eq!(fs::read(room.path("out.txt")).unwrap(), b"old");
+}
+
 #[test]
 fn results_are_printed_also_when_they_cannot_be_written() {
     let room = Room::new("printed");
