@@ -143,8 +143,8 @@ impl<T: Send + 'static> Promise<T> {
 
     /// A promise and its future, whose interrupts and kills `producer` answers.
     ///
-    /// Otherwise as [`with_interrupt`](Promise::with_interrupt). What the producer answers to a kill is what
-    /// [`Future::kill`] returns, unless calls are nested so deep that it is asked later.
+    /// Otherwise as [`with_interrupt`](Promise::with_interrupt). [`Future::kill`] returns [`Killed::WhileRunning`] if the producer answers
+    /// so, and otherwise [`Killed::BeforeStart`]; also where calls are nested so deep that it is asked later.
     ///
     /// ```
     /// use raddle::{Interrupt, Killed, Producer, Promise};

@@ -220,7 +220,7 @@ where
 
 /// A vector of what `f` makes of the items for which it makes something, in their order, perhaps made in parallel.
 ///
-/// Results that another thread has made are moved once.
+/// Results that another thread has made are moved: once for each fork that was taken, of those that lie within each other.
 ///
 /// # Panics
 ///
