@@ -21,6 +21,8 @@
 //! "As it was" is not what it may run on now: processors that come later, to the machine or to the process's share of it, are to be the
 //! thread's, too. So where it may run on all that the system lets it, it is told that it may run on any.
 //!
+//! Where others have the processors threads are left alone for a while: see `crowd`.
+//!
 //! A process whose system calls are filtered may be killed for one that is not foreseen: see `permitted`.
 //!
 //! Only who lies can be confined. So what a thread runs between `release` and the next `lie_down` runs where the
@@ -45,10 +47,13 @@
 //!   leaves them alone because of the [generation](crate::fork).
 //! - **P3** An affinity that somebody else has set since is not touched. (One that is set in the very microsecond between two calls may be.)
 
+mod crowd;
 mod permitted;
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use self::crowd::Crowd;
 use crate::atomic::{AtomicU32, Ordering};
 use crate::cell::UnsafeCell;
 use crate::fork;
@@ -59,10 +64,13 @@ const BUSY: u32 = 2;
 const CONFINED: u32 = 4;
 
 /// To come to run elsewhere takes some microseconds, and a time slice if somebody works there.
-const LONG: Duration = Duration::from_millis(500);
+const LONG: u64 = Duration::from_millis(500).as_nanos() as u64;
 
 /// Whether a thread that has left its processor had to wait for so long. (No step of a model's: there nobody leaves.)
 static HOGGED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Of all threads: they share the processors. (No step of a model's.)
+static CROWD: Crowd = Crowd::new();
 
 /// No processor.
 const NONE: usize = usize::MAX;
@@ -79,6 +87,8 @@ pub struct WakeAffinity {
     saved: UnsafeCell<Saved>,
     /// Where the thread was when it said so last, unless it has gone to sleep since. (No step of a model's.)
     processor: std::sync::atomic::AtomicUsize,
+    /// When the thread was sent elsewhere, unless it has run since. (No step of a model's.)
+    sent: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +123,7 @@ impl WakeAffinity {
             state: AtomicU32::new(0),
             saved: UnsafeCell::new(Saved { allowed: none, rest: none, known: none, all: false }),
             processor: std::sync::atomic::AtomicUsize::new(NONE),
+            sent: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -134,12 +145,16 @@ impl WakeAffinity {
     }
 
     /// Has the thread woken by `wake`, and not on this processor; when this returns it may run anywhere again. Costs five system
-    /// calls, about a microsecond and a half. Where the system does not do that, where the thread is awake, and in another process than
-    /// the thread's this is `wake` and nothing else.
+    /// calls, about a microsecond and a half. Where the system does not do that, where the thread is awake, in another process than
+    /// the thread's, and for a while after such a thread had to wait for its processor this is `wake` and nothing else.
     ///
     /// The thread must be alive.
     pub fn wake(&self, wake: impl FnOnce()) {
-        let confined = self.confine();
+        self.wake_in(&CROWD, wake);
+    }
+
+    fn wake_in(&self, crowd: &Crowd, wake: impl FnOnce()) {
+        let confined = !crowd.is_there(now()) && self.confine();
         wake();
         if confined {
             self.let_go();
@@ -169,6 +184,10 @@ impl WakeAffinity {
             && may_move(thread)
             && sys::without_this_processor(thread).is_some_and(confine);
         let state = if confined { LYING | CONFINED } else { LYING };
+        if confined {
+            // ORD: read by the thread once it has released itself.
+            self.sent.store(now(), Ordering::Relaxed);
+        }
         // ORD: Release pairs with the Acquire in `release`: `saved` is complete (P1).
         self.state.store(state, Ordering::Release);
         confined
@@ -224,21 +243,34 @@ impl WakeAffinity {
     pub fn avoid(&self, processor: usize) {
         // ORD: a hint.
         let hogged = HOGGED.load(Ordering::Relaxed);
-        if hogged || sys::processor() != Some(processor) || !may_move(sys::THIS) {
+        if hogged
+            || CROWD.is_there(now())
+            || sys::processor() != Some(processor)
+            || !may_move(sys::THIS)
+        {
             return;
         }
+        self.leave();
+    }
+
+    /// By the thread itself: moves it to another processor than it runs on.
+    #[cold]
+    fn leave(&self) {
         // ORD: Acquire pairs with the Releases that end `BUSY` (P1).
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
         if self.is_foreign() || self.state.compare_exchange(0, BUSY, success, failure).is_err() {
             return;
         }
         if let Some((allowed, rest)) = sys::without_this_processor(sys::THIS) {
-            let since = Instant::now();
+            let since = now();
             self.save(allowed, rest);
-            if sys::set_affinity(sys::THIS, &rest) {
+            let moved = sys::set_affinity(sys::THIS, &rest);
+            let there = now();
+            if moved {
+                CROWD.note_arrival(since, there);
                 self.restore(sys::THIS);
             }
-            if since.elapsed() >= LONG {
+            if there - since >= LONG {
                 HOGGED.store(true, Ordering::Relaxed);
             }
         }
@@ -271,6 +303,12 @@ impl WakeAffinity {
         self.note_here();
         if self.state.load(Ordering::Relaxed) != 0 {
             self.release_slowly();
+            // ORD: written before the waker let go of the state.
+            let sent = self.sent.swap(0, Ordering::Relaxed);
+            if sent != 0 && CROWD.note_arrival(sent, now()) {
+                self.leave();
+                self.note_here();
+            }
         }
     }
 
@@ -329,6 +367,12 @@ impl WakeAffinity {
 #[inline]
 pub fn processor() -> Option<usize> {
     sys::processor()
+}
+
+/// In nanoseconds, since it was asked for first, or a moment before: never 0.
+fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
 fn may_move(thread: sys::Thread) -> bool {

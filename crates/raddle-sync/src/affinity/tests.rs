@@ -185,11 +185,27 @@ fn a_thread_is_confined_no_longer_than_it_takes_to_wake_it() {
             sys::affinity(thread).map_or(1, |set| set.len())
         };
         let mut while_woken = 0;
-        elsewhere.wake(|| while_woken = allowed());
+        elsewhere.wake_in(&Crowd::new(), || while_woken = allowed());
         (while_woken, allowed(), elsewhere.is_confined())
     };
     let (seen, ()) = meets(WakeAffinity::lie_down, wakes, WakeAffinity::release);
     assert_eq!(seen, ((all - 1).max(1), all, false));
+}
+
+/// It waits for the end of a time slice there. Regions one soon after the other took up to twelve times as long beside another program as
+/// where the system chooses.
+#[test]
+fn a_thread_is_left_alone_once_one_has_waited_for_its_processor() {
+    let crowd = Crowd::new();
+    // By the clock of whoever waited, for an hour.
+    let sent = now();
+    crowd.note_arrival(sent, sent + 3_600_000_000_000);
+    let wakes = |elsewhere: &WakeAffinity| {
+        let mut while_woken = true;
+        elsewhere.wake_in(&crowd, || while_woken = elsewhere.is_confined());
+        while_woken
+    };
+    assert!(!meets(WakeAffinity::lie_down, wakes, WakeAffinity::release).0);
 }
 
 #[test]

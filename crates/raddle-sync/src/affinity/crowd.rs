@@ -1,0 +1,76 @@
+//! Whether others have the processors.
+//!
+//! A thread that is sent to another processor runs there within some tens of microseconds if that is idle. If somebody has it, another
+//! program as a rule, it waits for the end of a time slice, which takes milliseconds, where the system might have had it run at once
+//! if left alone: on the processor of its waker, say, who is about to block. And the system has it run there again and again, as
+//! threads are woken where they were. So once one has waited for long it leaves that processor again, and threads are left where the
+//! system puts them for a while: for longer each time, until those that are sent are prompt.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Within this time a thread comes to run on a processor that nobody else has, unless the host has taken that away.
+const PROMPT: u64 = Duration::from_micros(300).as_nanos() as u64;
+/// For how long none is sent then: at first, and at most.
+const PAUSES: (u64, u64) = (200 * PROMPT, 6_400 * PROMPT);
+
+/// Times are in nanoseconds, by a clock that its user chooses.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    until: AtomicU64,
+    pause: AtomicU64,
+}
+
+impl Crowd {
+    pub(super) const fn new() -> Crowd {
+        Crowd { until: AtomicU64::new(0), pause: AtomicU64::new(0) }
+    }
+
+    /// Whether threads are better left alone.
+    pub(super) fn is_there(&self, now: u64) -> bool {
+        // ORD: a hint.
+        now < self.until.load(Ordering::Relaxed)
+    }
+
+    /// A thread that was sent to another processor at that time runs there now. True: it had to wait for it.
+    pub(super) fn note_arrival(&self, sent: u64, now: u64) -> bool {
+        // ORD: hints; a lost update does no harm.
+        let pause = self.pause.load(Ordering::Relaxed);
+        let late = now.saturating_sub(sent) >= PROMPT;
+        if late {
+            let longer = (2 * pause).clamp(PAUSES.0, PAUSES.1);
+            self.pause.store(longer, Ordering::Relaxed);
+            self.until.store(now + longer, Ordering::Relaxed);
+        } else if pause > 0 {
+            self.pause.store(pause - pause.div_ceil(4), Ordering::Relaxed);
+        }
+        late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_long_has_others_left_alone_for_longer_each_time() {
+        let crowd = Crowd::new();
+        let (mut now, (first, most)) = (PROMPT, PAUSES);
+        assert!(!crowd.note_arrival(now - PROMPT + 1, now) && !crowd.is_there(now));
+        for pause in [1, 2, 4, 8, 16, 32, 32].map(|times| times * first) {
+            assert!(crowd.note_arrival(now - PROMPT, now));
+            assert!(crowd.is_there(now + pause - 1));
+            now += pause;
+            assert!(!crowd.is_there(now));
+        }
+        // It gets better bit by bit, and does not stay so for good.
+        crowd.note_arrival(now, now);
+        crowd.note_arrival(now - PROMPT, now);
+        assert!(crowd.is_there(now + most - 1));
+        now += most;
+        assert!((0..100).all(|_| !crowd.note_arrival(now, now)));
+        assert!(!crowd.is_there(now));
+        crowd.note_arrival(now - PROMPT, now);
+        assert!(!crowd.is_there(now + first));
+    }
+}
