@@ -33,7 +33,10 @@ use crate::panics::{discard, discard_all};
 /// A consumer that leaves stops nobody else: an interrupt, or a kill, of its future goes on to the source, which all
 /// share, only when every other consumer has been interrupted or killed, or dropped its future. (One who has made
 /// something of its future and dropped that still consumes: the closure is to be called. A `Shared` that has no consumer
-/// wants nothing.) Clones are made one after the other, in the order of the consumers: a `Clone` that waits for a later one hangs.
+/// wants nothing.) Clones are made one after the other, in the order of the consumers; whoever asks for one meanwhile, by
+/// [`future`](Shared::future), waits for its turn, except on the thread that makes one. So a `Clone` hangs that waits for a later
+/// one, or for what asks for one on another thread: half of a [`join`](crate::join), say. So do two, of two shared futures, each of
+/// which asks for one of the other's.
 ///
 /// For recursion whose results are kept, make each of the others by `map`, [`zip_with`](Future::zip_with) or
 /// [`flat_map`](Future::flat_map): that blocks no thread, and a million of them are no matter. Tasks that *wait* for each other's results
