@@ -43,7 +43,12 @@ fn exclusive<T>(data: &mut [T], start: T, op: &impl Fn(&T, &T) -> T) -> T {
 
 fn total<T>(data: &[T], op: &impl Fn(&T, &T) -> T) -> Option<T> {
     let [first, second, rest @ ..] = data else { return None };
-    Some(rest.iter().fold(op(first, second), |total, element| op(&total, element)))
+    let mut total = op(first, second);
+    for element in rest {
+        // If the drop of what was there panics, the new one is dropped with it; what a closure returns would not be.
+        total = op(&total, element);
+    }
+    Some(total)
 }
 
 /// Replaces each element by what `op` makes of all up to it: from the front, `data[i]` becomes `op(&data[i - 1], &data[i])`.

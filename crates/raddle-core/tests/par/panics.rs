@@ -182,6 +182,45 @@ fn scans_that_panic_drop_each_once() {
     });
 }
 
+/// A value whose drop may panic.
+struct Falling<'a> {
+    counted: Counted,
+    trap: &'a Trap,
+}
+
+impl Drop for Falling<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.trap.step();
+        }
+    }
+}
+
+#[test]
+fn scans_drop_each_once_also_where_a_drop_panics() {
+    const COUNT: usize = 1_000;
+    on_pools(|| {
+        for at in places(3 * COUNT) {
+            let alive = Arc::new(AtomicIsize::new(0));
+            let trap = Trap::new(at);
+            let new = |i| Falling { counted: Counted::new(i, &alive), trap: &trap };
+            let op = |a: &Falling<'_>, b: &Falling<'_>| new(a.counted.value + b.counted.value);
+            for exclusive in [false, true] {
+                is_trapped(|| {
+                    let mut data: Vec<Falling<'_>> = (0..COUNT).map(new).collect();
+                    if exclusive {
+                        drop(par::exclusive_scan(&mut data, new(0), op));
+                    } else {
+                        par::inclusive_scan(&mut data, op);
+                    }
+                });
+                assert_eq!(alive.load(Ordering::Relaxed), 0, "at {at}, exclusive: {exclusive}");
+                trap.calls.store(0, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
 #[test]
 fn sorts_that_panic_keep_each_element_once() {
     const COUNT: usize = 6_000;
