@@ -160,6 +160,8 @@ where
     let mut all = Vec::with_capacity(count);
     let results = Run::new(&mut all.spare_capacity_mut()[..count]);
     let full = run(Collect { parts, results, f: &f });
+    // Should it panic, the results are still dropped: what is being returned would be lost.
+    drop(f);
     assert!(full.room == count && full.is_full());
     mem::forget(full);
     // SAFETY: CO1: they all are filled, and nobody else's any more.
@@ -239,7 +241,9 @@ where
     R: Send,
     F: Fn(I::Item) -> Option<R> + Sync,
 {
-    run(Filter { parts: items.parts(), results: Vec::new(), f: &f })
+    let results = run(Filter { parts: items.parts(), results: Vec::new(), f: &f });
+    drop(f); // As in `map_collect`.
+    results
 }
 
 /// A vector of the items that `f` accepts, in their order: integers of a range, or references to elements.
@@ -260,7 +264,7 @@ where
     I: Items<Item: Copy + Send>,
     F: Fn(I::Item) -> bool + Sync,
 {
-    filter_map(items, |item| f(item).then_some(item))
+    filter_map(items, move |item| f(item).then_some(item))
 }
 
 #[cfg(test)]

@@ -146,7 +146,11 @@ where
     C: Fn(R, R) -> R + Sync,
 {
     let closures = Formed(Closures { identity, map, reduce }, PhantomData);
-    run(Reduce { parts: items.parts(), so_far: None, closures: &closures }).0
+    let Partial(result, _) =
+        run(Reduce { parts: items.parts(), so_far: None, closures: &closures });
+    // Should it panic, the result is still dropped: what is being returned would be lost.
+    drop(closures);
+    result
 }
 
 struct Find<'f, P: Divide, F> {

@@ -9,6 +9,7 @@ use std::panic::Location;
 
 use crate::par::drive::enter;
 use crate::par::each::{each_at, indexed};
+use crate::pool::recorder::Place;
 
 /// Fewer elements are scanned in place.
 const LEAST: usize = 512;
@@ -124,26 +125,36 @@ where
     T: Send + Sync,
     F: Fn(&T, &T) -> T + Sync,
 {
+    let end = exclusive_at(Location::caller(), data, start, &op);
+    // Should it panic, the result is still dropped: what is being returned would be lost.
+    drop(op);
+    end
+}
+
+fn exclusive_at<T, F>(place: Place, data: &mut [T], start: T, op: &F) -> T
+where
+    T: Send + Sync,
+    F: Fn(&T, &T) -> T + Sync,
+{
     if data.len() < LEAST {
-        return exclusive(data, start, &op);
+        return exclusive(data, start, op);
     }
-    let place = Location::caller();
     enter(place, |worker| {
         if worker.num_threads() == 1 {
-            return exclusive(data, start, &op);
+            return exclusive(data, start, op);
         }
         let mut blocks = blocks(data, worker.num_threads());
         let all_but_last = blocks.len() - 1;
         blocks[0].start = Some(start);
         let scan = |block: &mut Block<'_, T>| {
             let start = block.start.take().expect("set before");
-            block.total = Some(exclusive(block.elements, start, &op));
+            block.total = Some(exclusive(block.elements, start, op));
         };
         each_at(place, indexed(&mut blocks[..all_but_last]), |(index, block)| {
             if index == 0 {
                 scan(block);
             } else {
-                block.total = total(block.elements, &op);
+                block.total = total(block.elements, op);
             }
         });
         let (first, rest) = blocks.split_first_mut().expect("two blocks at least");

@@ -222,6 +222,48 @@ fn scans_drop_each_once_also_where_a_drop_panics() {
 }
 
 #[test]
+fn results_are_dropped_where_the_drop_of_a_closure_panics() {
+    const COUNT: usize = 1_000;
+    on_pools(|| {
+        let alive = Arc::new(AtomicIsize::new(0));
+        let new = |i| Counted::new(i, &alive);
+        let check = |call: &dyn Fn(Falling<'_>)| {
+            let trap = Trap::new(0);
+            assert!(is_trapped(|| call(Falling { counted: new(0), trap: &trap })));
+            assert_eq!(alive.load(Ordering::Relaxed), 0);
+        };
+        check(&|held| {
+            drop(par::map_collect(0..COUNT, move |i| {
+                let _held = &held;
+                new(i)
+            }));
+        });
+        check(&|held| {
+            drop(par::filter_map(0..COUNT, move |i| {
+                let _held = &held;
+                Some(new(i))
+            }));
+        });
+        check(&|held| {
+            let sum = |a: Counted, b: Counted| new(a.value + b.value);
+            let zero = move || {
+                let _held = &held;
+                new(0)
+            };
+            drop(par::map_reduce(0..COUNT, zero, new, sum));
+        });
+        check(&|held| {
+            let mut data: Vec<Counted> = (0..COUNT).map(new).collect();
+            let op = move |a: &Counted, b: &Counted| {
+                let _held = &held;
+                new(a.value + b.value)
+            };
+            drop(par::exclusive_scan(&mut data, new(0), op));
+        });
+    });
+}
+
+#[test]
 fn sorts_that_panic_keep_each_element_once() {
     const COUNT: usize = 6_000;
     // How often a sort compares, about, at the least.
