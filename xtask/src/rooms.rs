@@ -104,7 +104,7 @@ const ATOMICS: &[Known] = &[
     ),
     known("raddle-sync/src/affinity.rs", "std::sync::atomic", "nobody is moved in models"),
     known("raddle-sync/src/affinity/permitted.rs", "std::sync::atomic", "the same"),
-    known("raddle-sync/src/affinity/crowd.rs", "std::sync::atomic", "the same"),
+    known("raddle-sync/src/crowd.rs", "std::sync::atomic", "the same"),
     known("raddle-core/src/pool/recorder.rs", "std::sync::atomic", "a hint that models share"),
     known("raddle-lock/src/linger.rs", "std::sync::atomic", "counts, and not in models"),
     known("raddle-lock/src/stats.rs", "std::sync::atomic", "counts across models"),

@@ -21,7 +21,7 @@
 //! "As it was" is not what it may run on now: processors that come later, to the machine or to the process's share of it, are to be the
 //! thread's, too. So where it may run on all that the system lets it, it is told that it may run on any.
 //!
-//! Where others have the processors threads are left alone for a while: see `crowd`.
+//! Where others have the processors threads are left alone for a while: see [`crowd`](crate::crowd).
 //!
 //! A process whose system calls are filtered may be killed for one that is not foreseen: see `permitted`.
 //!
@@ -47,15 +47,13 @@
 //!   leaves them alone because of the [generation](crate::fork).
 //! - **P3** An affinity that somebody else has set since is not touched. (One that is set in the very microsecond between two calls may be.)
 
-mod crowd;
 mod permitted;
 
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use self::crowd::Crowd;
 use crate::atomic::{AtomicU32, Ordering};
 use crate::cell::UnsafeCell;
+use crate::crowd::{CROWD, Crowd, now};
 use crate::fork;
 use crate::spin::Backoff;
 
@@ -68,9 +66,6 @@ const LONG: u64 = Duration::from_millis(500).as_nanos() as u64;
 
 /// Whether a thread that has left its processor had to wait for so long. (No step of a model's: there nobody leaves.)
 static HOGGED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-/// Of all threads: they share the processors. (No step of a model's.)
-static CROWD: Crowd = Crowd::new();
 
 /// No processor.
 const NONE: usize = usize::MAX;
@@ -367,12 +362,6 @@ impl WakeAffinity {
 #[inline]
 pub fn processor() -> Option<usize> {
     sys::processor()
-}
-
-/// In nanoseconds, since it was asked for first, or a moment before: never 0.
-fn now() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
 fn may_move(thread: sys::Thread) -> bool {

@@ -42,6 +42,7 @@ mod say;
 mod seam;
 
 pub mod affinity;
+pub mod crowd;
 pub mod fence;
 pub mod fork;
 pub mod futex;

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use raddle_sync::atomic::Ordering;
+use raddle_sync::crowd::{self, CROWD};
 use raddle_sync::time::Instant;
 use raddle_sync::{start, thread};
 use raddle_trace::EventKind;
@@ -77,12 +78,17 @@ pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool
 }
 
 /// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for
-/// others.
+/// others; but not where programs wait for it, who would have it for a time slice.
 fn watch(latch: &Latch) {
+    let began = crowd::now();
+    if CROWD.is_there(began) {
+        return;
+    }
     let since = Instant::now();
     while !latch.is_set() && since.elapsed() < WATCH {
         thread::yield_now();
     }
+    CROWD.note_wait(began, crowd::now());
 }
 
 /// A closure whose caller blocks until a worker has called it.

@@ -5,50 +5,70 @@
 //! if left alone: on the processor of its waker, say, who is about to block. And the system has it run there again and again, as
 //! threads are woken where they were. So once one has waited for long it leaves that processor again, and threads are left where the
 //! system puts them for a while: for longer each time, until those that are sent are prompt.
+//!
+//! One that yields while it waits has its processor back at once if nobody else wants that, and else after a time slice; one that sleeps
+//! has it as soon as it is woken. So where others have the processors it is better to sleep.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Within this time a thread comes to run on a processor that nobody else has, unless the host has taken that away.
 const PROMPT: u64 = Duration::from_micros(300).as_nanos() as u64;
 /// For how long none is sent then: at first, and at most.
 const PAUSES: (u64, u64) = (200 * PROMPT, 6_400 * PROMPT);
 
-/// Times are in nanoseconds, by a clock that its user chooses.
+/// Of all threads: they share the processors. (No step of a model's: there it stays empty.)
+pub static CROWD: Crowd = Crowd::new();
+
+/// Whether others have the processors, by what came of waiting for one. Times are in nanoseconds, as [`now`] gives them.
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub struct Crowd {
     until: AtomicU64,
     pause: AtomicU64,
 }
 
 impl Crowd {
-    pub(super) const fn new() -> Crowd {
+    pub(crate) const fn new() -> Crowd {
         Crowd { until: AtomicU64::new(0), pause: AtomicU64::new(0) }
     }
 
-    /// Whether threads are better left alone.
-    pub(super) fn is_there(&self, now: u64) -> bool {
+    /// Whether threads are better left where they are, and better sleep than yield.
+    pub fn is_there(&self, now: u64) -> bool {
         // ORD: a hint.
         now < self.until.load(Ordering::Relaxed)
     }
 
     /// A thread that was sent to another processor at that time runs there now. True: it had to wait for it.
-    pub(super) fn note_arrival(&self, sent: u64, now: u64) -> bool {
-        // ORD: hints; a lost update does no harm.
+    pub(crate) fn note_arrival(&self, sent: u64, now: u64) -> bool {
+        let late = self.note_wait(sent, now);
+        // ORD: hints, here and below; a lost update does no harm.
         let pause = self.pause.load(Ordering::Relaxed);
-        let late = now.saturating_sub(sent) >= PROMPT;
+        if !late && pause > 0 {
+            self.pause.store(pause - pause.div_ceil(4), Ordering::Relaxed);
+        }
+        late
+    }
+
+    /// A thread has yielded since, for a moment as it meant. True: it did not have its processor back as soon.
+    pub fn note_wait(&self, since: u64, now: u64) -> bool {
+        let late = !cfg!(raddle_model) && now.saturating_sub(since) >= PROMPT;
         if late {
-            let longer = (2 * pause).clamp(PAUSES.0, PAUSES.1);
+            let longer = (2 * self.pause.load(Ordering::Relaxed)).clamp(PAUSES.0, PAUSES.1);
             self.pause.store(longer, Ordering::Relaxed);
             self.until.store(now + longer, Ordering::Relaxed);
-        } else if pause > 0 {
-            self.pause.store(pause - pause.div_ceil(4), Ordering::Relaxed);
         }
         late
     }
 }
 
-#[cfg(test)]
+/// In nanoseconds, since it was asked for first, or a moment before: never 0.
+pub fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
+}
+
+#[cfg(all(test, not(raddle_model)))]
 mod tests {
     use super::*;
 
