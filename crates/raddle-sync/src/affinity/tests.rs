@@ -1,5 +1,6 @@
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Instant;
 
 use super::*;
 
