@@ -93,4 +93,17 @@ mod tests {
         crowd.note_arrival(now - PROMPT, now);
         assert!(!crowd.is_there(now + first));
     }
+
+    #[test]
+    fn a_yield_that_lasts_tells_of_others_and_a_short_one_of_nothing() {
+        let crowd = Crowd::new();
+        assert!(!crowd.note_wait(1, PROMPT) && !crowd.is_there(PROMPT));
+        let late = 1 + PROMPT;
+        assert!(crowd.note_wait(1, late) && crowd.is_there(late + PAUSES.0 - 1));
+        let later = late + PAUSES.0;
+        assert!(!crowd.is_there(later));
+        (0..100).for_each(|_| assert!(!crowd.note_wait(later, later)));
+        assert!(crowd.note_wait(later, later + PROMPT));
+        assert!(crowd.is_there(later + PROMPT + 2 * PAUSES.0 - 1));
+    }
 }
