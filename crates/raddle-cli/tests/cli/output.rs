@@ -101,7 +101,6 @@ fn a_failure_is_one_also_if_nobody_reads_the_report() {
 }
 
 #[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
 #[test]
 fn results_are_printed_also_when_files_may_not_be_so_large() {
     let room = Room::new("large");
@@ -120,6 +119,7 @@ fn results_are_printed_also_when_files_may_not_be_so_large() {
     assert_eq!(fs::read(room.path("out.txt")).unwrap(), b"old");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn results_are_printed_also_when_they_cannot_be_written() {
     let room = Room::new("printed");
