@@ -37,6 +37,7 @@ use raddle::{
 };
 use raddle_sync::affinity::WakeAffinity;
 use raddle_sync::cell::UnsafeCell;
+use raddle_sync::crowd::Crowd;
 use raddle_sync::padded::CachePadded;
 use raddle_sync::parker::{Hooks, Parker, ParkerLease};
 use raddle_sync::strand::{
@@ -233,6 +234,8 @@ is! {
     // Whoever has a lease may park, and one at a time does: but that is no matter of memory.
     ParkerLease: Send, ParkerLease: Sync,
     WakeAffinity: Send, WakeAffinity: Sync,
+    // Numbers that any thread notes.
+    Crowd: Send, Crowd: Sync,
     StrandId: Send, StrandId: Sync, Dispenser: Send, Dispenser: Sync,
     Abandoned: Send, Abandoned: Sync,
     Backoff: Send, Backoff: Sync,
