@@ -28,8 +28,15 @@ pub struct Crowd {
     pause: AtomicU64,
 }
 
+impl Default for Crowd {
+    fn default() -> Crowd {
+        Crowd::new()
+    }
+}
+
 impl Crowd {
-    pub(crate) const fn new() -> Crowd {
+    /// Nobody, as far as is known.
+    pub const fn new() -> Crowd {
         Crowd { until: AtomicU64::new(0), pause: AtomicU64::new(0) }
     }
 

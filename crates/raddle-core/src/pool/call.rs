@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use raddle_sync::atomic::Ordering;
-use raddle_sync::crowd::{self, CROWD};
+use raddle_sync::crowd::{self, CROWD, Crowd};
 use raddle_sync::time::Instant;
 use raddle_sync::{start, thread};
 use raddle_trace::EventKind;
@@ -47,7 +47,7 @@ impl Registry {
         // SAFETY: the call is this frame's.
         let latch = unsafe { &(*task.cast::<Call<F, R>>().as_ptr()).latch };
         if soon {
-            watch(latch);
+            watch(latch, &CROWD);
         }
         wait_for(latch, Goal::Future(latch, None));
         self.note_here(EventKind::Waited, 0, task_key(task));
@@ -79,16 +79,16 @@ pub(super) fn call_beside(name: &str, f: impl FnOnce() + Send + 'static) -> bool
 
 /// Looks for a moment whether the latch is set, so that whoever sets it need not wake this thread. Meanwhile its processor is for
 /// others; but not where programs wait for it, who would have it for a time slice.
-fn watch(latch: &Latch) {
+fn watch(latch: &Latch, crowd: &Crowd) {
     let began = crowd::now();
-    if CROWD.is_there(began) {
+    if crowd.is_there(began) {
         return;
     }
     let since = Instant::now();
     while !latch.is_set() && since.elapsed() < WATCH {
         thread::yield_now();
     }
-    CROWD.note_wait(began, crowd::now());
+    crowd.note_wait(began, crowd::now());
 }
 
 /// A closure whose caller blocks until a worker has called it.
@@ -133,5 +133,26 @@ where
         let latch = unsafe { &raw const (*call).latch };
         // SAFETY: as above.
         unsafe { Latch::set(latch) };
+    }
+}
+
+#[cfg(all(test, not(raddle_model)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_watches_but_not_where_others_have_the_processors() {
+        let latch = Latch::new(current_parker());
+        let watched = |crowd: &Crowd| {
+            let since = Instant::now();
+            watch(&latch, crowd);
+            since.elapsed()
+        };
+        assert!((0..10).all(|_| watched(&Crowd::new()) >= WATCH));
+
+        let crowd = Crowd::new();
+        assert!(crowd.note_wait(1, u64::MAX / 2) && crowd.is_there(crowd::now()));
+        // One of them is not held up itself.
+        assert!((0..100).any(|_| watched(&crowd) < WATCH));
     }
 }
