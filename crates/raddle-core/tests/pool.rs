@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use raddle_core::{
-    CurrentPool, Pool, PoolBuildError, Promise, Waits, current_worker_index, join, spawn, yield_now,
+    CurrentPool, Pool, PoolBuildError, Promise, Waits, Worker, current_worker_index, join, spawn,
+    yield_now,
 };
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
@@ -94,6 +95,33 @@ fn all_threads_work_when_there_is_work_for_all() {
         assert_eq!(HashSet::from(ids).len(), 4);
         assert!(ids.contains(&thread::current().id()), "the caller takes part");
     }
+}
+
+/// The guest has a place of theirs from the first moment on, when none of them has come yet.
+#[test]
+fn no_more_work_at_once_than_a_new_pool_has_threads() {
+    fn tree(worker: &Worker, depth: u32, leaf: &(dyn Fn() + Sync)) {
+        if depth == 0 {
+            return leaf();
+        }
+        worker.join(|worker| tree(worker, depth - 1, leaf), |worker| tree(worker, depth - 1, leaf));
+    }
+    let most_at_once = |threads: usize| {
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let pool = Pool::new(threads).unwrap();
+        pool.run(|worker| {
+            tree(worker, 4, &|| {
+                most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(1));
+                now.fetch_sub(1, Ordering::Relaxed);
+            });
+        });
+        most.into_inner()
+    };
+    assert!((0..20).all(|_| most_at_once(1) == 1));
+    // Two threads that come at once may each take the other for the one that leaves its place, now and then.
+    let at_most_two = (0..20).filter(|_| most_at_once(2) <= 2).count();
+    assert!(at_most_two >= 10, "in {at_most_two} of 20 pools of two");
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Counts {
     }
 
     /// As `free`; below zero: so many threads more than places work.
-    pub(super) fn free_or_less(self) -> i64 {
+    pub(crate) fn free_or_less(self) -> i64 {
         self.idle() + self.searching() as i64 + i64::from(self.naps())
     }
 

@@ -399,7 +399,7 @@ fn start_all(registry: &Arc<Registry>, asked: usize) -> Result<(), PoolBuildErro
             registry.give_back();
             continue;
         }
-        if let Err(source) = registry.start(started) {
+        if let Err(source) = registry.start_first(started) {
             registry.places.vacant.set(started);
             registry.give_back();
             registry.await_thread_for_mail(started);

@@ -28,10 +28,10 @@ enum Slept {
 impl WorkerMemory {
     // --- coming and going ---
 
-    /// The life of a thread of the pool, which was claimed for it: it counts as a searcher. One that was started when the pool had
+    /// The life of a thread of the pool: it counts as a searcher, and was `claimed` for work, or comes with the pool. One that was started when the pool had
     /// ended is there for another's exit hook, what that forks and its mail, and calls none: else two might start each other for
     /// ever.
-    pub(crate) fn main(&self, late: bool) {
+    pub(crate) fn main(&self, late: bool, claimed: bool) {
         self.owned.hold.set(Hold::Place);
         self.owned.late.set(late);
         // S6: its memory may be one that was left with a low limit.
@@ -52,7 +52,7 @@ impl WorkerMemory {
             }
             None => self.call_start_hook(late),
         };
-        self.work(searching);
+        self.work(searching, claimed);
         match &config.seats {
             // Those who stand in have none.
             Some(seats) if self.index < self.registry().threads() && seats.has_exit() => {
@@ -186,20 +186,23 @@ impl WorkerMemory {
     // --- the loop ---
 
     /// Works until the pool ends, or until there has been nothing to do for long.
-    fn work(&self, mut searching: bool) {
+    fn work(&self, mut searching: bool, claimed: bool) {
         let registry = self.registry();
         // What runs here is not taken for whoever holds what an earlier task, or the thread's owner, has not let go of.
         let mut strand = strand::enter_foreign();
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
-        let mut just_claimed = true;
+        // Whether that was for work, if it has just been claimed.
+        let mut just_claimed = Some(claimed);
         // It has been found a place for what is to be seen, and has not found it yet.
         let mut woken = true;
         // What is run when the pool has ended, which it may any moment when it is ending, may wait for others as a hook may.
         let mut late = None;
         while !self.is_over() {
-            let in_debt = registry.places.counts().in_debt();
-            let claimed = std::mem::replace(&mut just_claimed, false);
+            let counts = registry.places.counts();
+            let in_debt = counts.in_debt();
+            // Of those that come with the pool some leave their places to guests, but no more than guests are there.
+            let claimed = just_claimed.take().is_some_and(|work| work || counts.free_or_less() > 0);
             let work = if in_debt { self.find_in_debt(claimed) } else { self.find_any(searching) };
             if let Some(work) = work {
                 // To hand on takes its time.
@@ -272,7 +275,7 @@ impl WorkerMemory {
             self.fork.request();
             searching = true;
             since = None;
-            just_claimed = true;
+            just_claimed = Some(true);
         }
         if searching {
             self.hand_on();

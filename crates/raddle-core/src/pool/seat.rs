@@ -202,7 +202,7 @@ impl Registry {
     /// If the thread works in a pool already.
     pub(crate) fn take_seat(&self, index: usize) {
         assert!(Worker::here().is_none(), "this thread works in a pool already");
-        self.memories[index].main(false);
+        self.memories[index].main(false, true);
     }
 
     /// The calling thread is this worker for good, though it only works while it waits (B1).

@@ -15,11 +15,20 @@ impl Registry {
     /// caller has counted (P2). A hook that it calls counts as a task: what it queues, it may wait for, so the pool does not end
     /// before.
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
+        self.start_for(true, worker)
+    }
+
+    /// As `start`, for no work in particular: one of those that the pool begins with.
+    pub(super) fn start_first(&self, worker: usize) -> io::Result<()> {
+        self.start_for(false, worker)
+    }
+
+    fn start_for(&self, work: bool, worker: usize) -> io::Result<()> {
         let calls_hook = self.config.thread_hooks.has_start();
         if calls_hook {
             self.end.queue_outside(1);
         }
-        self.start_thread(worker).inspect_err(|_| {
+        self.start_thread(worker, work).inspect_err(|_| {
             if calls_hook {
                 self.end.take_back();
                 self.end_if_done();
@@ -27,7 +36,7 @@ impl Registry {
         })
     }
 
-    fn start_thread(&self, worker: usize) -> io::Result<()> {
+    fn start_thread(&self, worker: usize, claimed: bool) -> io::Result<()> {
         let me = self.handle().ok_or_else(|| io::Error::other("the pool has gone"))?;
         self.memories.make(worker, self)?;
         self.equip(worker);
@@ -46,7 +55,7 @@ impl Registry {
                 return Ok(());
             }
         }
-        let handle = start(builder, Box::new(move || me.serve(worker, late)))?;
+        let handle = start(builder, Box::new(move || me.serve(worker, late, claimed)))?;
         handles.retain(|handle| !handle.is_finished());
         handles.push(handle);
         if worker >= self.first_spare() {
@@ -57,17 +66,17 @@ impl Registry {
 
     /// What a thread does that was started for this worker, perhaps too `late` for anything but mail and exit hooks. Mail that comes while it leaves is
     /// for itself (ML1): another thread might not be had before it is gone.
-    fn serve(&self, worker: usize, mut late: bool) {
+    fn serve(&self, worker: usize, mut late: bool, mut claimed: bool) {
         let memory = &self.memories[worker];
         loop {
-            memory.main(late);
+            memory.main(late, claimed);
             if !memory.mail.calls_back(&self.places, &self.crew(Waker::Idle), worker) {
                 return;
             }
             if self.config.thread_hooks.has_start() {
                 self.end.queue_outside(1);
             }
-            late = self.ended();
+            (late, claimed) = (self.ended(), true);
         }
     }
 
