@@ -1,9 +1,13 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Seek, Write};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 #[cfg(unix)]
 use same_file::Handle;
 
@@ -110,7 +114,7 @@ impl Output {
                 let to = Limited { to: &draft.file, left: most_bytes() };
                 buffered(to, content).map_err(failed)?;
                 self.check_again()?;
-                draft.replace(path).map_err(failed)
+                draft.replace().map_err(failed)
             }
         }
     }
@@ -183,47 +187,116 @@ fn most_bytes() -> u64 {
     u64::MAX
 }
 
-/// A file under another name, in the directory where it is to be, that goes away unless it is kept.
+/// A file that is to be at `to`. On Linux it has no name until it is whole, so that whatever ends the program leaves nothing; where
+/// a file system has no such files, it has another name in the same directory, and goes away unless it is kept.
 #[derive(Debug)]
 struct Draft {
-    path: PathBuf,
+    to: PathBuf,
     file: File,
+    /// What it is called meanwhile.
+    name: Option<PathBuf>,
 }
 
 impl Draft {
     /// With the owner and the permissions of what is at `path`, which it is to replace.
     fn beside(path: &Path) -> io::Result<Draft> {
-        let old = fs::metadata(path).ok();
-        let mut number = 0;
-        loop {
-            let name = format!(".raddle-{}-{number}.tmp", std::process::id());
-            let path = path.with_file_name(name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                // Left by a program that was killed, whose number we have now.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
-                    number += 1;
-                }
-                opened => {
-                    let draft = Draft { path, file: opened? };
-                    // From the start, so that nobody reads what is a secret.
-                    if let Some(old) = old {
-                        draft.file.set_permissions(old.permissions())?;
-                        keep_owner(&draft.file, &old);
-                        // Another owner may cost it some, and may be the only one who can give them back.
-                        _ = draft.file.set_permissions(old.permissions());
-                    }
-                    return Ok(draft);
-                }
-            }
+        match nameless(directory_of(path)) {
+            Some(file) => Draft { to: path.to_owned(), file, name: None }.like_the_old_one(),
+            None => Draft::named(path),
         }
     }
 
-    /// Takes the place of what is at `path`.
-    fn replace(self, path: &Path) -> io::Result<()> {
+    fn named(path: &Path) -> io::Result<Draft> {
+        let create = |name: &Path| OpenOptions::new().write(true).create_new(true).open(name);
+        let (name, file) = first_free(path, create)?;
+        Draft { to: path.to_owned(), file, name: Some(name) }.like_the_old_one()
+    }
+
+    fn like_the_old_one(self) -> io::Result<Draft> {
+        // From the start, so that nobody reads what is a secret.
+        if let Ok(old) = fs::metadata(&self.to) {
+            self.file.set_permissions(old.permissions())?;
+            keep_owner(&self.file, &old);
+            // Another owner may cost it some, and may be the only one who can give them back.
+            _ = self.file.set_permissions(old.permissions());
+        }
+        Ok(self)
+    }
+
+    /// Takes the place of what is there.
+    fn replace(mut self) -> io::Result<()> {
         // Some systems say only now that the disk is full.
         self.file.sync_all()?;
-        fs::rename(&self.path, path)
+        if self.name.is_none() {
+            match first_free(&self.to, |name| give_name(&self.file, name)) {
+                Ok((name, ())) => self.name = Some(name),
+                // There are rules for who may do what to which file that do not know one without a name.
+                Err(_) => self = self.copied()?,
+            }
+        }
+        self.name.as_ref().map_or(Ok(()), |name| fs::rename(name, &self.to))
     }
+
+    /// The same in a file with a name.
+    fn copied(mut self) -> io::Result<Draft> {
+        let mut copy = Draft::named(&self.to)?;
+        self.file.rewind()?;
+        io::copy(&mut self.file, &mut copy.file)?;
+        copy.file.sync_all()?;
+        Ok(copy)
+    }
+}
+
+/// A name beside `path` that nobody has, and what `take` makes of it.
+fn first_free<T>(
+    path: &Path,
+    take: impl Fn(&Path) -> io::Result<T>,
+) -> io::Result<(PathBuf, T)> {
+    let mut number = 0;
+    loop {
+        let name = path.with_file_name(format!(".raddle-{}-{number}.tmp", std::process::id()));
+        match take(&name) {
+            // Left by a program that was killed, whose number we have now.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
+                number += 1;
+            }
+            taken => return Ok((name, taken?)),
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file in a directory that has no name, and can be given one.
+#[cfg(target_os = "linux")]
+fn nameless(directory: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    let file = File::from(rustix::fs::open(directory, flags, mode).ok()?);
+    link_to(&file).exists().then_some(file)
+}
+
+/// What leads to an open file.
+#[cfg(target_os = "linux")]
+fn link_to(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+#[cfg(target_os = "linux")]
+fn give_name(file: &File, name: &Path) -> io::Result<()> {
+    Ok(rustix::fs::linkat(CWD, link_to(file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> Option<File> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_name(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Gives a file to whom the old one belongs, as far as that is ours to do: root may, others at most to a group of theirs.
@@ -240,12 +313,15 @@ fn keep_owner(_: &File, _: &fs::Metadata) {}
 impl Drop for Draft {
     fn drop(&mut self) {
         // After a rename there is nothing left to remove.
-        _ = fs::remove_file(&self.path);
+        _ = self.name.as_ref().map(fs::remove_file);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     fn directory(name: &str) -> PathBuf {
@@ -306,6 +382,57 @@ mod tests {
         fs::remove_dir_all(directory).unwrap();
     }
 
+    /// Where there are files without names.
+    #[test]
+    fn a_program_that_is_killed_leaves_nothing() {
+        const ROOM: &str = "RADDLE_TEST_OUTPUT_ROOM";
+        if let Some(room) = std::env::var_os(ROOM) {
+            let write = |to: &mut dyn Write| -> io::Result<()> {
+                to.write_all(&[b'x'; 1 << 17])?;
+                // Above the harness, which has standard output.
+                _ = writeln!(io::stderr(), "half");
+                loop {
+                    std::thread::park();
+                }
+            };
+            return prepare(&Path::new(&room).join("file")).unwrap().write(write).unwrap();
+        }
+        let directory = directory("killed");
+        fs::write(directory.join("file"), "old").unwrap();
+        if nameless(&directory).is_some() {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "output::tests::a_program_that_is_killed_leaves_nothing"])
+                .arg("--nocapture")
+                .env(ROOM, &directory)
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let told = BufReader::new(child.stderr.take().unwrap());
+            assert!(told.lines().any(|line| line.unwrap() == "half"));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(names(&directory), ["file"]);
+            assert_eq!(fs::read(directory.join("file")).unwrap(), b"old");
+        }
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_given_a_name_is_copied() {
+        let directory = directory("copied");
+        let path = directory.join("file");
+        fs::write(&path, "old").unwrap();
+        let mut draft = Draft::beside(&path).unwrap();
+        draft.file.write_all(b"new").unwrap();
+        if draft.name.is_none() {
+            draft.copied().unwrap().replace().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+        }
+        assert_eq!(names(&directory), ["file"]);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
     #[cfg(unix)]
     #[test]
     fn links_are_followed_and_permissions_kept() {
@@ -315,16 +442,12 @@ mod tests {
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink(&file, &link).unwrap();
+        let mode = |file: &File| file.metadata().unwrap().permissions().mode() & 0o777;
         // The draft, too, is nobody else's.
-        let draft = || {
-            let name = directory.join(format!(".raddle-{}-0.tmp", std::process::id()));
-            fs::metadata(name).unwrap().permissions().mode() & 0o777
-        };
-        let write = |to: &mut dyn Write| {
-            assert_eq!(draft(), 0o640);
-            to.write_all(b"new")
-        };
-        prepare(&link).unwrap().write(write).unwrap();
+        for draft in [Draft::beside, Draft::named] {
+            assert_eq!(mode(&draft(&file).unwrap().file), 0o640);
+        }
+        prepare(&link).unwrap().write(|to| to.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
