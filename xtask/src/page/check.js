@@ -142,6 +142,13 @@
     await quiet();
     check("another link shows another: " + told(seen()), told(seen()) === told({ from: 0, to: SPAN, hidden: "", q: "" }));
     check("with all lanes", shown.length === lanes.length && wanted === null);
+    // And one that was typed, or cut, shows what can be made of it.
+    for (const [link, q] of [["#q=%", "%"], ["#hide=map.-1.x&q=%e4", "%e4"], ["#t=x-y&q=a=b", "a=b"], ["#t&hide&=&q", ""]]) {
+      location.hash = link;
+      await quiet();
+      const whole = { from: 0, to: Math.round(SPAN), hidden: "", q };
+      check("a link of nonsense, " + link + ", shows all: " + told(seen()), told(seen()) === told(whole));
+    }
   };
   try {
     await (before ? come() : use());

@@ -500,13 +500,15 @@ function keepView() {
   }, 300);
 }
 function takeView() {
-  const parts = new Map(location.hash.slice(1).split("&").map(part => part.split("=")).filter(part => part.length === 2));
+  const parts = new Map(location.hash.slice(1).split("&").map(part => part.split(/=(.*)/s)));
   const [from, to] = (parts.get("t") || "").split("-").map(Number);
   // What the address does not say is not as it was before.
   hidden.clear();
-  (parts.get("hide") || "").split(".").filter(Boolean).forEach(i => { if (lanes[i]) hidden.add(Number(i)); });
+  (parts.get("hide") || "").split(".").filter(i => /^\d+$/.test(i) && lanes[i]).forEach(i => hidden.add(Number(i)));
   showLanes();
-  search(decodeURIComponent(parts.get("q") || ""));
+  let text = parts.get("q") || "";
+  try { text = decodeURIComponent(text); } catch { /* it was cut, or typed: it is searched for as it is */ }
+  search(text);
   if (to > from) look(from, to); else look(0, SPAN);
 }
 window.addEventListener("hashchange", takeView);
