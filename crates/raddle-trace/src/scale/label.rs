@@ -97,7 +97,8 @@ impl WhatIf {
         };
         match factor.trim().parse::<f64>() {
             Ok(factor) if factor.is_finite() && factor >= 0.0 => {
-                Ok(WhatIf { name: name.trim().to_owned(), factor })
+                // As there is a zero below none.
+                Ok(WhatIf { name: name.trim().to_owned(), factor: factor.abs() })
             }
             _ => Err(format!("'{factor}' is no factor: a number from 0 on, as in {name}=0.5")),
         }
@@ -124,6 +125,11 @@ impl WhatIf {
 impl fmt::Display for WhatIf {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.name, self.factor)
+        match self.factor {
+            factor if factor == 0.0 || (1e-6..1e9).contains(&factor) => {
+                write!(f, "{}={factor}", self.name)
+            }
+            factor => write!(f, "{}={factor:e}", self.name),
+        }
     }
 }

@@ -259,9 +259,14 @@ impl Trace {
         if built.wall > 0.0 && had < LEAST_PROCESSOR {
             return Err(Refusal::Preempted(had));
         }
-        match built.unknown.take() {
-            Some(unknown) => Err(unknown),
-            None => Ok(built),
+        if let Some(unknown) = built.unknown.take() {
+            return Err(unknown);
+        }
+        // Longer times are cut to that, and what is left of them contradicts itself.
+        let work = built.graph.work();
+        match supposed.is_empty() || (1.0..LONGEST).contains(&work) {
+            true => Ok(built),
+            false => Err(Refusal::Supposed(work)),
         }
     }
 

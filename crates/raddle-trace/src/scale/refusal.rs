@@ -20,6 +20,8 @@ pub enum Refusal {
     Preempted(f64),
     /// Nothing has this name; these are some that there are.
     Unknown(String, Vec<String>),
+    /// So many nanoseconds of work there would be with what is supposed: less than one, or more than can be counted.
+    Supposed(f64),
 }
 
 impl fmt::Display for Refusal {
@@ -51,6 +53,12 @@ impl fmt::Display for Refusal {
             Refusal::Unknown(name, known) => {
                 let known: Vec<String> = known.iter().map(|known| clean(known)).collect();
                 write!(f, "nothing is called '{}'; there are: {}", clean(name), known.join(", "))
+            }
+            Refusal::Supposed(work) if *work < 1.0 => {
+                f.write_str("less than a nanosecond of work is left with what is supposed")
+            }
+            Refusal::Supposed(_) => {
+                f.write_str("more than 584 years of work there would be with what is supposed")
             }
         }
     }

@@ -7,6 +7,7 @@ mod locks;
 mod merged;
 mod processor;
 mod span;
+mod suppose;
 mod wakes;
 
 use super::*;
