@@ -248,10 +248,7 @@ impl Draft {
 }
 
 /// A name beside `path` that nobody has, and what `take` makes of it.
-fn first_free<T>(
-    path: &Path,
-    take: impl Fn(&Path) -> io::Result<T>,
-) -> io::Result<(PathBuf, T)> {
+fn first_free<T>(path: &Path, take: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     let mut number = 0;
     loop {
         let name = path.with_file_name(format!(".raddle-{}-{number}.tmp", std::process::id()));

@@ -45,9 +45,9 @@ pub(crate) fn run(command: &TraceCommand, json: bool) -> Result<(), Error> {
         _ if json => Err(Error::usage(
             "--json is for `raddle trace summary`, `scale`, `diff` and `doctor`; chrome writes JSON anyway",
         )),
-        TraceCommand::Html(drawn) => draw(drawn, |trace| trace.html().into_bytes()),
-        TraceCommand::Chrome(drawn) => draw(drawn, |trace| trace.chrome_json().into_bytes()),
-        TraceCommand::Perfetto(drawn) => draw(drawn, Trace::perfetto),
+        TraceCommand::Html(drawn) => draw(drawn, |trace, to| trace.write_html(to)),
+        TraceCommand::Chrome(drawn) => draw(drawn, |trace, to| trace.write_chrome_json(to)),
+        TraceCommand::Perfetto(drawn) => draw(drawn, |trace, to| trace.write_perfetto(to)),
     }
 }
 
@@ -55,11 +55,15 @@ fn tell(value: &Value) -> Result<(), Error> {
     report::print_json(value)
 }
 
-fn draw(drawn: &DrawnArgs, picture: impl FnOnce(&Trace) -> Vec<u8>) -> Result<(), Error> {
+/// Written as it is made: it may be several times as large as the recording.
+fn draw(
+    drawn: &DrawnArgs,
+    picture: impl FnOnce(&Trace, &mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
     let files = Files::of(Some(&drawn.shown.file))?;
     let output = Output::prepare("the output", &drawn.output, &files)?;
-    let picture = picture(&load(&drawn.shown)?.trace);
-    output.write(|to| to.write_all(&picture))
+    let Loaded { trace, .. } = load(&drawn.shown)?;
+    output.write(|to| picture(&trace, to))
 }
 
 /// A trace, and what is wrong with its file, if that is shown all the same.

@@ -12,11 +12,13 @@
 //!
 //! The format: "Trace Event Format", Google, 2016.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::io;
 
 use crate::event::{EventKind, Subject};
+use crate::hash::NumberMap;
 use crate::names::Names;
+use crate::out::{Out, kept_text};
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::trace::Trace;
@@ -32,15 +34,34 @@ impl Trace {
     /// ```
     #[inline]
     pub fn chrome_json(&self) -> String {
-        let mut json = Json { out: String::with_capacity(self.len() * 96), trace: self };
+        kept_text(self.len() * 96, |out| self.chrome_to(out))
+    }
+
+    /// [`Trace::chrome_json`], written in pieces as it is made: as a whole it is several times as large as the trace.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    #[inline]
+    pub fn write_chrome_json(&self, mut to: impl io::Write) -> io::Result<()> {
+        let mut out = Out::new(&mut to);
+        self.chrome_to(&mut out);
+        out.finish()
+    }
+
+    #[inline]
+    fn chrome_to(&self, out: &mut Out<'_>) {
+        let mut json = Json { out, trace: self };
         json.out.push_str("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped\":");
-        // Writing to a string cannot fail, here and below.
+        // Whether that fails is found at the end, here and below.
         let _ = write!(json.out, "{}", self.drops());
         json.out.push_str("},\"traceEvents\":[\n");
         json.out.push_str(r#"{"ph":"M","pid":1,"name":"process_name","args":{"name":"raddle"}}"#);
         let names = Names::of(self);
         let slices: Vec<_> = (0..self.lanes.len()).map(|lane| json.lane(lane, &names)).collect();
+        drop(names);
         json.flows(&slices);
+        drop(slices);
         json.regions();
         json.tasks();
         for (lane, queue) in queues(self).iter().enumerate() {
@@ -53,20 +74,21 @@ impl Trace {
             }
         }
         json.out.push_str("\n]}\n");
-        json.out
     }
 }
 
-struct Json<'a> {
-    out: String,
+struct Json<'a, 'out> {
+    out: &'a mut Out<'out>,
     trace: &'a Trace,
 }
 
-impl Json<'_> {
+impl Json<'_, '_> {
     #[inline]
     fn event(&mut self, event: std::fmt::Arguments<'_>) {
-        self.out.push_str(",\n");
-        let _ = self.out.write_fmt(event);
+        if !self.out.has_failed() {
+            self.out.push_str(",\n");
+            let _ = self.out.write_fmt(event);
+        }
     }
 
     /// Writes a lane's slices, and returns from when to when the outermost ones are.
@@ -84,7 +106,8 @@ impl Json<'_> {
             r#"{{"ph":"M","pid":1,"tid":{lane},"name":"thread_sort_index","args":{{"sort_index":{lane}}}}}"#
         ));
         let (mut follower, mut named) = (Follower::new(), names.lane(lane));
-        let mut outermost: Vec<(u64, u64)> = Vec::new();
+        // Memory that is not written to costs nothing, and to move what has grown does.
+        let mut outermost: Vec<(u64, u64)> = Vec::with_capacity(trace.lanes[lane].events.len() / 2);
         // Whether a slice stands for a state in which no interval is open.
         let mut base = State::Absent;
         let mut now = 0;
@@ -157,20 +180,23 @@ impl Json<'_> {
             let before = slices.partition_point(|slice| slice.0 <= at);
             before > 0 && at <= slices[before - 1].1
         };
-        for (id, edge) in self.trace.edges().iter().enumerate() {
-            let [from, to] = edge.ends(self.trace);
+        let (trace, mut id) = (self.trace, 0);
+        trace.each_edge(|edge| {
+            let number = id;
+            id += 1;
+            let [from, to] = edge.ends(trace);
             if !within(from) || !within(to) {
-                continue;
+                return;
             }
             let name = edge.kind.name();
             for (phase, (lane, at)) in [("s", from), ("f", to)] {
                 let at = micros(at);
                 let bind = if phase == "f" { r#","bp":"e""# } else { "" };
                 self.event(format_args!(
-                    r#"{{"ph":"{phase}","pid":1,"tid":{lane},"ts":{at},"id":{id},"cat":"{name}","name":"{name}"{bind}}}"#
+                    r#"{{"ph":"{phase}","pid":1,"tid":{lane},"ts":{at},"id":{number},"cat":"{name}","name":"{name}"{bind}}}"#
                 ));
             }
-        }
+        });
     }
 
     #[inline]
@@ -205,22 +231,21 @@ impl Json<'_> {
     /// Spawned tasks, from being queued until they are over. Their numbers come back: an end is that of the last one queued.
     #[inline]
     fn tasks(&mut self) {
-        let mut queued: HashMap<u32, u64> = HashMap::new();
-        let mut over: Vec<(u32, u64, u64)> = Vec::new();
-        self.trace.in_order(|_, event| match (event.subject(), event.kind) {
+        let mut queued: NumberMap<u32, u64> = NumberMap::default();
+        let trace = self.trace;
+        trace.in_order(|_, event| match (event.subject(), event.kind) {
             (Subject::Task, EventKind::Fork | EventKind::Submit) => {
                 queued.insert(event.task, event.tsc);
             }
             (Subject::Task, EventKind::Executed | EventKind::Resolve | EventKind::Kill) => {
-                let from = queued.remove(&event.task);
-                over.extend(from.map(|from| (event.task, from, event.tsc)));
+                if let Some(from) = queued.remove(&event.task) {
+                    let from = trace.offset(from);
+                    let to = trace.offset(event.tsc).max(from);
+                    self.span("task", event.task, "task", from, to);
+                }
             }
             _ => {}
         });
-        for (task, from, to) in over {
-            let from = self.trace.offset(from);
-            self.span("task", task, "task", from, self.trace.offset(to).max(from));
-        }
     }
 }
 

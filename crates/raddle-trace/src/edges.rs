@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::event::{Event, EventKind, Subject};
-use crate::hash::{NumberMap, Seeded};
+use crate::hash::Seeded;
 use crate::trace::Trace;
 
 /// Why something on one lane followed from something on another.
@@ -69,14 +69,22 @@ impl Trace {
     /// over all events and a search for each edge.
     #[inline]
     pub fn edges(&self) -> Vec<Edge> {
-        let index = Index::new(self);
-        let wakes = self.wake_edges(&index).0;
-        self.edges_from(&index, wakes)
+        let mut edges = Vec::new();
+        self.each_edge(|edge| edges.push(edge));
+        edges
     }
 
+    /// Calls `each` with all of them, in their order.
     #[inline]
-    fn edges_from(&self, index: &Index, wakes: Vec<Edge>) -> Vec<Edge> {
-        let mut edges = wakes;
+    pub(crate) fn each_edge(&self, mut each: impl FnMut(Edge)) {
+        let index = Index::new(self);
+        self.wake_edges(&index, |edge, _| each(edge));
+        self.other_edges(&index, each);
+    }
+
+    /// Steals and results.
+    #[inline]
+    fn other_edges(&self, index: &Index, mut each: impl FnMut(Edge)) {
         for (number, lane) in self.lanes.iter().enumerate() {
             for (at, event) in lane.events.iter().enumerate() {
                 match event.kind {
@@ -88,14 +96,14 @@ impl Trace {
                         let victim = usize::from(event.aux);
                         if victim != number && victim < self.lanes.len() {
                             let from = (victim, event.tsc);
-                            edges.push(Edge::new(EdgeKind::Steal, from, (number, exec.tsc)));
+                            each(Edge::new(EdgeKind::Steal, from, (number, exec.tsc)));
                         }
                     }
                     EventKind::Joined | EventKind::Waited if event.subject() == Subject::Fork => {
                         if let Some((runner, end)) = index.executed(event) {
                             if event.kind == EventKind::Joined && runner != number {
                                 let to = (number, event.tsc);
-                                edges.push(Edge::new(EdgeKind::Result, (runner, end), to));
+                                each(Edge::new(EdgeKind::Result, (runner, end), to));
                             }
                         }
                     }
@@ -103,7 +111,6 @@ impl Trace {
                 }
             }
         }
-        edges
     }
 
     /// How long wakes took, and what they cost who woke. Of several wakes of one sleeper only the first
@@ -111,43 +118,39 @@ impl Trace {
     #[inline]
     pub fn wakes(&self) -> Wakes {
         let index = Index::new(self);
-        let (edges, cost) = self.wake_edges(&index);
-        let latency = edges.iter().map(|edge| self.between(edge.from.1, edge.to.1)).collect();
-        let all = self.edges_from(&index, edges);
-        Wakes {
-            latency: sorted(latency),
-            cost: sorted(cost),
-            clamped: all.iter().filter(|edge| edge.clamped).count(),
-        }
+        let mut wakes = Wakes::default();
+        self.wake_edges(&index, |edge, cost| {
+            wakes.latency.push(self.between(edge.from.1, edge.to.1));
+            wakes.cost.push(cost);
+            wakes.clamped += usize::from(edge.clamped);
+        });
+        self.other_edges(&index, |edge| wakes.clamped += usize::from(edge.clamped));
+        wakes.latency.sort_unstable();
+        wakes.cost.sort_unstable();
+        wakes
     }
 
-    /// The wakes, and what each cost.
+    /// Calls `each` with the wakes in the order of time, and what each cost.
     #[inline]
-    fn wake_edges(&self, index: &Index) -> (Vec<Edge>, Vec<u64>) {
-        let mut unparks: Vec<(u64, usize, &Event)> = Vec::new();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let of = lane.events.iter().filter(|event| event.kind == EventKind::Unpark);
-            unparks.extend(of.map(|event| (event.tsc, number, event)));
+    fn wake_edges(&self, index: &Index, mut each: impl FnMut(Edge, u64)) {
+        let mut unparks: Vec<(u64, u32, u32)> = Vec::new();
+        for (lane, number) in self.lanes.iter().zip(0..=u32::MAX) {
+            let of = lane.events.iter().zip(0..=u32::MAX);
+            let of = of.filter(|(event, _)| event.kind == EventKind::Unpark);
+            unparks.extend(of.map(|(event, at)| (event.tsc, number, at)));
         }
-        unparks.sort_by_key(|unpark| unpark.0);
+        unparks.sort_unstable();
         let mut last = HashMap::new();
-        let (mut edges, mut cost) = (Vec::new(), Vec::new());
-        for (tsc, number, event) in unparks {
+        for (tsc, number, at) in unparks {
+            let event = &self.lanes[number as usize].events[at as usize];
             let sleeper = usize::from(event.aux);
             let Some(woken) = index.woken(sleeper, tsc) else { continue };
             if last.insert(sleeper, woken) != Some(woken) {
-                edges.push(Edge::new(EdgeKind::Wake, (number, tsc), (sleeper, woken)));
-                cost.push(self.between(tsc, tsc.saturating_add(u64::from(event.task))));
+                let edge = Edge::new(EdgeKind::Wake, (number as usize, tsc), (sleeper, woken));
+                each(edge, self.between(tsc, tsc.saturating_add(u64::from(event.task))));
             }
         }
-        (edges, cost)
     }
-}
-
-#[inline]
-fn sorted(mut times: Vec<u64>) -> Vec<u64> {
-    times.sort_unstable();
-    times
 }
 
 /// How long wakes took, in nanoseconds.
@@ -177,19 +180,20 @@ impl Wakes {
     }
 }
 
+type Key = (Subject, u32);
+
 /// Where to find what an edge ends with.
 pub(crate) struct Index {
     /// Of each lane: when it woke up.
     woken: Vec<Vec<u64>>,
-    /// When and where each fork was done, in order.
-    executed: NumberMap<(Subject, u32), Vec<(u64, usize)>>,
+    /// When and where each stolen fork was done, in order.
+    executed: Vec<(Key, u64, u32)>,
     skew: u64,
 }
 
 impl Index {
     #[inline]
     pub(crate) fn new(trace: &Trace) -> Index {
-        let mut executed: NumberMap<_, Vec<_>> = NumberMap::default();
         let mut stolen = HashSet::with_hasher(Seeded::default());
         let mut woken = Vec::new();
         for lane in &trace.lanes {
@@ -200,13 +204,13 @@ impl Index {
             let of = lane.events.iter().filter(|e| e.kind == EventKind::Unparked);
             woken.push(of.map(|e| e.tsc).collect());
         }
-        for (number, lane) in trace.lanes.iter().enumerate() {
-            let of = lane.events.iter().filter(|e| e.kind == EventKind::Executed);
-            for event in of.filter(|e| !stolen.is_empty() && stolen.contains(&e.key())) {
-                executed.entry(event.key()).or_default().push((event.tsc, number));
-            }
+        let is_end = |e: &&Event| e.kind == EventKind::Executed && stolen.contains(&e.key());
+        let mut executed = Vec::with_capacity(stolen.len());
+        for (lane, number) in trace.lanes.iter().zip(0..=u32::MAX).filter(|_| !stolen.is_empty()) {
+            let of = lane.events.iter().filter(is_end);
+            executed.extend(of.map(|event| (event.key(), event.tsc, number)));
         }
-        executed.values_mut().for_each(|ends| ends.sort_unstable());
+        executed.sort_unstable();
         let span = trace.end.nanos.saturating_sub(trace.start.nanos).max(1);
         let ticks = trace.end.tsc.saturating_sub(trace.start.tsc);
         let skew = u128::from(SKEW) * u128::from(ticks) / u128::from(span);
@@ -224,10 +228,11 @@ impl Index {
     /// Where and when the stolen fork was done that `event` waited for: the last time before it.
     #[inline]
     pub(crate) fn executed(&self, event: &Event) -> Option<(usize, u64)> {
-        let ends = self.executed.get(&event.key())?;
-        let after = ends.partition_point(|&(t, _)| t <= event.tsc.saturating_add(self.skew));
-        let (tsc, lane) = ends[after.checked_sub(1)?];
-        Some((lane, tsc))
+        let latest = (event.key(), event.tsc.saturating_add(self.skew), u32::MAX);
+        let after = self.executed.partition_point(|end| *end <= latest);
+        let (_, tsc, lane) =
+            *self.executed.get(after.checked_sub(1)?).filter(|end| end.0 == event.key())?;
+        Some((lane as usize, tsc))
     }
 }
 

@@ -4,10 +4,13 @@
 //! base64 of little-endian arrays: a million events are some ten megabytes.
 
 use std::fmt::Write as _;
+use std::io;
 use std::time::Duration;
 
 use crate::chrome::quoted;
+use crate::edges::Edge;
 use crate::names::Names;
+use crate::out::{Out, kept_text};
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::summary::{counted, time};
@@ -28,22 +31,37 @@ impl Trace {
     /// of queues, the phases of regions: to be zoomed, searched and pointed at.
     #[inline]
     pub fn html(&self) -> String {
-        let (before, after) = PAGE.split_once("/*SCRIPT*/").unwrap_or((PAGE, ""));
         // Memory that is not written to costs nothing.
-        let mut page = String::with_capacity(12 * self.len() + PAGE.len() + SCRIPT.len());
-        page.push_str(before);
-        page.push_str("const DATA = ");
-        self.page_data(&mut page, MOST_EVENTS);
-        page.push_str(";\n");
-        page.push_str(SCRIPT);
-        page.push_str(after);
-        page
+        kept_text(12 * self.len() + PAGE.len() + SCRIPT.len(), |out| self.page_to(out))
+    }
+
+    /// [`Trace::html`], written in pieces as it is made.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    #[inline]
+    pub fn write_html(&self, mut to: impl io::Write) -> io::Result<()> {
+        let mut out = Out::new(&mut to);
+        self.page_to(&mut out);
+        out.finish()
     }
 
     #[inline]
-    fn page_data(&self, out: &mut String, most_events: usize) {
+    fn page_to(&self, page: &mut Out<'_>) {
+        let (before, after) = PAGE.split_once("/*SCRIPT*/").unwrap_or((PAGE, ""));
+        page.push_str(before);
+        page.push_str("const DATA = ");
+        self.page_data(page, MOST_EVENTS);
+        page.push_str(";\n");
+        page.push_str(SCRIPT);
+        page.push_str(after);
+    }
+
+    #[inline]
+    fn page_data(&self, out: &mut Out<'_>, most_events: usize) {
         let span = self.end.nanos.saturating_sub(self.start.nanos);
-        // Writing to a string cannot fail, here and below.
+        // Whether that fails is found at the end, here and below.
         let _ = write!(
             out,
             "{{\"span\":{span},\"events\":{},\"dropped\":{},\"width\":{},\"states\":[",
@@ -101,7 +119,7 @@ impl Trace {
 
     /// What the page says first: what bounds the run, and what more processors would give.
     #[inline]
-    fn first_screen(&self, out: &mut String, shows_span: bool) {
+    fn first_screen(&self, out: &mut Out<'_>, shows_span: bool) {
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
         let facts = format!(
             "{}, {} in {}",
@@ -160,7 +178,7 @@ impl Trace {
     #[inline]
     fn lane_data(
         &self,
-        out: &mut String,
+        out: &mut Out<'_>,
         number: usize,
         queue: &[(u64, u16)],
         names: &Names,
@@ -211,34 +229,33 @@ impl Trace {
     }
 
     #[inline]
-    fn edge_data(&self, out: &mut String, place: &[Option<u32>]) {
+    fn edge_data(&self, out: &mut Out<'_>, place: &[Option<u32>]) {
         let mut edges = self.edges();
+        edges.retain(|edge| place[edge.from.0].is_some() && place[edge.to.0].is_some());
         edges.sort_by_key(|edge| edge.from.1);
-        let (mut kinds, mut lanes, mut times) = (Vec::new(), Vec::new(), Vec::new());
-        for edge in edges {
-            let (Some(from), Some(to)) = (place[edge.from.0], place[edge.to.0]) else { continue };
-            kinds.push(edge.kind as u8);
-            lanes.extend(from.to_le_bytes().into_iter().chain(to.to_le_bytes()));
-            for tsc in [edge.from.1, edge.to.1] {
-                times.extend((self.offset(tsc) as f64).to_le_bytes());
-            }
-        }
-        out.push('{');
-        for (name, bytes) in
-            [("\"kind\":\"", kinds), ("\",\"lane\":\"", lanes), ("\",\"t\":\"", times)]
-        {
-            out.push_str(name);
-            base64(out, &bytes);
-        }
+        let lane = |edge: &Edge| {
+            let ends = [edge.from.0, edge.to.0].map(|lane| place[lane].unwrap_or(0).to_le_bytes());
+            ends.into_iter().flatten()
+        };
+        let time = |edge: &Edge| {
+            let ends = [edge.from.1, edge.to.1].map(|tsc| self.offset(tsc) as f64);
+            ends.map(f64::to_le_bytes).into_iter().flatten()
+        };
+        out.push_str("{\"kind\":\"");
+        base64(out, &edges.iter().map(|edge| edge.kind as u8).collect::<Vec<u8>>());
+        out.push_str("\",\"lane\":\"");
+        base64(out, &edges.iter().flat_map(lane).collect::<Vec<u8>>());
+        out.push_str("\",\"t\":\"");
+        base64(out, &edges.iter().flat_map(time).collect::<Vec<u8>>());
         out.push_str("\"}");
     }
 }
 
 #[inline]
 fn join<T>(
-    out: &mut String,
+    out: &mut Out<'_>,
     items: impl IntoIterator<Item = T>,
-    mut write: impl FnMut(&mut String, T),
+    mut write: impl FnMut(&mut Out<'_>, T),
 ) {
     for (number, item) in items.into_iter().enumerate() {
         if number > 0 {
@@ -250,7 +267,7 @@ fn join<T>(
 
 /// Base64 as in RFC 4648, section 4.
 #[inline]
-fn base64(out: &mut String, bytes: &[u8]) {
+fn base64(out: &mut Out<'_>, bytes: &[u8]) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for group in bytes.chunks(3) {
         let [a, b, c] = std::array::from_fn(|i| u32::from(group.get(i).copied().unwrap_or(0)));
@@ -269,9 +286,7 @@ mod tests {
     use crate::trace::{ClockPair, Lane};
 
     fn in_base64(bytes: &[u8]) -> String {
-        let mut out = String::new();
-        base64(&mut out, bytes);
-        out
+        kept_text(0, |out| base64(out, bytes))
     }
 
     #[test]
@@ -281,6 +296,10 @@ mod tests {
         let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
         assert_eq!(encoded, expected);
         assert_eq!(in_base64(&[0xff, 0xef]), "/+8=");
+    }
+
+    fn data_of(trace: &Trace, most_events: usize) -> serde_json::Value {
+        serde_json::from_str(&kept_text(0, |out| trace.page_data(out, most_events))).unwrap()
     }
 
     fn from_base64(text: &str) -> Vec<u8> {
@@ -311,9 +330,7 @@ mod tests {
         let kinds = [EventKind::Park, EventKind::Unparked].into_iter().cycle();
         let events = times.iter().zip(kinds).map(|(&tsc, kind)| Event::new(tsc, kind, 0));
         trace.lanes.push(Lane::new("a", events.collect()));
-        let mut data = String::new();
-        trace.page_data(&mut data, MOST_EVENTS);
-        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let data = data_of(&trace, MOST_EVENTS);
         let lane = &data["lanes"][0];
         let bytes = from_base64(lane["t"].as_str().unwrap());
         let mut steps = bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
@@ -340,9 +357,7 @@ mod tests {
         let page = trace.html();
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains(" src="));
         assert_eq!(page.matches("</script>").count(), 1);
-        let mut data = String::new();
-        trace.page_data(&mut data, MOST_EVENTS);
-        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let data = data_of(&trace, MOST_EVENTS);
         assert_eq!(data["lanes"].as_array().unwrap().len(), 1);
         assert_eq!(data["regions"][0][0], "</script><b>");
     }
@@ -355,9 +370,7 @@ mod tests {
         let events: Vec<_> = events.into_iter().map(|(t, kind)| Event::new(t, kind, 1)).collect();
         trace.lanes.push(Lane::new("a", events));
         for (most, is_marked) in [(3, true), (2, false)] {
-            let mut data = String::new();
-            trace.page_data(&mut data, most);
-            let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+            let data = data_of(&trace, most);
             assert_eq!(data["on_span"], is_marked);
             assert!(data["scale"].is_object());
             let bytes = from_base64(data["lanes"][0]["c"].as_str().unwrap());
@@ -366,9 +379,7 @@ mod tests {
             assert_eq!(facts.contains(UNSEEN), !is_marked, "{facts}");
         }
         trace.lanes.clear();
-        let mut data = String::new();
-        trace.page_data(&mut data, MOST_EVENTS);
-        let data: serde_json::Value = serde_json::from_str(&data).unwrap();
+        let data = data_of(&trace, MOST_EVENTS);
         assert_eq!((&data["on_span"], data["scale"].is_null()), (&false.into(), true));
     }
 }

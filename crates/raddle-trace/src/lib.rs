@@ -12,6 +12,7 @@
 //! | find why it hung | [`Trace::doctor`] |
 //! | compare two | [`Trace::diff`], [`Trace::profile`], [`Trace::time_by_name`] |
 //! | show it | [`Trace::summary`], [`Trace::html`], [`Trace::chrome_json`], [`Trace::perfetto`] |
+//! | show it in little memory | [`Trace::write_html`], [`Trace::write_chrome_json`], [`Trace::write_perfetto`] |
 //!
 //! No pool is needed: a trace can be recorded by raddle, read from a file, or made by hand.
 //!
@@ -49,6 +50,7 @@ mod html;
 mod lengths;
 mod names;
 mod nest;
+mod out;
 mod overview;
 mod perfetto;
 mod phases;

@@ -39,7 +39,7 @@ impl Names {
         let region = |number: u16| u16::try_from(known + usize::from(number) - 1).unwrap_or(0);
         let mut places: Vec<Vec<u16>> = vec![Vec::new(); trace.lanes.len()];
         let mut forked: NumberMap<(Subject, u32), u16> = NumberMap::default();
-        let mut nameless: NumberMap<(Subject, u32), (usize, usize)> = NumberMap::default();
+        let mut nameless: NumberMap<(Subject, u32), (u32, u32)> = NumberMap::default();
         trace.in_order(|number, event| match event.kind {
             EventKind::Fork => _ = forked.insert(event.key(), event.aux),
             EventKind::Submit if event.aux != 0 => {
@@ -48,14 +48,15 @@ impl Names {
             EventKind::Exec => {
                 let place = forked.remove(&event.key()).unwrap_or(event.aux);
                 if place == 0 {
-                    nameless.insert(event.key(), (number, places[number].len()));
+                    let at = (number as u32, places[number].len() as u32);
+                    nameless.insert(event.key(), at);
                 }
                 places[number].push(place);
             }
             // Where forks that nobody steals are left out, its owner says where it was.
             EventKind::Joined if event.aux != 0 => {
                 if let Some((lane, at)) = nameless.remove(&event.key()) {
-                    places[lane][at] = event.aux;
+                    places[lane as usize][at as usize] = event.aux;
                 }
             }
             _ => {}

@@ -6,9 +6,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 
 use crate::event::EventKind;
 use crate::names::Names;
+use crate::out::{Out, kept};
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::trace::Trace;
@@ -66,21 +68,21 @@ impl Message {
     }
 }
 
-struct Writer<'a> {
-    out: Vec<u8>,
+struct Writer<'a, 'out> {
+    out: &'a mut Out<'out>,
     trace: &'a Trace,
     first: bool,
 }
 
-impl Writer<'_> {
+impl Writer<'_, '_> {
     /// `TracePacket`, field 1 of `Trace`.
     #[inline]
     fn packet(&mut self, packet: Message) {
         let mut tagged = Message::default();
         tagged.raw(1 << 3 | BYTES);
         tagged.raw(packet.0.len() as u64);
-        self.out.extend_from_slice(&tagged.0);
-        self.out.extend_from_slice(&packet.0);
+        self.out.bytes(&tagged.0);
+        self.out.bytes(&packet.0);
     }
 
     #[inline]
@@ -90,6 +92,9 @@ impl Writer<'_> {
 
     #[inline]
     fn event(&mut self, at: u64, event: &Message) {
+        if self.out.has_failed() {
+            return;
+        }
         let packet = Message::default().int(8, at).int(10, 1);
         // The first packet of a sequence clears what is known of it.
         let packet = if std::mem::take(&mut self.first) { packet.int(13, 1) } else { packet };
@@ -194,7 +199,24 @@ impl Trace {
     /// ```
     #[inline]
     pub fn perfetto(&self) -> Vec<u8> {
-        let mut writer = Writer { out: Vec::new(), trace: self, first: true };
+        kept(Vec::new(), |out| self.perfetto_to(out))
+    }
+
+    /// [`Trace::perfetto`], written in pieces as it is made: as a whole it is larger than the trace.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    #[inline]
+    pub fn write_perfetto(&self, mut to: impl io::Write) -> io::Result<()> {
+        let mut out = Out::new(&mut to);
+        self.perfetto_to(&mut out);
+        out.finish()
+    }
+
+    #[inline]
+    fn perfetto_to(&self, out: &mut Out<'_>) {
+        let mut writer = Writer { out, trace: self, first: true };
         let process = Message::default().int(1, 1).bytes(6, b"raddle");
         writer.describe(Message::default().int(1, PROCESS).message(3, &process));
         let regions = 5;
@@ -206,10 +228,13 @@ impl Trace {
                 writer.lane(lane, &names);
             }
         }
-        for (number, edge) in self.edges().iter().enumerate() {
+        drop(names);
+        let mut number = 0;
+        self.each_edge(|edge| {
+            number += 1;
             let [from, to] = edge.ends(self).map(|(lane, at)| (lane as u64 + 10, at));
-            writer.flow(number as u64 + 1, from, to, edge.kind.name());
-        }
+            writer.flow(number, from, to, edge.kind.name());
+        });
         for (lane, queue) in queues(self).iter().enumerate().filter(|(_, queue)| !queue.is_empty())
         {
             let track = (self.lanes.len() + lane) as u64 + 10;
@@ -246,7 +271,6 @@ impl Trace {
             }
             writer.end(track, end);
         }
-        writer.out
     }
 }
 
