@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::edges::Wakes;
 use crate::overview::{Overview, SHOWN};
+use crate::phases::Phases;
 use crate::trace::Trace;
 use crate::workers::Times;
 
@@ -167,17 +168,21 @@ fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
     if regions.count == 0 {
         return Ok(());
     }
+    let busy: Vec<String> = regions.longest.iter().map(busy).collect();
+    // With a thousand threads there is less room for names.
+    let figures = busy.iter().map(String::len).max().unwrap_or(0).max(7);
+    let room = 17.min(25_usize.saturating_sub(figures));
     writeln!(
         out,
-        "\n{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
+        "\n{:<room$} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>figures$}",
         "region [us]", "hand-off", "ramp-up", "full", "catch-up", "result", "total", "busy"
     )?;
     let row = |out: &mut String, name: &str, times: [Duration; 7], busy: &str| {
         let [first, ramp_up, full, catch_up, result, unattributed, total] = times;
         writeln!(
             out,
-            "{:<17} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
-            short(name, 17),
+            "{:<room$} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>figures$}",
+            short(name, room),
             micros(first),
             micros(ramp_up),
             micros(full),
@@ -191,11 +196,10 @@ fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
         }
         Ok(())
     };
-    for region in &regions.longest {
+    for (region, busy) in regions.longest.iter().zip(&busy) {
         let name = region.name.clone().unwrap_or_else(|| format!("#{}", region.task));
         let [a, b, c, d, e, f] = region.parts().map(|(_, time)| time);
-        let busy = format!("{:.2}/{}", region.average(), region.width);
-        row(out, &name, [a, b, c, d, e, f, region.total], &busy)?;
+        row(out, &name, [a, b, c, d, e, f, region.total], busy)?;
     }
     if let Some(longest) = regions.longest() {
         let at_once = longest.levels.iter().enumerate().rev().filter(|(_, time)| !time.is_zero());
@@ -224,6 +228,13 @@ fn write_regions(out: &mut String, regions: &Overview) -> std::fmt::Result {
         writeln!(out, "{clamped} {what} of phases came out negative, and {were} moved")?;
     }
     Ok(())
+}
+
+/// How many threads were busy of how many: in eight characters, if they have room for both.
+#[inline]
+fn busy(region: &Phases) -> String {
+    let with = |digits| format!("{:.digits$}/{}", region.average(), region.width);
+    [2, 1].map(with).into_iter().find(|text| text.len() <= 8).unwrap_or_else(|| with(0))
 }
 
 /// Microseconds in at most eight characters.
@@ -341,6 +352,40 @@ mod tests {
                 assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
             }
             assert!(text.contains(&format!("{} dropped", u64::MAX >> 20)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_table_fits_eighty_columns_however_many_threads_there_are() {
+        for (threads, busy) in [
+            (4, "4.00/4"),
+            (64, "64.00/64"),
+            (100, "100/100"),
+            (1_000, "1000/1000"),
+            (10_000, "10000/10000"),
+        ] {
+            let pair = |nanos| ClockPair { tsc: nanos, nanos };
+            let mut trace = Trace::new(pair(0), pair(1000));
+            trace.threads = threads;
+            trace.names.push("a name that is much too long".into());
+            trace.lanes = (0..threads)
+                .map(|n| {
+                    let events = [(0, Exec), (1000, Executed)];
+                    let events = events.map(|(tsc, kind)| Event::new(tsc, kind, 1));
+                    Lane::new(format!("raddle-{n}"), events.into())
+                })
+                .collect();
+            let submit = Event { aux: 1, ..Event::new(0, Submit, 1) };
+            trace.lanes[0].events.insert(0, submit);
+            trace.lanes[0].events.push(Event::new(1000, Waited, 1));
+            let text = trace.summary();
+            assert!(text.contains(&format!(" {busy}\n")), "{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{}: {line}", line.chars().count());
+            }
+            let title = text.lines().find(|line| line.starts_with("region ")).unwrap();
+            let row = text.lines().find(|line| line.ends_with(busy)).unwrap();
+            assert_eq!(title.len(), row.len(), "{text}");
         }
     }
 
