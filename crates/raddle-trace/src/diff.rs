@@ -169,12 +169,18 @@ fn changes(before: &Named, after: &Named) -> Vec<Change> {
 impl fmt::Display for Diff {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        table(f, "region, on average", &self.regions)?;
-        f.write_char('\n')?;
-        table(f, "phase, of all regions", &self.phases)?;
-        f.write_char('\n')?;
-        table(f, "tasks, by place", &self.places)?;
-        f.write_char('\n')?;
+        let tables = [
+            ("region, on average", &self.regions),
+            ("phase, of all regions", &self.phases),
+            ("tasks, by place", &self.places),
+        ];
+        if tables.iter().all(|(_, rows)| rows.is_empty()) {
+            f.write_str("No region and no task took any time, before or after.\n\n")?;
+        }
+        for (title, rows) in tables.into_iter().filter(|(_, rows)| !rows.is_empty()) {
+            table(f, title, rows)?;
+            f.write_char('\n')?;
+        }
         match &self.run {
             Ok(run) => table(f, "the run", run),
             Err(why) => {
@@ -196,6 +202,7 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Change]) -> fmt::Resul
         };
         let ratio = match row.ratio() {
             None => "new".into(),
+            Some(_) if row.after.is_zero() => "gone".into(),
             Some(ratio) if ratio < 99.5 => format!("{ratio:.2}x"),
             Some(_) => ">99x".into(),
         };
@@ -250,5 +257,11 @@ mod tests {
         assert!(!text.contains("place 03") && text.contains("and 4 more"), "{text}");
         assert!(text.contains("not compared: recorded at level phase"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        // Of what there is nothing there is no table.
+        assert!(!text.contains("region, on") && !text.contains("phase, of"), "{text}");
+        let gone = profile(named(&rows)).diff(&profile(Named::new())).to_string();
+        assert!(gone.contains(" gone\n") && !gone.contains("0.00x"), "{gone}");
+        let none = profile(Named::new()).diff(&profile(Named::new())).to_string();
+        assert!(none.starts_with("No region and no task took any time"), "{none}");
     }
 }
