@@ -1,4 +1,5 @@
-//! Futures that are done when it is time.
+//! Futures that are done when it is time. What is not generic is `#[inline]`: compiled by programs that ask for it, and with it half of the
+//! timer's tree.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -53,6 +54,7 @@ impl Future<()> {
     ///
     /// Where the system refuses the timer its thread: what it says, at once. So it is with all that has a limit or a delay.
     #[doc(alias = "sleep")]
+    #[inline]
     pub fn delay(time: Duration) -> Future<()> {
         Delay::start(time).unwrap_or_else(Future::failed)
     }
@@ -63,6 +65,7 @@ impl Future<()> {
 struct Delay(Mutex<Option<(Promise<()>, Timeout)>>);
 
 impl Delay {
+    #[inline]
     fn start(time: Duration) -> Result<Future<()>, Failure> {
         let Some(deadline) = Instant::now().checked_add(time) else {
             return Ok(Future::never().interruptible());
@@ -86,10 +89,12 @@ impl Delay {
         Ok(future)
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, Option<(Promise<()>, Timeout)>> {
         self.0.lock()
     }
 
+    #[inline]
     fn end(&self, result: Result<(), Failure>) {
         let parts = self.lock().take();
         if let Some((promise, timeout)) = parts {
@@ -100,9 +105,11 @@ impl Delay {
 }
 
 impl Inputs for Delay {
+    #[inline]
     fn visit(&self, _: usize, _: &mut Visitor) {}
 
     /// Nobody waits for it: no use in going on.
+    #[inline]
     fn abandoned(&self, _: usize) {
         let parts = self.lock().take();
         drop(parts);

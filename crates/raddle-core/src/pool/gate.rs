@@ -260,7 +260,9 @@ impl PoolRef {
         Ok(f(stay.registry, what))
     }
 
-    /// Has the pool kill this when its futures are killed, or it goes. Gives a number to end that with.
+    /// Has the pool kill this when its futures are killed, or it goes. Gives a number to end that with. `#[inline]`, as the other end of
+    /// it: compiled by programs that have pools drive async futures, and with it most of the tree.
+    #[inline]
     pub(crate) fn enlist(self, one: Weak<dyn Suspended>) -> u64 {
         let mut suspended = self.gate.lock(&self.gate.suspended).unwrap_or_else(|| forked());
         let last = suspended.last_key_value().map_or(0, |(&(_, number), _)| number);
@@ -269,6 +271,7 @@ impl PoolRef {
     }
 
     /// Ends what `enlist` began.
+    #[inline]
     pub(crate) fn discharge(self, number: u64) {
         let Some(mut suspended) = self.gate.lock(&self.gate.suspended) else { return };
         let gone = suspended.remove(&(self.generation, number));
