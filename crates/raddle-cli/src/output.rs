@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Seek, Write};
 #[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
+use std::os::{fd::AsRawFd, unix::fs::MetadataExt};
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
@@ -71,8 +71,8 @@ impl Output {
         };
         if let Target::File(place) = &target {
             files.writes(role, path)?;
-            // Made and removed again: an interrupted computation leaves nothing behind.
-            Draft::beside(place).map_err(refused)?;
+            // Made, with a name as it will have one, and removed again: an interrupted computation leaves nothing behind.
+            Draft::named(place).map_err(refused)?;
         }
         Ok(Output { named: path.to_owned(), role, files: files.clone(), target })
     }
@@ -231,10 +231,15 @@ impl Draft {
             match first_free(&self.to, |name| give_name(&self.file, name)) {
                 Ok((name, ())) => self.name = Some(name),
                 // There are rules for who may do what to which file that do not know one without a name.
-                Err(_) => self = self.copied()?,
+                Err(refused) => self = self.copied().map_err(|_| refused)?,
             }
         }
-        self.name.as_ref().map_or(Ok(()), |name| fs::rename(name, &self.to))
+        if let Some(name) = &self.name {
+            fs::rename(name, &self.to)?;
+        }
+        // From now on that may be somebody else's.
+        self.name = None;
+        Ok(())
     }
 
     /// The same in a file with a name.
@@ -272,7 +277,17 @@ fn nameless(directory: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o666);
     let file = File::from(rustix::fs::open(directory, flags, mode).ok()?);
-    link_to(&file).exists().then_some(file)
+    (link_to(&file).exists() && is_masked(&file)).then_some(file)
+}
+
+/// Whether a new file lacks the permissions that the user gives to none: some systems forget that where there is no name.
+#[cfg(target_os = "linux")]
+fn is_masked(file: &File) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    let mode = file.metadata().map(|status| status.mode());
+    mask.zip(mode.ok()).is_some_and(|(mask, mode)| mode & mask == 0)
 }
 
 /// What leads to an open file.
@@ -309,7 +324,6 @@ fn keep_owner(_: &File, _: &fs::Metadata) {}
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After a rename there is nothing left to remove.
         _ = self.name.as_ref().map(fs::remove_file);
     }
 }

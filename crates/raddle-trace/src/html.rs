@@ -92,6 +92,9 @@ impl Trace {
             let _ = write!(out, "[{},{},{parts}]", quoted(&name), region.start.as_nanos());
         });
         out.push_str("],\"lanes\":[");
+        if out.has_failed() {
+            return;
+        }
         let queues = queues(self);
         let mut on_span: Vec<Vec<f64>> = vec![Vec::new(); self.lanes.len()];
         // What is closer than can be told apart on the widest screen is drawn as one.
@@ -113,6 +116,9 @@ impl Trace {
             self.lane_data(out, number, &queues[number], &names, &on_span[number]);
         });
         out.push_str("],\"edges\":");
+        if out.has_failed() {
+            return;
+        }
         self.edge_data(out, &place);
         out.push('}');
     }

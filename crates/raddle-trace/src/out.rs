@@ -51,11 +51,12 @@ impl Out<'_> {
         self.piece.clear();
     }
 
-    /// Hands on what is left.
+    /// Hands on what is left, and has whoever takes it do so, too.
     #[inline]
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.hand_on();
-        self.state
+        self.state?;
+        self.to.flush()
     }
 }
 
@@ -123,5 +124,20 @@ mod tests {
         assert!(out.has_failed());
         assert_eq!(out.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(full.0, 3);
+    }
+
+    #[test]
+    fn what_fails_last_of_all_is_told() {
+        struct Holds;
+        impl Write for Holds {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+        }
+        let told = Out::new(&mut Holds).finish();
+        assert_eq!(told.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }
