@@ -261,7 +261,7 @@ impl WorkerMemory {
             if !self.owned.fruitless.replace(true) && !in_debt && since.is_some() {
                 self.owned.bets_lost.set(self.owned.bets_lost.get().wrapping_add(1));
             }
-            let napped = searching && self.nap();
+            let napped = searching && !in_debt && self.nap();
             match if napped { Slept::Searching } else { self.sleep(searching) } {
                 Slept::Searching => registry.pass_on(),
                 Slept::Leaves => return,
