@@ -18,7 +18,7 @@ use std::io;
 use crate::event::{EventKind, Subject};
 use crate::hash::NumberMap;
 use crate::names::Names;
-use crate::out::{Out, kept_text};
+use crate::out::{Out, kept_text, written};
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::trace::Trace;
@@ -43,10 +43,8 @@ impl Trace {
     ///
     /// If it cannot be written.
     #[inline]
-    pub fn write_chrome_json(&self, mut to: impl io::Write) -> io::Result<()> {
-        let mut out = Out::new(&mut to);
-        self.chrome_to(&mut out);
-        out.finish()
+    pub fn write_chrome_json(&self, to: impl io::Write) -> io::Result<()> {
+        written(to, |out| self.chrome_to(out))
     }
 
     #[inline]

@@ -99,12 +99,9 @@ impl Trace {
                             each(Edge::new(EdgeKind::Steal, from, (number, exec.tsc)));
                         }
                     }
-                    EventKind::Joined | EventKind::Waited if event.subject() == Subject::Fork => {
-                        if let Some((runner, end)) = index.executed(event) {
-                            if event.kind == EventKind::Joined && runner != number {
-                                let to = (number, event.tsc);
-                                each(Edge::new(EdgeKind::Result, (runner, end), to));
-                            }
+                    EventKind::Joined if event.subject() == Subject::Fork => {
+                        if let Some(from) = index.executed(event).filter(|from| from.0 != number) {
+                            each(Edge::new(EdgeKind::Result, from, (number, event.tsc)));
                         }
                     }
                     _ => {}

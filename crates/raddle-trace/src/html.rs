@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::chrome::quoted;
 use crate::edges::Edge;
 use crate::names::Names;
-use crate::out::{Out, kept_text};
+use crate::out::{Out, kept_text, written};
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::summary::{counted, time};
@@ -41,10 +41,8 @@ impl Trace {
     ///
     /// If it cannot be written.
     #[inline]
-    pub fn write_html(&self, mut to: impl io::Write) -> io::Result<()> {
-        let mut out = Out::new(&mut to);
-        self.page_to(&mut out);
-        out.finish()
+    pub fn write_html(&self, to: impl io::Write) -> io::Result<()> {
+        written(to, |out| self.page_to(out))
     }
 
     #[inline]

@@ -75,13 +75,19 @@ impl fmt::Debug for Out<'_> {
     }
 }
 
-/// All that `write` writes, kept.
+/// Hands on to `to` all that `write` writes.
+#[inline]
+pub(crate) fn written(mut to: impl Write, write: impl FnOnce(&mut Out<'_>)) -> io::Result<()> {
+    let mut out = Out::new(&mut to);
+    write(&mut out);
+    out.finish()
+}
+
+/// The same, kept.
 #[inline]
 pub(crate) fn kept(mut bytes: Vec<u8>, write: impl FnOnce(&mut Out<'_>)) -> Vec<u8> {
-    let mut out = Out::new(&mut bytes);
-    write(&mut out);
     // Memory takes everything.
-    let _ = out.finish();
+    let _ = written(&mut bytes, write);
     bytes
 }
 

@@ -10,7 +10,7 @@ use std::io;
 
 use crate::event::EventKind;
 use crate::names::Names;
-use crate::out::{Out, kept};
+use crate::out::{Out, kept, written};
 use crate::queues::queues;
 use crate::states::{Follower, State};
 use crate::trace::Trace;
@@ -208,10 +208,8 @@ impl Trace {
     ///
     /// If it cannot be written.
     #[inline]
-    pub fn write_perfetto(&self, mut to: impl io::Write) -> io::Result<()> {
-        let mut out = Out::new(&mut to);
-        self.perfetto_to(&mut out);
-        out.finish()
+    pub fn write_perfetto(&self, to: impl io::Write) -> io::Result<()> {
+        written(to, |out| self.perfetto_to(out))
     }
 
     #[inline]
