@@ -1,7 +1,7 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Seek, Write};
+use std::io::{self, BufWriter, Seek, Write};
 #[cfg(target_os = "linux")]
 use std::os::{fd::AsRawFd, unix::fs::MetadataExt};
 use std::path::{Path, PathBuf};
@@ -123,6 +123,7 @@ impl Output {
 /// Whether standard output goes to this pipe or terminal, as to that of `/dev/stdout`.
 #[cfg(unix)]
 fn is_descriptor_1(found: &fs::Metadata) -> bool {
+    use std::io::IsTerminal;
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let kind = found.file_type();
     let mixes = kind.is_fifo() || kind.is_socket() || io::stdout().is_terminal();
@@ -277,10 +278,11 @@ fn nameless(directory: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o666);
     let file = File::from(rustix::fs::open(directory, flags, mode).ok()?);
-    (link_to(&file).exists() && is_masked(&file)).then_some(file)
+    is_masked(&file).then_some(file)
 }
 
-/// Whether a new file lacks the permissions that the user gives to none: some systems forget that where there is no name.
+/// Whether a new file lacks the permissions that the user gives to none: some systems forget that where there is no name. Not
+/// where `/proc`, which a name is given by, does not say.
 #[cfg(target_os = "linux")]
 fn is_masked(file: &File) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
