@@ -28,9 +28,9 @@ enum Slept {
 impl WorkerMemory {
     // --- coming and going ---
 
-    /// The life of a thread of the pool: it counts as a searcher, and was `claimed` for work, or comes with the pool. One that was started when the pool had
-    /// ended is there for another's exit hook, what that forks and its mail, and calls none: else two might start each other for
-    /// ever.
+    /// The life of a thread of the pool: it counts as a searcher, and was `claimed` for work, or comes with the pool. One that was
+    /// started when the pool had ended is there for another's exit hook, what that forks and its mail, and calls none: else two might
+    /// start each other for ever.
     pub(crate) fn main(&self, late: bool, claimed: bool) {
         self.owned.hold.set(Hold::Place);
         self.owned.late.set(late);
