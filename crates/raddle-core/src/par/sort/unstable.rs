@@ -15,6 +15,9 @@ const LEAST: usize = 2_048;
 const PIECES: usize = 8;
 /// So many elements are looked at to choose one to divide by.
 const SAMPLE: usize = 63;
+/// So many, if there are fewer than `SMALL`: to order more would take a tenth of the time of a division.
+const SMALL_SAMPLE: usize = 15;
+const SMALL: usize = 32_768;
 /// If less than this part lies below it, others may equal it.
 const LOPSIDED: usize = 8;
 
@@ -36,7 +39,7 @@ where
             return;
         }
         let pieces = PIECES * worker.num_threads();
-        let least = (data.len() / pieces).max(LEAST / 2);
+        let least = (data.len() / pieces).max(LEAST);
         divide(worker, place, data, least, 2 * pieces.ilog2() + 2, compare);
     });
 }
@@ -56,7 +59,10 @@ fn divide<T, F>(
     if data.len() <= least || levels == 0 {
         return data.sort_unstable_by(compare);
     }
-    let pivot = sample(data, compare);
+    let pivot = match data.len() {
+        ..SMALL => sample::<SMALL_SAMPLE, T>(data, compare),
+        _ => sample::<SAMPLE, T>(data, compare),
+    };
     data.swap(0, pivot);
     let (pivot, rest) = data.split_first_mut().expect("more than a few");
     let below = partition(rest, |element| compare(element, pivot).is_lt());
@@ -75,16 +81,16 @@ fn divide<T, F>(
     );
 }
 
-/// Where an element lies that is about in the middle.
-fn sample<T>(data: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
-    let mut all: [usize; SAMPLE] = std::array::from_fn(|i| {
+/// Where an element lies that is about in the middle, by so many.
+fn sample<const MANY: usize, T>(data: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
+    let mut all: [usize; MANY] = std::array::from_fn(|i| {
         // Spread evenly, but for some bits that have no period (SplitMix64: Steele, Lea and Flood, 2014).
-        let part = data.len() / SAMPLE;
+        let part = data.len() / MANY;
         let z = (i as u64 + data.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         i * part + (z >> 32) as usize % part
     });
     all.sort_unstable_by(|&a, &b| compare(&data[a], &data[b]));
-    all[SAMPLE / 2]
+    all[MANY / 2]
 }
 
 /// Moves what `goes_first` accepts to the front, and says how many that are.
