@@ -13,7 +13,7 @@ use crate::drivers::{another, killed_driver, parent, spin};
 use crate::support::{LONG, directory, is_alive, said, say, until};
 
 fn address() -> String {
-    crate::ray().expect("RADDLE_TEST_RAY has the address of a cluster")
+    crate::run::ray().expect("RADDLE_TEST_RAY has the address of a cluster")
 }
 
 fn python() -> String {

@@ -9,17 +9,14 @@ mod descriptors;
 mod drivers;
 mod forks;
 mod limits;
+mod run;
 mod signals;
 mod slots;
 mod sockets;
 mod strangers;
 mod support;
 
-use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
-
-/// One that takes so long hangs, however busy the machine.
-const LIMIT: Duration = Duration::from_secs(1200);
+use std::process::ExitCode;
 
 const SCENARIOS: &[(&str, fn())] = &[
     ("ignored_children_still_resolve", signals::ignored_children_still_resolve),
@@ -140,64 +137,5 @@ fn main() -> ExitCode {
     }
     // A worker has no arguments.
     raddle::remote::init();
-    run(&args)
-}
-
-/// Runs the scenarios whose name has one of the words in it, as libtest does.
-fn run(args: &[String]) -> ExitCode {
-    let words: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(*word));
-    if args.iter().any(|arg| arg == "--list") {
-        SCENARIOS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
-    for (name, _) in SCENARIOS.iter().filter(|(name, _)| wanted(name)) {
-        if needs_ray(name) && ray().is_none() {
-            println!("test {name} ... ignored, needs a head of Ray: cargo xtask ray");
-            ignored += 1;
-            continue;
-        }
-        let start = Instant::now();
-        let ok = scenario(name);
-        println!("test {name} ... {} ({:.1?})", if ok { "ok" } else { "FAILED" }, start.elapsed());
-        if ok {
-            passed += 1;
-        } else {
-            failed += 1;
-        }
-    }
-    let all = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {all}. {passed} passed; {failed} failed; {ignored} ignored");
-    ExitCode::from(u8::from(failed > 0))
-}
-
-/// The address of the head that `cargo xtask ray` has started.
-fn ray() -> Option<String> {
-    std::env::var("RADDLE_TEST_RAY").ok()
-}
-
-fn needs_ray(name: &str) -> bool {
-    name.contains("_ray")
-}
-
-fn scenario(name: &str) -> bool {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .arg(format!("scenario={name}"))
-        .env_remove("RADDLE_PLAN")
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    loop {
-        match child.try_wait().unwrap() {
-            Some(status) => return status.success(),
-            None if start.elapsed() > LIMIT => {
-                println!("{name} takes longer than {LIMIT:?}");
-                let _ = child.kill();
-                let _ = child.wait();
-                return false;
-            }
-            None => std::thread::sleep(Duration::from_millis(2)),
-        }
-    }
+    run::run(SCENARIOS, &args)
 }
