@@ -94,6 +94,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("a_machine_of_ray_gets_it_once", clusters::a_machine_of_ray_gets_it_once),
     ("a_lost_node_of_ray_is_told", clusters::a_lost_node_of_ray_is_told),
     ("a_thousand_resets_leave_nothing", counts::a_thousand_resets_leave_nothing),
+    ("who_helps_late_leaves_nothing", counts::who_helps_late_leaves_nothing),
     ("a_hundred_rounds_leave_nothing", counts::a_hundred_rounds_leave_nothing),
     ("continuations_that_end_it_leave_nothing", counts::continuations_that_end_it_leave_nothing),
     ("deaths_leave_nothing", counts::deaths_leave_nothing),
