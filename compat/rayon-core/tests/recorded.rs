@@ -3,10 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::yield_now;
+use std::time::{Duration, Instant};
 
 use raddle_trace::{EventKind, Trace};
 
@@ -107,6 +108,31 @@ fn child() {
             assert!(ended == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
             rayon_core::join(|| fib(10), || ());
         }
+        "becomes others" => {
+            works_for_a_while();
+            pool(2).install(|| fib(10));
+            // Once more than there are names without a number.
+            let left: u32 =
+                std::env::var("RADDLE_TEST_LEFT").map_or(2, |left| left.parse().unwrap());
+            let end = match left {
+                2 => String::new(),
+                1 => format!(".process-{}", std::process::id()),
+                _ => format!(".process-{}-2", std::process::id()),
+            };
+            let mine = file.with_file_name(format!("trace{end}"));
+            while Trace::load(&mine).is_err() {
+                yield_now();
+            }
+            let next = if left == 0 { "two pools" } else { what.as_str() };
+            let left = left.saturating_sub(1).to_string();
+            let error = command(next, &file).env("RADDLE_TEST_LEFT", left).exec();
+            unreachable!("{error}");
+        }
+        "has another first" => {
+            works_for_a_while();
+            ends_well("two pools", &file);
+            pool(2).install(|| fib(12));
+        }
         other => unreachable!("{other}"),
     }
     std::process::exit(0);
@@ -143,13 +169,30 @@ impl Drop for Folder {
     }
 }
 
-fn start(what: &str, file: &Path) -> Child {
+fn command(what: &str, file: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "child", "--nocapture"]).env(CHILD, what).env("RADDLE_TRACE", file);
     command.env_remove("RADDLE_TRACE_LEVEL").env_remove("RADDLE_TRACE_ROOM");
     command.env("RAYON_NUM_THREADS", "2");
+    command
+}
+
+fn start(what: &str, file: &Path) -> Child {
+    let mut command = command(what, file);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
+}
+
+/// The system counts the start of a process in hundredths of a second.
+fn works_for_a_while() {
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(50) {
+        fib_of_one(20);
+    }
+}
+
+fn fib_of_one(n: u32) -> u64 {
+    if n < 2 { n.into() } else { fib_of_one(n - 1) + fib_of_one(n - 2) }
 }
 
 /// It would write without end, whatever becomes of the test.
@@ -269,6 +312,39 @@ fn a_child_of_a_fork_has_a_file_of_its_own() {
     let all = |name: &str| forks(&Trace::load(folder.0.join(name)).unwrap());
     assert_eq!(all("trace"), 2 * (forks_of(10) + 1));
     assert_eq!(all(&format!("trace.process-{child}")), forks_of(12));
+}
+
+#[test]
+fn what_a_process_was_before_keeps_its_file() {
+    let folder = Folder::new("raddle-recorded-exec");
+    let child = start("becomes others", &folder.file());
+    let own = format!("trace.process-{}", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let all = |name: &str| forks(&Trace::load(folder.0.join(name)).unwrap());
+    assert_eq!(
+        (all("trace"), all(&own), all(&format!("{own}-2"))),
+        (forks_of(10), forks_of(10), forks_of(10))
+    );
+    let last = format!("{own}-3");
+    assert_eq!((all(&last), all(&format!("{last}.2"))), (forks_of(10) + 1, forks_of(10)));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&last), "{output:?}");
+    // What an earlier run has left is in nobody's way.
+    ends_well("two pools", &folder.file());
+    assert_eq!((all("trace"), all("trace.2")), (forks_of(10) + 1, forks_of(10)));
+}
+
+#[test]
+fn a_child_that_has_ended_keeps_its_file() {
+    let folder = Folder::new("raddle-recorded-child");
+    let child = start("has another first", &folder.file());
+    let own = format!("trace.process-{}", child.id());
+    assert!(child.wait_with_output().unwrap().status.success());
+    let all = |name: &str| forks(&Trace::load(folder.0.join(name)).unwrap());
+    assert_eq!(
+        (all("trace"), all("trace.2"), all(&own)),
+        (forks_of(10) + 1, forks_of(10), forks_of(12))
+    );
 }
 
 #[test]

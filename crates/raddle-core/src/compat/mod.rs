@@ -19,6 +19,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod began;
 mod detached;
 #[cfg(unix)]
 mod ended;

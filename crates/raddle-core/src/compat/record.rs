@@ -9,7 +9,7 @@
 //! |---|---|
 //! | first team | FILE; which is this process's from then on until it has gone |
 //! | second, third, .. | FILE.2, FILE.3, .. |
-//! | where another process has FILE, as the parent of a `fork` has | `FILE.process-PID`, in the stead of FILE |
+//! | where another process has FILE, as the parent of a `fork` has, or it was written since this one began | `FILE.process-PID`, in the stead of FILE |
 
 use std::ffi::OsString;
 use std::io;
@@ -21,6 +21,7 @@ use std::time::Duration;
 use raddle_sync::atomic::{AtomicBool, Ordering};
 use raddle_trace::{Trace, TraceLevel};
 
+use super::began::wrote_since;
 use crate::pool::Registry;
 use crate::pool::recorder::{PerProcess, Settings, Taken, room_for};
 
@@ -107,7 +108,7 @@ impl State {
     /// What the teams' files are called after. The first one to ask takes it.
     fn base(&mut self, wanted: &Wanted) -> &Path {
         let taken = &mut self.taken;
-        self.base.get_or_insert_with(|| match Taken::of(&wanted.file) {
+        self.base.get_or_insert_with(|| match take(&wanted.file) {
             Ok(file) => {
                 // Who writes at the end only may not come to that: so nobody takes what is there for this process's.
                 if let Some(file) = file.as_ref().filter(|_| wanted.room.is_some()) {
@@ -117,8 +118,7 @@ impl State {
                 wanted.file.clone()
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let own = format!(".process-{}", std::process::id());
-                let own = PathBuf::from(with(&wanted.file, &own));
+                let own = own_file(&wanted.file);
                 raddle_sync::say(format_args!(
                     "RADDLE_TRACE: {}: {error}; this one records into {}",
                     wanted.file.display(),
@@ -144,6 +144,26 @@ impl State {
     fn said_already(&mut self) -> bool {
         std::mem::replace(&mut self.said, true)
     }
+}
+
+/// As [`Taken::of`], but what was recorded since the process began stays: it is of a child, or of what this was before `exec`.
+fn take(file: &Path) -> io::Result<Option<Taken>> {
+    if wrote_since(file) {
+        let why = "it was written since this process began";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
+    Taken::of(file)
+}
+
+/// What this process has in the stead of the file, and has not written before `exec`.
+fn own_file(file: &Path) -> PathBuf {
+    let process = std::process::id();
+    let names = (1..).map(|time| match time {
+        1 => format!(".process-{process}"),
+        _ => format!(".process-{process}-{time}"),
+    });
+    let mut paths = names.map(|name| PathBuf::from(with(file, &name)));
+    paths.find(|path| !wrote_since(path)).expect("there is no end of them")
 }
 
 fn with(path: &Path, end: &str) -> OsString {
