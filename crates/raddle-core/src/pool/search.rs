@@ -17,6 +17,17 @@ use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::queue::NOBODY;
 
+/// What a thread of the pool comes for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comes {
+    /// The pool begins with it: for nothing in particular.
+    First,
+    /// There is work, for which it was claimed.
+    Claimed,
+    /// The pool has ended: for what exit hooks of others fork, and for mail.
+    Late,
+}
+
 /// How a sleep ended.
 enum Slept {
     /// The worker was claimed, or has found work, or is to look: it counts as a searcher.
@@ -28,10 +39,10 @@ enum Slept {
 impl WorkerMemory {
     // --- coming and going ---
 
-    /// The life of a thread of the pool: it counts as a searcher, and was `claimed` for work, or comes with the pool. One that was
-    /// started when the pool had ended is there for another's exit hook, what that forks and its mail, and calls none: else two might
-    /// start each other for ever.
-    pub(crate) fn main(&self, late: bool, claimed: bool) {
+    /// The life of a thread of the pool: it counts as a searcher. One that comes late calls no hooks: else two might start each other
+    /// for ever.
+    pub(crate) fn main(&self, comes: Comes) {
+        let late = comes == Comes::Late;
         self.owned.hold.set(Hold::Place);
         self.owned.late.set(late);
         // S6: its memory may be one that was left with a low limit.
@@ -52,7 +63,7 @@ impl WorkerMemory {
             }
             None => self.call_start_hook(late),
         };
-        self.work(searching, claimed);
+        self.work(searching, comes);
         match &config.seats {
             // Those who stand in have none.
             Some(seats) if self.index < self.registry().threads() && seats.has_exit() => {
@@ -186,14 +197,14 @@ impl WorkerMemory {
     // --- the loop ---
 
     /// Works until the pool ends, or until there has been nothing to do for long.
-    fn work(&self, mut searching: bool, claimed: bool) {
+    fn work(&self, mut searching: bool, comes: Comes) {
         let registry = self.registry();
         // What runs here is not taken for whoever holds what an earlier task, or the thread's owner, has not let go of.
         let mut strand = strand::enter_foreign();
         // When the search began that has found nothing so far.
         let mut since: Option<Instant> = None;
-        // Whether that was for work, if it has just been claimed.
-        let mut just_claimed = Some(claimed);
+        // What for, if it has just come, or been claimed.
+        let mut comes = Some(comes);
         // It has been found a place for what is to be seen, and has not found it yet.
         let mut woken = true;
         // What is run when the pool has ended, which it may any moment when it is ending, may wait for others as a hook may.
@@ -201,8 +212,10 @@ impl WorkerMemory {
         while !self.is_over() {
             let counts = registry.places.counts();
             let in_debt = counts.in_debt();
-            // Of those that come with the pool some leave their places to guests, but no more than guests are there.
-            let claimed = just_claimed.take().is_some_and(|work| work || counts.free_or_less() > 0);
+            // Of those that the pool begins with some leave their places to guests, but no more than guests are there.
+            let claimed = comes
+                .take()
+                .is_some_and(|comes| comes != Comes::First || counts.free_or_less() > 0);
             let work = if in_debt { self.find_in_debt(claimed) } else { self.find_any(searching) };
             if let Some(work) = work {
                 // To hand on takes its time.
@@ -275,7 +288,7 @@ impl WorkerMemory {
             self.fork.request();
             searching = true;
             since = None;
-            just_claimed = Some(true);
+            comes = Some(Comes::Claimed);
         }
         if searching {
             self.hand_on();

@@ -24,6 +24,7 @@ use crate::pool::builder::{MOST_THREADS, SPARES, ThreadHooks, Waits};
 use crate::pool::policy::Policy;
 use crate::pool::recorder::Settings;
 use crate::pool::registry::{Config, Registry};
+use crate::pool::search::Comes;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::{Hold, WorkerMemory};
 use crate::spawn::hooks::Hooks;
@@ -202,7 +203,7 @@ impl Registry {
     /// If the thread works in a pool already.
     pub(crate) fn take_seat(&self, index: usize) {
         assert!(Worker::here().is_none(), "this thread works in a pool already");
-        self.memories[index].main(false, true);
+        self.memories[index].main(Comes::Claimed);
     }
 
     /// The calling thread is this worker for good, though it only works while it waits (B1).

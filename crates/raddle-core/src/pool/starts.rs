@@ -6,6 +6,7 @@ use std::time::Duration;
 use raddle_sync::{start, thread, time::Instant};
 
 use crate::pool::registry::{PAUSE, Registry, Waker, longer};
+use crate::pool::search::Comes;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 use crate::timer;
@@ -15,20 +16,20 @@ impl Registry {
     /// caller has counted (P2). A hook that it calls counts as a task: what it queues, it may wait for, so the pool does not end
     /// before.
     pub(crate) fn start(&self, worker: usize) -> io::Result<()> {
-        self.start_for(true, worker)
+        self.start_for(Comes::Claimed, worker)
     }
 
-    /// As `start`, for no work in particular: one of those that the pool begins with.
+    /// As `start`, one of those that the pool begins with.
     pub(super) fn start_first(&self, worker: usize) -> io::Result<()> {
-        self.start_for(false, worker)
+        self.start_for(Comes::First, worker)
     }
 
-    fn start_for(&self, work: bool, worker: usize) -> io::Result<()> {
+    fn start_for(&self, comes: Comes, worker: usize) -> io::Result<()> {
         let calls_hook = self.config.thread_hooks.has_start();
         if calls_hook {
             self.end.queue_outside(1);
         }
-        self.start_thread(worker, work).inspect_err(|_| {
+        self.start_thread(worker, comes).inspect_err(|_| {
             if calls_hook {
                 self.end.take_back();
                 self.end_if_done();
@@ -36,7 +37,7 @@ impl Registry {
         })
     }
 
-    fn start_thread(&self, worker: usize, claimed: bool) -> io::Result<()> {
+    fn start_thread(&self, worker: usize, comes: Comes) -> io::Result<()> {
         let me = self.handle().ok_or_else(|| io::Error::other("the pool has gone"))?;
         self.memories.make(worker, self)?;
         self.equip(worker);
@@ -45,7 +46,7 @@ impl Registry {
             builder = builder.stack_size(size);
         }
         let mut handles = self.handles.lock();
-        let late = self.ended();
+        let comes = if self.ended() { Comes::Late } else { comes };
         if self.is_over() && !self.memories[worker].has_mail() {
             // Nobody would wait for it: see `terminate`. (Mail that comes so late is of an exit hook's, on a thread that is waited for.)
             self.places.vacant.set(worker);
@@ -55,7 +56,7 @@ impl Registry {
                 return Ok(());
             }
         }
-        let handle = start(builder, Box::new(move || me.serve(worker, late, claimed)))?;
+        let handle = start(builder, Box::new(move || me.serve(worker, comes)))?;
         handles.retain(|handle| !handle.is_finished());
         handles.push(handle);
         if worker >= self.first_spare() {
@@ -64,19 +65,19 @@ impl Registry {
         Ok(())
     }
 
-    /// What a thread does that was started for this worker, perhaps too `late` for anything but mail and exit hooks. Mail that comes while it leaves is
-    /// for itself (ML1): another thread might not be had before it is gone.
-    fn serve(&self, worker: usize, mut late: bool, mut claimed: bool) {
+    /// What a thread does that was started for this worker. Mail that comes while it leaves is for itself (ML1): another thread might not
+    /// be had before it is gone.
+    fn serve(&self, worker: usize, mut comes: Comes) {
         let memory = &self.memories[worker];
         loop {
-            memory.main(late, claimed);
+            memory.main(comes);
             if !memory.mail.calls_back(&self.places, &self.crew(Waker::Idle), worker) {
                 return;
             }
             if self.config.thread_hooks.has_start() {
                 self.end.queue_outside(1);
             }
-            (late, claimed) = (self.ended(), true);
+            comes = if self.ended() { Comes::Late } else { Comes::Claimed };
         }
     }
 
