@@ -241,6 +241,7 @@ impl<T> Pending<T> {
         loop {
             // Before it helps: a task that it runs may wait for what this thread has put off, and take long.
             depth::flush();
+            wait::host::waits_anew();
             let look_again = match self.assist(wait::host::waiter(held_up)) {
                 Assist::Cycle => return Assist::Cycle,
                 Assist::Far(rest) => Instant::now().checked_add(rest),
@@ -312,8 +313,9 @@ impl<T> Pending<T> {
             Some((assist, head)) => {
                 // SAFETY: as above.
                 let assist = depth::fresh(|| unsafe { assist(head, waiter) });
-                if assist == Assist::Ran {
-                    wait::host::ran_inline(self.outcome().is_some());
+                match assist {
+                    Assist::Ran => wait::host::ran_inline(self.outcome().is_some()),
+                    _ => wait::host::wants_task(),
                 }
                 assist
             }
@@ -340,7 +342,7 @@ impl<T> Pending<T> {
                 match depth::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran += 1,
-                    Assist::Go | Assist::Far(_) => {}
+                    Assist::Go | Assist::Far(_) => wait::host::wants_task(),
                 }
                 if self.outcome().is_some() {
                     return Assist::Ran;

@@ -158,6 +158,20 @@ pub(super) mod host {
         }
     }
 
+    /// It is not known whether what this thread waits for comes of a task.
+    pub(in crate::future) fn waits_anew() {
+        if let Some(memory) = Worker::here() {
+            memory.owned.wants_task.set(false);
+        }
+    }
+
+    /// It comes of one that is not done.
+    pub(in crate::future) fn wants_task() {
+        if let Some(memory) = Worker::here() {
+            memory.owned.wants_task.set(true);
+        }
+    }
+
     /// Whether this thread works for no pool.
     pub(in crate::future) fn is_outside() -> bool {
         Worker::occupied().next().is_none()
@@ -275,6 +289,10 @@ pub(super) mod host {
     pub(in crate::future) fn waiter(_: bool) -> Waiter {
         Waiter::Patient
     }
+
+    pub(in crate::future) fn waits_anew() {}
+
+    pub(in crate::future) fn wants_task() {}
 
     pub(in crate::future) fn relies_on_others() -> bool {
         false

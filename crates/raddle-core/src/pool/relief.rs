@@ -12,6 +12,8 @@
 //! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
 //! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
 //! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is, with the cap that a pool has of itself, where
+//! most of those who wait for futures wait for tasks: what a host takes on may wait for a task that lies beneath it, so that its
+//! thread waits for itself. (Where many wait for promises that somebody else keeps, that is no more likely than that it helps.) And where
 //! there are but threads that look again and again whether something has come, and yield in between, and none that could be a host.
 //! (Such threads do not count as those that work, but one does that has had a processor in between for more than it takes to look.)
 //!
@@ -25,6 +27,7 @@ use raddle_sync::time::Instant;
 
 use crate::pool::builder::Waits;
 use crate::pool::registry::{Registry, Waker};
+use crate::pool::wait::Goal;
 use crate::pool::worker::Worker;
 use crate::pool::worker_memory::WorkerMemory;
 use crate::pool::yields::Seen;
@@ -47,6 +50,11 @@ const FORGOTTEN: Duration = Duration::from_secs(1);
 /// So many threads more there may be, as a multiple of the spare ones, and at most.
 const RESERVE: usize = 15;
 pub(crate) const MOST_RESERVE: usize = 4096;
+
+/// What a thread sleeps for: no future; one that comes of a task; another.
+const NOTHING: u8 = 0;
+const TASK: u8 = 1;
+const OTHER: u8 = 2;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -124,7 +132,12 @@ impl Registry {
         // ORD: hints.
         let still = self.relief.still.load(Ordering::Relaxed);
         let polled = || self.relief.polled.load(Ordering::Relaxed);
-        let unseen = || self.places.wants_locks() || self.places.has_away() || polled();
+        let unseen = || {
+            self.places.wants_locks()
+                || self.places.has_away()
+                || polled()
+                || self.tasks_are_awaited()
+        };
         let comes = || unseen() && !self.relief.is_spent(self.config.spares);
         let stands = still >= VERY_STILL && !self.is_forgotten();
         let works = || !self.only_polls() && self.goes_on();
@@ -170,6 +183,21 @@ impl Registry {
         // What they wait for nobody sees.
         let unseen = polls && !self.config.spares_asked && self.places.hosts.len() == 0;
         self.relief.polled.store(unseen, Ordering::Relaxed);
+    }
+
+    /// Whether most threads that sleep until something is done wait for tasks, and nobody has asked for the cap: see the module.
+    fn tasks_are_awaited(&self) -> bool {
+        if self.config.spares_asked {
+            return false;
+        }
+        let (mut tasks, mut all) = (0, 0);
+        for memory in self.memories.iter() {
+            // ORD: a hint.
+            let sleeps_for = memory.sleeps_for.load(Ordering::Relaxed);
+            all += usize::from(sleeps_for != NOTHING);
+            tasks += usize::from(sleeps_for == TASK);
+        }
+        tasks > 1 && tasks * 4 > all * 3
     }
 
     /// A thread has waited in vain for long: see `vain`.
@@ -272,7 +300,9 @@ impl Registry {
         }
         // Whoever works may be about to release the lock.
         let locked = self.places.wants_locks() && !self.goes_on();
-        let unseen = locked || !self.config.spares_asked && self.places.has_away();
+        let unseen = locked
+            || !self.config.spares_asked && self.places.has_away()
+            || self.tasks_are_awaited();
         let instead = unseen && self.places.hosts.len() > 0;
         let polled = self.only_polls() && self.relief.polled.load(Ordering::Relaxed);
         let soon = short.min(still) >= RATHER_STILL && (instead || polled);
@@ -310,5 +340,18 @@ impl Registry {
         self.relief.granted.store(after, Ordering::Relaxed);
         (before..after).for_each(|one| self.places.vacant.set(first + one));
         before < after
+    }
+}
+
+impl WorkerMemory {
+    /// It falls asleep until the goal is reached, or is awake again.
+    pub(crate) fn sleeps_for(&self, goal: Option<Goal<'_>>) {
+        let sleeps_for = match goal {
+            Some(Goal::Future(..) | Goal::Look(..)) if self.owned.wants_task.get() => TASK,
+            Some(Goal::Future(..) | Goal::Look(..)) => OTHER,
+            _ => NOTHING,
+        };
+        // ORD: a hint.
+        self.sleeps_for.store(sleeps_for, Ordering::Relaxed);
     }
 }

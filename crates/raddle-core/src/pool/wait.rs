@@ -337,6 +337,7 @@ impl WorkerMemory {
         // ORD: a hint.
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
         self.owned.apart.set(true);
+        self.sleeps_for(Some(goal));
         self.lane.note(EventKind::Park, 0, NOTHING);
         let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
         if cramped {
@@ -365,6 +366,7 @@ impl WorkerMemory {
             }
         }
         self.lane.note(EventKind::Unparked, 0, NOTHING);
+        self.sleeps_for(None);
         self.owned.apart.set(false);
         self.owned.hosts.set(false);
         self.affinity.release();

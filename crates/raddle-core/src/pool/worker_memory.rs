@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use raddle_sync::affinity::WakeAffinity;
-use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use raddle_sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use raddle_sync::parker::{Parker, ParkerLease};
 use raddle_sync::sync::Mutex;
 
@@ -72,6 +72,8 @@ pub(crate) struct Owned {
     pub(crate) looks: Looks,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
+    /// What the thread waits for comes of a task: it has looked, and found one.
+    pub(crate) wants_task: Cell<bool>,
     /// What it has run while it waited.
     pub(crate) turns: Turns,
     /// Its naps in favour of others.
@@ -146,6 +148,8 @@ pub(crate) struct WorkerMemory {
     pub(crate) running: List,
     /// Whether the worker sleeps with a stolen fork on its stack, for which another thread waits: a hint.
     pub(crate) serves: AtomicBool,
+    /// What it sleeps for: see `relief`.
+    pub(crate) sleeps_for: AtomicU8,
     /// What it has queued, and seen to.
     pub(crate) entries: Entries,
     /// Stolen forks that it has run.
@@ -290,6 +294,7 @@ impl OwnedMemory {
                 turns: Turns::default(),
                 yields: Yields::default(),
                 hosts: Cell::new(false),
+                wants_task: Cell::new(false),
                 purse: Purse::new(),
                 apart: Cell::new(false),
                 stuck: Cell::new(false),
@@ -316,6 +321,7 @@ impl OwnedMemory {
             ring: Ring::new(),
             running: List::new(),
             serves: AtomicBool::new(false),
+            sleeps_for: AtomicU8::new(0),
             entries: Entries::new(),
             ended_forks: AtomicUsize::new(0),
             mail: Mail::new(),

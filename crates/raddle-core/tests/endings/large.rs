@@ -1,10 +1,12 @@
 //! Large ones, past every constant in the pool: rings, caps of spare threads, depths.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use raddle_core::{Future, Pool, Promise, Shared, Worker, join, scope, spawn, yield_now};
+use raddle_core::{
+    Future, Pool, Promise, Shared, SharedPromise, Worker, collect, join, scope, spawn, yield_now,
+};
 
 use crate::{LONG, ends};
 
@@ -176,6 +178,63 @@ fn a_join_tree_whose_leaves_are_taken_on_for_long() {
     ends(&pool, move || tree(300_000, &|| _ = shared.clone().wait().unwrap()));
     let most = setter.join().unwrap();
     assert!(most <= 2 + 256, "{most} threads");
+}
+
+/// Nodes of a graph, each made of up to three before it: every other one waits for those in a task. More wait at a time than a pool has spare
+/// threads, and what a thread would take on may wait for what lies beneath.
+#[test]
+fn tasks_that_wait_for_each_other_s_results_in_a_graph() {
+    type Nodes = Arc<Vec<OnceLock<Shared<u64>>>>;
+    const PRIME: u64 = 1_000_003;
+
+    fn inputs(node: usize) -> impl Iterator<Item = usize> {
+        let mut random = (node as u64) << 8 | 1;
+        (0..node.min(3)).map(move |_| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random as usize % node
+        })
+    }
+    fn made(pool: &Arc<Pool>, nodes: &Nodes, node: usize) -> Future<u64> {
+        if let Some(known) = nodes[node].get() {
+            return known.future();
+        }
+        let (promise, future) = SharedPromise::new();
+        if nodes[node].set(future.shared()).is_err() {
+            return nodes[node].get().unwrap().future();
+        }
+        let of = |values: Vec<u64>| values.into_iter().fold(1, |a, b| (a * 31 + b) % PRIME);
+        let linked = if node % 2 == 0 {
+            let (of_pool, of_nodes) = (Arc::clone(pool), Arc::clone(nodes));
+            pool.spawn(move || {
+                let all: Vec<_> =
+                    inputs(node).map(|node| made(&of_pool, &of_nodes, node)).collect();
+                of(all.into_iter().map(|input| input.wait().unwrap()).collect())
+            })
+        } else {
+            collect(inputs(node).map(|node| made(pool, nodes, node))).on(pool).map(of)
+        };
+        promise.try_link(linked);
+        nodes[node].get().unwrap().future()
+    }
+
+    for count in [1000, 3000] {
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let nodes: Nodes = Arc::new((0..count).map(|_| OnceLock::new()).collect());
+        let futures: Vec<_> = (0..count).rev().map(|node| made(&pool, &nodes, node)).collect();
+        let mut right = Vec::new();
+        for node in 0..count {
+            right.push(inputs(node).fold(1, |a, input| (a * 31 + right[input]) % PRIME));
+        }
+        for (future, right) in futures.into_iter().rev().zip(right) {
+            match future.wait_timeout(LONG) {
+                Ok(value) => assert_eq!(value.unwrap(), right),
+                Err(_) => panic!("it ends: {:?}", pool.stats()),
+            }
+        }
+        assert_eq!(pool.stats().hosted, 0);
+    }
 }
 
 /// What they wait for lies at the end of the queue each time, where nobody sees that they wait for it. Those that are taken on at
