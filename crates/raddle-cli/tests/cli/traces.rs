@@ -146,6 +146,8 @@ fn what_scales_is_told_as_text_and_as_json() {
     assert!(told.contains("at most") && told.contains("1024"), "{told}");
     assert!(told.contains("fib.rs:"), "places are named: {told}");
     assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    assert!(told.contains("Note: One thread waits for no lock"), "{told}");
+    assert!(json["notes"].to_string().contains("One thread waits for no lock"), "{json}");
     assert_eq!(json["points"].as_array().unwrap().len(), 11);
     let place = json["places"][0]["name"].as_str().unwrap();
     let half = room.raddle("trace scale t --json --what-if fib.rs=0.5").json();

@@ -194,7 +194,7 @@ impl Trace {
     /// program forks alike on one: what it did not fork is one piece here. Sorts and scans of `raddle::par` fork as there are threads,
     /// on one not at all; so do rayon's loops (unless `with_max_len` says how large a piece may be), and loops that ask
     /// `Worker::should_fork`. Of raddle's locks it knows where somebody waited for one: who had it comes before who got it. So one
-    /// thread's recording knows nothing of locks, and that of few threads not all.
+    /// thread's recording knows nothing of locks, and [says so](Scale::notes); that of few threads does not know all.
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
@@ -338,6 +338,11 @@ impl Trace {
                  more processors there will be more",
                 crate::summary::time(nanos(built.locks))
             ));
+        } else if width == 1 && built.locks <= 0.0 {
+            // One line, so that there is room for the rest.
+            notes.push(
+                "One thread waits for no lock: record on two or more to see what they cost".into(),
+            );
         }
         Ok(Scale {
             work: nanos(work),

@@ -47,7 +47,8 @@ impl fmt::Display for Refusal {
             Refusal::Preempted(part) => write!(
                 f,
                 "tasks had a processor for only {:.0} % of their time: something else used the machine, or tasks sleep; \
-                 record on a quiet machine, or with --threads 1 (a program of rayon's: RAYON_NUM_THREADS=1)",
+                 record on a quiet machine, or with --threads 1 (a program of rayon's: RAYON_NUM_THREADS=1), \
+                 which does not show what locks cost",
                 part * 100.0
             ),
             Refusal::Unknown(name, known) => {

@@ -87,3 +87,23 @@ fn what_is_done_after_a_lock_is_not_before_who_gets_it() {
         assert_eq!(millis(&scale), (14, span), "{another}: {}", scale.text());
     }
 }
+
+/// It told that sixteen tasks with a lock in them scale to sixteen, and not that it could not know.
+#[test]
+fn one_thread_s_recording_says_that_it_shows_no_locks() {
+    const NOTE: &str = "Note: One thread waits for no lock: record on two or more";
+    let mut script = Script::new();
+    script.region(0, |s| s.tree(16, MILLI));
+    let mut trace = script.trace();
+    let text = trace.scale(&[]).unwrap().text();
+    assert!(text.contains(NOTE), "{text}");
+    assert!(text.lines().count() <= 23 && text.lines().all(|line| line.chars().count() <= 80));
+    trace.threads = 2;
+    let text = trace.scale(&[]).unwrap().text();
+    assert!(!text.contains("lock"), "{text}");
+    // With one thread and a spare one somebody may have waited.
+    let mut trace = by_turns(8, 1);
+    trace.threads = 1;
+    let text = trace.scale(&[]).unwrap().text();
+    assert!(!text.contains(NOTE) && text.contains("of waiting for locks are no work"), "{text}");
+}
