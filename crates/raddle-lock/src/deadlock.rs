@@ -26,6 +26,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     waits: Vec<Wait>,
+    /// Which strand has what each of them waits for: the next one, or one beneath it on its thread.
+    holders: Vec<u32>,
 }
 
 /// One strand of a [`Deadlock`].
@@ -40,7 +42,8 @@ pub struct Wait {
 }
 
 impl Deadlock {
-    /// Who waits; each for a lock that the next one holds, and the last for one of the first's.
+    /// Who waits; each for a lock that the next one holds, and the last for one of the first's. Or a strand holds it that lies
+    /// beneath that one on its thread, and goes on when it does; so one alone may be a circle.
     pub fn waits(&self) -> &[Wait] {
         &self.waits
     }
@@ -48,9 +51,10 @@ impl Deadlock {
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "deadlock of {} strands:", self.waits.len())?;
+        let plural = if self.waits.len() == 1 { "" } else { "s" };
+        write!(f, "deadlock of {} strand{plural}:", self.waits.len())?;
         let next = self.waits.iter().cycle().skip(1);
-        for (wait, holder) in self.waits.iter().zip(next) {
+        for ((wait, next), holder) in self.waits.iter().zip(next).zip(&self.holders) {
             let name = |wait: &Wait| wait.thread.clone().unwrap_or_else(|| "<unnamed>".into());
             write!(
                 f,
@@ -58,9 +62,13 @@ impl fmt::Display for Deadlock {
                 wait.strand,
                 name(wait),
                 wait.lock,
-                holder.strand,
-                name(holder)
+                holder,
+                name(next)
             )?;
+            if *holder != next.strand {
+                let above = next.strand;
+                write!(f, ", which lies beneath strand {above} there and cannot go on before it")?;
+            }
         }
         Ok(())
     }
@@ -252,13 +260,15 @@ mod detector {
             }
             return None;
         }
-        let mut waits = Vec::new();
-        for strand in &circle {
+        let (mut waits, mut holders) = (Vec::new(), Vec::new());
+        for (strand, next) in circle.iter().zip(circle.iter().cycle().skip(1)) {
             let edge = edges.get_mut(strand).expect("just seen");
             edge.reported = true;
             waits.push(edge.wait.clone());
+            let leads_there = |holder: &&u32| sleeps.get(holder) == Some(next);
+            holders.push(*edge.holders.iter().find(leads_there).expect("just followed"));
         }
-        Some(Deadlock { waits })
+        Some(Deadlock { waits, holders })
     }
 
     /// Whether an edge, whose strand sees these `holders` now, counts where it did not when the strand last looked (D1).

@@ -168,6 +168,39 @@ fn a_strand_beneath_one_that_waits_is_seen() {
     assert_eq!(told_of(&[&beneath, &other]), [2]);
 }
 
+/// It said that the strand that waits holds the lock itself.
+#[test]
+fn who_holds_a_lock_beneath_who_waits_for_it_is_named() {
+    let _alone = alone();
+    let (tell, told) = mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    set_deadlock_hook(Some(Arc::new(move |deadlock: &Deadlock| {
+        tell.lock().unwrap().send(deadlock.clone()).unwrap();
+        panic!("{deadlock}");
+    })));
+    let runs = || {
+        let lock = Mutex::new(0);
+        let (_held, holder) = (lock.lock(), strand::token());
+        let _foreign = strand::enter_foreign();
+        let waiter = strand::token();
+        catch_unwind(AssertUnwindSafe(|| *lock.lock() += 1)).unwrap_err();
+        (holder, waiter)
+    };
+    let thread = thread::Builder::new().name("both".into()).spawn(runs).unwrap();
+    let (holder, waiter) = thread.join().unwrap();
+    set_deadlock_hook(None);
+    let deadlock = told.recv().unwrap();
+    let [wait] = deadlock.waits() else { panic!("{deadlock}") };
+    assert_eq!(
+        deadlock.to_string(),
+        format!(
+            "deadlock of 1 strand:\n  strand {waiter} on thread 'both' waits for the lock at {:#x}, held by strand {holder} on \
+             'both', which lies beneath strand {waiter} there and cannot go on before it",
+            wait.lock
+        )
+    );
+}
+
 #[test]
 fn who_waits_long_and_not_in_a_circle_is_not_told_of() {
     let (shared, mutex) = (read_often(), Mutex::new(0));
