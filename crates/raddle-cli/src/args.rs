@@ -172,6 +172,7 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
     /// Print a table: regions and their phases, workers, wakes, advice
+    #[command(after_long_help = SUMMARY_HELP)]
     Summary(ShownArgs),
     /// Say what bounds the run, and what more processors would give
     ///
@@ -191,6 +192,23 @@ pub(crate) enum TraceCommand {
     /// Write it in Perfetto's own format: smaller, and faster to open
     Perfetto(DrawnArgs),
 }
+
+const SUMMARY_HELP: &str = "\
+Of each worker, in parts of the time of the whole recording:
+
+  busy     it ran tasks
+  lost     of that: it had no processor, as far as that was recorded
+  steal    it got work, or handed it over
+  spin     it looked for work in vain
+  wait     it waited for a task that ran elsewhere, or for a lock
+  locked   of that: it was asleep for locks
+  parked   it was asleep, without work or within a wait for a task
+
+and as numbers:
+
+  tasks    tasks and forks that it began
+  stole    tasks and forks that it took from others
+  woke     how often it woke another";
 
 #[derive(Debug, Args)]
 pub(crate) struct ScaleArgs {

@@ -33,7 +33,7 @@
 //!   told of them, and a later strand of the same name may be taken for one of them ([`RwLock`]). A guard that is kept in a
 //!   thread-local and dropped with it is reported too, though its lock is let go of in the end.
 //! - **A circle of strands that wait for each other** is reported ([`set_deadlock_hook`]), in debug builds and
-//!   with the feature `deadlock`.
+//!   with the feature `deadlock`. One that leads through a future, a scope or a join on another thread is not seen.
 //!
 //! # What it costs
 //!

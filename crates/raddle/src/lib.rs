@@ -108,11 +108,14 @@
 //!
 //! - A closure that returns a `Result` makes a `Future<Result<T, E>>`, whose `wait()` gives a result in
 //!   a result: `future.wait()??` in a function that fails with a boxed error. A [`Failure`] is an error as others are, and
-//!   is made of whatever converts into a boxed one: [`Failure::new`].
+//!   is made of whatever converts into a boxed one: [`Failure::new`]. `?` takes an error of your own, too,
+//!   given an `impl From<MyError> for Failure { .. Failure::new(error) .. }`, as [`Failure`] shows.
 //! - Waiting inside of a pool starves nobody: see [below](#waiting). A task, or a closure of `map` and its like,
-//!   that waits for itself fails with [`FailureKind::Cycle`].
+//!   that waits for itself fails with [`FailureKind::Cycle`], as far as raddle sees the circle: on the thread that waits, and
+//!   along [`flat_map`](Future::flat_map), [`collect`] and [links](Promise::link). Tasks on two threads that `wait` for each
+//!   other hang: `raddle trace doctor` names them. So do `async` ones that await each other, which are on no thread and are not named.
 //! - [`Future::kill`] fails the future at once. A task that has not started never does; one that runs can
-//!   ask [`killed`] now and then.
+//!   ask [`killed`] now and then. One that waits for another future goes on waiting.
 //! - Dropping a future detaches its task, which runs all the same, but not beyond the end of `main`: the
 //!   global pool is never dropped, so what it has not run by then is lost. A pool of your own finishes
 //!   what was spawned when it is dropped.

@@ -16,6 +16,7 @@ fn help_fits_the_page_and_says_everything() {
         "run quantize --help",
         "run sort --help",
         "run fib --help",
+        "trace summary --help",
     ] {
         let text = room.raddle(line).well();
         for line in text.lines() {
@@ -26,6 +27,10 @@ fn help_fits_the_page_and_says_everything() {
         ["--input", "--output", "--label", "--init", "--seed", "--max-iter", "--threads", "--json"]
     {
         assert!(room.raddle("run kmeans --help").well().contains(option), "{option}");
+    }
+    for column in ["busy", "lost", "steal", "spin", "wait", "locked", "parked", "stole", "woke"] {
+        let text = room.raddle("trace summary --help").well();
+        assert!(text.contains(&format!("\n  {column:<9}")), "{column}: {text}");
     }
     assert!(room.raddle("--version").well().starts_with("raddle "));
 }
