@@ -24,13 +24,19 @@ impl Trace {
     fn write_summary(&self, out: &mut String) -> std::fmt::Result {
         let regions = Overview::of(self);
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
+        // Spare threads and guests come on top of the pool's.
+        let threads = match self.threads as usize {
+            pool if (1..regions.width).contains(&pool) => {
+                format!("at most {} at once, of a pool of {pool}", counted(regions.width, "thread"))
+            }
+            _ => counted(regions.width, "thread"),
+        };
         let text = format!(
-            "{} on {} in {}, {} dropped; {}, {}",
+            "{} on {} in {}, {} dropped; {threads}, {}",
             counted(self.len(), "event"),
             counted(self.lanes.iter().filter(|lane| lane.does_something()).count(), "lane"),
             time(span),
             self.drops(),
-            counted(regions.width, "thread"),
             counted(regions.count, "region")
         );
         wrap(out, &text);
@@ -423,6 +429,28 @@ mod tests {
         for (title, value) in [("busy", "80.0%"), ("lost", "40.0%"), ("locked", "10.0%")] {
             let at = titles.iter().position(|other| other == title).unwrap();
             assert_eq!(values[at], value, "{title}: {text}");
+        }
+    }
+
+    /// It told of so many threads, and the pool had two.
+    #[test]
+    fn spare_threads_are_not_told_as_the_pool_s() {
+        let pair = |nanos| ClockPair { tsc: nanos, nanos };
+        let mut trace = Trace::new(pair(0), pair(1_000));
+        for lane in 0..5 {
+            let events = [(0, Exec), (1_000, Executed)];
+            let events = events.map(|(tsc, kind)| Event::new(tsc, kind, lane));
+            trace.lanes.push(Lane::new(format!("raddle-{lane}"), events.into()));
+        }
+        for (threads, told) in [
+            (2, "; at most 5 threads at once, of a pool of 2, 0 regions\n"),
+            (5, "; 5 threads, 0 regions\n"),
+            (0, "; 5 threads, 0 regions\n"),
+        ] {
+            trace.threads = threads;
+            let text = trace.summary();
+            assert!(text.lines().next().unwrap().len() <= 80, "{text}");
+            assert!(text.replace("\n  ", " ").contains(told), "{text}");
         }
     }
 
