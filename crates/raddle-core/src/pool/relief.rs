@@ -298,11 +298,10 @@ impl Registry {
             // is queued moves, too: that may be what comes and goes from outside.
             self.empty_rings();
         }
-        // Whoever works may be about to release the lock.
-        let locked = self.places.wants_locks() && !self.goes_on();
-        let unseen = locked
-            || !self.config.spares_asked && self.places.has_away()
-            || self.tasks_are_awaited();
+        // Whoever works may be about to release the lock, or at the task.
+        let expected = self.places.wants_locks() || self.tasks_are_awaited();
+        let unseen =
+            expected && !self.goes_on() || !self.config.spares_asked && self.places.has_away();
         let instead = unseen && self.places.hosts.len() > 0;
         let polled = self.only_polls() && self.relief.polled.load(Ordering::Relaxed);
         let soon = short.min(still) >= RATHER_STILL && (instead || polled);

@@ -237,6 +237,29 @@ fn tasks_that_wait_for_each_other_s_results_in_a_graph() {
     }
 }
 
+/// Somebody is at what they wait for: further threads would be of no use.
+#[test]
+fn tasks_that_wait_for_one_that_works_bring_no_thread_beyond_the_cap() {
+    let pool = Pool::new(2).unwrap();
+    let works = pool.spawn(|| {
+        let since = Instant::now();
+        // Less than what makes a pool doubt that it is of any use.
+        while since.elapsed() < Duration::from_millis(1500) {
+            std::hint::spin_loop();
+        }
+    });
+    let shared = works.shared();
+    let waits = |_| {
+        let shared = shared.clone();
+        pool.spawn(move || shared.wait().unwrap())
+    };
+    let tasks: Vec<_> = (0..600).map(waits).collect();
+    for task in tasks {
+        task.wait_timeout(LONG).expect("it ends").unwrap();
+    }
+    had_as_many_as_it_should(&pool);
+}
+
 /// What they wait for lies at the end of the queue each time, where nobody sees that they wait for it. Those that are taken on at
 /// the cap end one task each, and then wait, too.
 #[test]
