@@ -120,7 +120,7 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let own = own_file(&wanted.file);
                 raddle_sync::say(format_args!(
-                    "RADDLE_TRACE: {}: {error}; this one records into {}",
+                    "RADDLE_TRACE: {}: {error}; this process records into {}",
                     wanted.file.display(),
                     own.display()
                 ));
@@ -148,11 +148,13 @@ impl State {
 
 /// As [`Taken::of`], but what was recorded since the process began stays: it is of a child, or of what this was before `exec`.
 fn take(file: &Path) -> io::Result<Option<Taken>> {
-    if wrote_since(file) {
+    // First: that somebody records into it now is the better word.
+    let taken = Taken::of(file)?;
+    if taken.is_some() && wrote_since(file) {
         let why = "it was written since this process began";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
     }
-    Taken::of(file)
+    Ok(taken)
 }
 
 /// What this process has in the stead of the file, and has not written before `exec`.

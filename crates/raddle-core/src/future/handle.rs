@@ -322,7 +322,7 @@ impl<T> Future<T> {
     /// | this future | is done when its source is | fails with `Killed` at once |
     /// | a task that has not started | never does, and fails with the interrupt | never does, and fails with `Killed` |
     /// | a task that runs | [`interrupted`](crate::interrupted()) | [`killed`](crate::killed) |
-    /// | a task that waits for another future | goes on waiting, also when its time is up; it may ask between calls of [`wait_timeout`](Future::wait_timeout) | the same |
+    /// | a task that waits for another future | goes on waiting, also when a `within` has given up on it; it may ask between calls of [`wait_timeout`](Future::wait_timeout) | the same |
     /// | a promise | its handler; [`Promise::interrupted`](crate::Promise::interrupted) | the same, with `Killed` as the cause; its producer's `kill` |
     /// | what is [`masked`](Future::masked) | ends there | goes on |
     /// | what is [`interruptible`](Future::interruptible) | ends there, which fails | goes on |

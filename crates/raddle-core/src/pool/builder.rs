@@ -186,8 +186,9 @@ impl PoolBuilder {
     /// pool gets threads beyond the cap after all, up to fifteen times as many and 4,096 at most, so that the program goes on.
     /// While a thread waits for a lock, or is [`blocking`](crate::blocking), they come before hosts, of which one may hold what it
     /// takes on wants; then after 100 ms, but while one is blocking only beyond the 256 that a pool has of itself. So they do beyond those
-    /// where most who wait for futures wait for tasks, as in a graph of a thousand that wait for each other, and where nobody but threads that
-    /// [yield](crate::yield_now) until something has come is left. If this is 0 they
+    /// where nobody works and more than three quarters of those who wait do so for tasks, as in a graph of a thousand that wait for each other
+    /// (that a promise comes of a task that sets it is not seen), and where nobody but threads that
+    /// [yield](crate::yield_now) until something has come is left. As many as it has once had the pool may have again. If this is 0 they
     /// never come, and a thread that waits within a call of another pool, or is blocking, is nobody's help: see [`Waits::Host`].
     ///
     /// ```

@@ -12,9 +12,9 @@
 //! what lies beneath others that it waits for (a host would take on one more that wants the lock, and then whoever has it may wait
 //! for what lies beneath that host): so threads come before hosts. Soon, too: where it is a lock, once nobody works; where it is
 //! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is, with the cap that a pool has of itself, where
-//! most of those who wait for futures wait for tasks: what a host takes on may wait for a task that lies beneath it, so that its
-//! thread waits for itself. (Where many wait for promises that somebody else keeps, that is no more likely than that it helps.) And where
-//! there are but threads that look again and again whether something has come, and yield in between, and none that could be a host.
+//! nobody works and more than three quarters of those that could be hosts wait for tasks: what one takes on may wait for a task that lies
+//! beneath it, so that its thread waits for itself. (A promise says nothing of who keeps it: of those who wait for one nobody knows. Where
+//! many do, hosts come first, as they may be what keeps it.) And where there are but threads that look again and again whether something has come, and yield in between, and none that could be a host.
 //! (Such threads do not count as those that work, but one does that has had a processor in between for more than it takes to look.)
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
@@ -51,7 +51,7 @@ const FORGOTTEN: Duration = Duration::from_secs(1);
 const RESERVE: usize = 15;
 pub(crate) const MOST_RESERVE: usize = 4096;
 
-/// What a thread sleeps for: no future; one that comes of a task; another.
+/// What a thread that could be a host sleeps for: a future that comes of a task; something else. Or there is no such thread.
 const NOTHING: u8 = 0;
 const TASK: u8 = 1;
 const OTHER: u8 = 2;
@@ -138,10 +138,16 @@ impl Registry {
                 || polled()
                 || self.tasks_are_awaited()
         };
-        let comes = || unseen() && !self.relief.is_spent(self.config.spares);
+        let comes = || !self.relief.is_spent(self.config.spares) && unseen();
+        still < UNSEEN && (self.somebody_works() || comes())
+    }
+
+    /// Whether somebody works, and that is not in doubt.
+    fn somebody_works(&self) -> bool {
+        // ORD: a hint.
+        let still = self.relief.still.load(Ordering::Relaxed);
         let stands = still >= VERY_STILL && !self.is_forgotten();
-        let works = || !self.only_polls() && self.goes_on();
-        still < UNSEEN && (!stands && works() || comes())
+        !stands && !self.only_polls() && self.goes_on()
     }
 
     /// Whether the last look was so long ago that it says nothing any more.
@@ -185,7 +191,7 @@ impl Registry {
         self.relief.polled.store(unseen, Ordering::Relaxed);
     }
 
-    /// Whether most threads that sleep until something is done wait for tasks, and nobody has asked for the cap: see the module.
+    /// Whether nobody has asked for the cap, and more than three quarters of those that could be hosts wait for tasks: see the module.
     fn tasks_are_awaited(&self) -> bool {
         if self.config.spares_asked {
             return false;
@@ -197,6 +203,7 @@ impl Registry {
             all += usize::from(sleeps_for != NOTHING);
             tasks += usize::from(sleeps_for == TASK);
         }
+        // One may wait for all that it has spawned.
         tasks > 1 && tasks * 4 > all * 3
     }
 
@@ -300,8 +307,8 @@ impl Registry {
         }
         // Whoever works may be about to release the lock, or at the task.
         let expected = self.places.wants_locks() || self.tasks_are_awaited();
-        let unseen =
-            expected && !self.goes_on() || !self.config.spares_asked && self.places.has_away();
+        let unseen = expected && !self.somebody_works()
+            || !self.config.spares_asked && self.places.has_away();
         let instead = unseen && self.places.hosts.len() > 0;
         let polled = self.only_polls() && self.relief.polled.load(Ordering::Relaxed);
         let soon = short.min(still) >= RATHER_STILL && (instead || polled);
@@ -343,14 +350,21 @@ impl Registry {
 }
 
 impl WorkerMemory {
-    /// It falls asleep until the goal is reached, or is awake again.
-    pub(crate) fn sleeps_for(&self, goal: Option<Goal<'_>>) {
+    /// It falls asleep until the goal is reached: whether it may be a host meanwhile, and wants what comes of a task.
+    pub(crate) fn lies_down(&self, goal: Goal<'_>, may_host: bool, wants_task: bool) {
+        self.owned.hosts.set(may_host);
         let sleeps_for = match goal {
-            Some(Goal::Future(..) | Goal::Look(..)) if self.owned.wants_task.get() => TASK,
-            Some(Goal::Future(..) | Goal::Look(..)) => OTHER,
-            _ => NOTHING,
+            _ if !may_host => NOTHING,
+            Goal::Future(..) | Goal::Look(..) if wants_task => TASK,
+            _ => OTHER,
         };
-        // ORD: a hint.
+        // ORD: a hint, here and below.
         self.sleeps_for.store(sleeps_for, Ordering::Relaxed);
+    }
+
+    /// It is awake again.
+    pub(crate) fn gets_up(&self) {
+        self.owned.hosts.set(false);
+        self.sleeps_for.store(NOTHING, Ordering::Relaxed);
     }
 }

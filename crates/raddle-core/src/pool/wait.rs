@@ -201,6 +201,8 @@ impl WorkerMemory {
         if goal.is_reached() {
             return;
         }
+        // Of this wait: what it takes on may wait, too.
+        let wants_task = self.owned.wants_task.take();
         // What this thread has put off may be what it waits for.
         depth::flush();
         // What it takes on may take long, or wait for a timer.
@@ -249,7 +251,7 @@ impl WorkerMemory {
                 since = None;
                 continue;
             }
-            searching = self.sleep_apart(goal, at);
+            searching = self.sleep_apart(goal, at, wants_task);
             self.owned.rest.forget();
             let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
             if let Some(at) = at.filter(|_| !searching && self.must_overreach(goal, waited)) {
@@ -320,7 +322,7 @@ impl WorkerMemory {
     }
 
     /// Blocks until the goal wakes this worker, or its thief, or somebody who has a place for a host. True: that.
-    fn sleep_apart(&self, goal: Goal<'_>, at: Option<&Worker>) -> bool {
+    fn sleep_apart(&self, goal: Goal<'_>, at: Option<&Worker>, wants_task: bool) -> bool {
         let cramped = self.is_cramped(goal);
         self.ring.give_back();
         let helps = at.is_some() && self.has_room();
@@ -333,11 +335,10 @@ impl WorkerMemory {
         let has_place = !matches!(self.owned.hold.get(), Hold::Away(_));
         let may_host = free && helps && has_place && !goal.is_alone();
         self.affinity.lie_down();
-        self.owned.hosts.set(may_host);
+        self.lies_down(goal, may_host, wants_task);
         // ORD: a hint.
         self.serves.store(!self.owned.serving.get().is_null(), Ordering::Relaxed);
         self.owned.apart.set(true);
-        self.sleeps_for(Some(goal));
         self.lane.note(EventKind::Park, 0, NOTHING);
         let left = goal.limit().map(|limit| limit.saturating_duration_since(Instant::now()));
         if cramped {
@@ -366,9 +367,8 @@ impl WorkerMemory {
             }
         }
         self.lane.note(EventKind::Unparked, 0, NOTHING);
-        self.sleeps_for(None);
         self.owned.apart.set(false);
-        self.owned.hosts.set(false);
+        self.gets_up();
         self.affinity.release();
         let claimed = self.owned.hold.get() == Hold::Claimed;
         if claimed {

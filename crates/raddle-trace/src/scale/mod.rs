@@ -341,7 +341,7 @@ impl Trace {
         } else if width == 1 && built.locks <= 0.0 {
             // One line, so that there is room for the rest.
             notes.push(
-                "One thread waits for no lock: record on two or more to see what they cost".into(),
+                "One thread waits for no lock: record on two or more to see what locks cost".into(),
             );
         }
         Ok(Scale {

@@ -39,7 +39,9 @@ where
             return;
         }
         let pieces = PIECES * worker.num_threads();
-        let least = (data.len() / pieces).max(LEAST);
+        // With few threads they had better not be smaller; many want something to do.
+        let smallest = if worker.num_threads() > 4 { LEAST / 2 } else { LEAST };
+        let least = (data.len() / pieces).max(smallest);
         divide(worker, place, data, least, 2 * pieces.ilog2() + 2, compare);
     });
 }
