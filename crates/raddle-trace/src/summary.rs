@@ -27,7 +27,7 @@ impl Trace {
         // Spare threads and guests come on top of the pool's.
         let threads = match self.threads as usize {
             pool if (1..regions.width).contains(&pool) => {
-                format!("at most {} at once, of a pool of {pool}", counted(regions.width, "thread"))
+                format!("about {} at once, of a pool of {pool}", counted(regions.width, "thread"))
             }
             _ => counted(regions.width, "thread"),
         };
@@ -443,7 +443,7 @@ mod tests {
             trace.lanes.push(Lane::new(format!("raddle-{lane}"), events.into()));
         }
         for (threads, told) in [
-            (2, "; at most 5 threads at once, of a pool of 2, 0 regions\n"),
+            (2, "; about 5 threads at once, of a pool of 2, 0 regions\n"),
             (5, "; 5 threads, 0 regions\n"),
             (0, "; 5 threads, 0 regions\n"),
         ] {
