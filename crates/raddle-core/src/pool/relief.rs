@@ -14,7 +14,8 @@
 //! `blocking`, unless somebody has asked for the cap, so that not too many are. And so it is, with the cap that a pool has of itself, where
 //! nobody works and more than three quarters of those that could be hosts wait for tasks: what one takes on may wait for a task that lies
 //! beneath it, so that its thread waits for itself. (A promise says nothing of who keeps it: of those who wait for one nobody knows. Where
-//! many do, hosts come first, as they may be what keeps it.) And where there are but threads that look again and again whether something has come, and yield in between, and none that could be a host.
+//! many do, hosts come first, as they may be what keeps it.) And where there are but threads that look again and again whether something
+//! has come, and yield in between, and none that could be a host.
 //! (Such threads do not count as those that work, but one does that has had a processor in between for more than it takes to look.)
 //!
 //! Where the system has refused threads, it is asked again: by whoever next queues work or comes as a guest, or by the timer. If
