@@ -12,6 +12,7 @@ use crate::edges::Edge;
 use crate::names::Names;
 use crate::out::{Out, kept_text, written};
 use crate::queues::queues;
+use crate::scale::Stretches;
 use crate::states::{Follower, State};
 use crate::summary::{counted, time};
 use crate::trace::Trace;
@@ -20,10 +21,6 @@ const PAGE: &str = include_str!("html/page.html");
 const SCRIPT: &str = include_str!("html/page.js");
 /// How many names the table of times has, at most.
 const NAMED: usize = 20;
-/// Of a trace with more events the page does not show where the span was: that needs each fork by itself.
-const MOST_EVENTS: usize = 3_000_000;
-/// Which is said.
-const UNSEEN: &str = "The span is not marked on the lanes, for which there are too many events";
 
 impl Trace {
     /// The trace as one self-contained page. First it says what bounds the run, and what more processors would give; then how
@@ -50,14 +47,14 @@ impl Trace {
         let (before, after) = PAGE.split_once("/*SCRIPT*/").unwrap_or((PAGE, ""));
         page.push_str(before);
         page.push_str("const DATA = ");
-        self.page_data(page, MOST_EVENTS);
+        self.page_data(page);
         page.push_str(";\n");
         page.push_str(SCRIPT);
         page.push_str(after);
     }
 
     #[inline]
-    fn page_data(&self, out: &mut Out<'_>, most_events: usize) {
+    fn page_data(&self, out: &mut Out<'_>) {
         let span = self.end.nanos.saturating_sub(self.start.nanos);
         // Whether that fails is found at the end, here and below.
         let _ = write!(
@@ -81,8 +78,7 @@ impl Trace {
             let _ = write!(out, "[{name},{own},{}]", named.count);
         });
         out.push(']');
-        let shows_span = self.len() <= most_events;
-        self.first_screen(out, shows_span);
+        let stretches = self.first_screen(out);
         out.push_str(",\"regions\":[");
         join(out, self.regions(), |out, region| {
             let name = region.name.clone().unwrap_or_else(|| format!("region {}", region.task));
@@ -94,24 +90,13 @@ impl Trace {
             return;
         }
         let queues = queues(self);
-        let mut on_span: Vec<Vec<f64>> = vec![Vec::new(); self.lanes.len()];
-        // What is closer than can be told apart on the widest screen is drawn as one.
-        let close = span / 20_000;
-        let stretches = if shows_span { self.critical_stretches() } else { Vec::new() };
-        for (lane, from, to) in stretches {
-            let (from, to) = (self.offset(from), self.offset(to));
-            match on_span[lane].last_mut() {
-                Some(last) if from.saturating_sub(*last as u64) < close => *last = to as f64,
-                _ => on_span[lane].extend([from as f64, to as f64]),
-            }
-        }
         // Lanes without events are left out; edges name the others by their place among what is left.
         let mut place = vec![None; self.lanes.len()];
         let shown: Vec<usize> =
             (0..self.lanes.len()).filter(|&i| self.lanes[i].does_something()).collect();
         join(out, shown.iter().copied().enumerate(), |out, (at, number)| {
             place[number] = Some(at as u32);
-            self.lane_data(out, number, &queues[number], &names, &on_span[number]);
+            self.lane_data(out, number, &queues[number], &names, &stretches[number]);
         });
         out.push_str("],\"edges\":");
         if out.has_failed() {
@@ -121,9 +106,9 @@ impl Trace {
         out.push('}');
     }
 
-    /// What the page says first: what bounds the run, and what more processors would give.
+    /// What the page says first: what bounds the run, and what more processors would give. Where the span was on each lane.
     #[inline]
-    fn first_screen(&self, out: &mut Out<'_>, shows_span: bool) {
+    fn first_screen(&self, out: &mut Out<'_>) -> Stretches {
         let span = Duration::from_nanos(self.end.nanos.saturating_sub(self.start.nanos));
         let facts = format!(
             "{}, {} in {}",
@@ -135,8 +120,8 @@ impl Trace {
             Some(damage) => format!("{facts}, of a file that is damaged: {damage}"),
             None => facts,
         };
-        let scale = match self.scale(&[]) {
-            Ok(scale) => scale,
+        let (scale, stretches) = match self.scale_with_span() {
+            Ok(both) => both,
             Err(why) => {
                 let advice = self.advice();
                 let first = advice.first().map(|advice| advice.to_string() + ".");
@@ -151,14 +136,13 @@ impl Trace {
                     out,
                     ",\"verdict\":{verdict},\"facts\":{facts},\"scale\":null,\"on_span\":false"
                 );
-                return;
+                return vec![Vec::new(); self.lanes.len()];
             }
         };
         let verdict = quoted(&(scale.verdict() + "."));
-        let unseen = (!shows_span).then(|| UNSEEN.to_owned());
-        let facts = [facts].into_iter().chain(unseen).chain(scale.notes.iter().cloned());
+        let facts = [facts].into_iter().chain(scale.notes.iter().cloned());
         let facts = quoted(&facts.collect::<Vec<_>>().join(". "));
-        let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"on_span\":{shows_span}");
+        let _ = write!(out, ",\"verdict\":{verdict},\"facts\":{facts},\"on_span\":true");
         out.push_str(",\"scale\":{\"points\":[");
         join(out, &scale.points, |out, p| {
             let (n, s, least, most) = (p.processors, p.speedup, p.least, p.most);
@@ -177,6 +161,7 @@ impl Trace {
             let _ = write!(out, "[{name},{on},{part:.4},{work},{:.3}]", place.without);
         });
         out.push_str("]}");
+        stretches
     }
 
     #[inline]
@@ -186,7 +171,7 @@ impl Trace {
         number: usize,
         queue: &[(u64, u16)],
         names: &Names,
-        on_span: &[f64],
+        stretches: &[(u64, u64)],
     ) {
         let lane = &self.lanes[number];
         let (mut times, mut states, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
@@ -215,7 +200,8 @@ impl Trace {
         let at = |&(tsc, _): &(u64, u16)| (self.offset(tsc) as f64).to_le_bytes();
         let queue_times: Vec<u8> = queue.iter().flat_map(at).collect();
         let lengths: Vec<u8> = queue.iter().flat_map(|point| point.1.to_le_bytes()).collect();
-        let on_span: Vec<u8> = on_span.iter().flat_map(|time| time.to_le_bytes()).collect();
+        let ends = stretches.iter().flat_map(|&(from, to)| [from, to]);
+        let on_span = ends.flat_map(|tsc| (self.offset(tsc) as f64).to_le_bytes()).collect();
         let _ = write!(out, "{{\"name\":{},\"dropped\":{}", quoted(&lane.name), lane.dropped);
         for (name, bytes) in [
             ("t", times),
@@ -302,8 +288,8 @@ mod tests {
         assert_eq!(in_base64(&[0xff, 0xef]), "/+8=");
     }
 
-    fn data_of(trace: &Trace, most_events: usize) -> serde_json::Value {
-        serde_json::from_str(&kept_text(0, |out| trace.page_data(out, most_events))).unwrap()
+    fn data_of(trace: &Trace) -> serde_json::Value {
+        serde_json::from_str(&kept_text(0, |out| trace.page_data(out))).unwrap()
     }
 
     fn from_base64(text: &str) -> Vec<u8> {
@@ -334,7 +320,7 @@ mod tests {
         let kinds = [EventKind::Park, EventKind::Unparked].into_iter().cycle();
         let events = times.iter().zip(kinds).map(|(&tsc, kind)| Event::new(tsc, kind, 0));
         trace.lanes.push(Lane::new("a", events.collect()));
-        let data = data_of(&trace, MOST_EVENTS);
+        let data = data_of(&trace);
         let lane = &data["lanes"][0];
         let bytes = from_base64(lane["t"].as_str().unwrap());
         let mut steps = bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
@@ -361,29 +347,25 @@ mod tests {
         let page = trace.html();
         assert!(!page.contains("http://") && !page.contains("https://") && !page.contains(" src="));
         assert_eq!(page.matches("</script>").count(), 1);
-        let data = data_of(&trace, MOST_EVENTS);
+        let data = data_of(&trace);
         assert_eq!(data["lanes"].as_array().unwrap().len(), 1);
         assert_eq!(data["regions"][0][0], "</script><b>");
     }
     /// What is not drawn is not promised.
     #[test]
-    fn a_span_that_is_not_marked_is_told_of() {
+    fn a_span_is_marked_if_it_is_known() {
         let pair = |nanos| ClockPair { tsc: nanos, nanos };
         let mut trace = Trace::new(pair(0), pair(900));
         let events = [(0, EventKind::Submit), (0, EventKind::Exec), (900, EventKind::Executed)];
         let events: Vec<_> = events.into_iter().map(|(t, kind)| Event::new(t, kind, 1)).collect();
         trace.lanes.push(Lane::new("a", events));
-        for (most, is_marked) in [(3, true), (2, false)] {
-            let data = data_of(&trace, most);
-            assert_eq!(data["on_span"], is_marked);
-            assert!(data["scale"].is_object());
-            let bytes = from_base64(data["lanes"][0]["c"].as_str().unwrap());
-            assert_eq!(bytes.len(), if is_marked { 16 } else { 0 });
-            let facts = data["facts"].as_str().unwrap();
-            assert_eq!(facts.contains(UNSEEN), !is_marked, "{facts}");
-        }
+        let data = data_of(&trace);
+        assert_eq!(data["on_span"], true);
+        assert!(data["scale"].is_object());
+        let bytes = from_base64(data["lanes"][0]["c"].as_str().unwrap());
+        assert_eq!(bytes.len(), 16);
         trace.lanes.clear();
-        let data = data_of(&trace, MOST_EVENTS);
+        let data = data_of(&trace);
         assert_eq!((&data["on_span"], data["scale"].is_null()), (&false.into(), true));
     }
 }

@@ -105,7 +105,8 @@ impl Done {
 }
 
 /// Numbers with gaps, and the places of those that there are.
-pub(super) struct Places {
+#[derive(Debug, Default)]
+pub(crate) struct Places {
     numbers: Vec<u32>,
     count: u32,
     gaps: bool,
@@ -118,6 +119,12 @@ impl Places {
         let count = numbers.len() as u32;
         // Without gaps nobody looks.
         Places { numbers: if gaps { numbers } else { Vec::new() }, count, gaps }
+    }
+
+    /// What is at a place.
+    #[inline]
+    pub(super) fn number(&self, place: u32) -> u32 {
+        if self.gaps { self.numbers[place as usize] } else { place }
     }
 
     /// `NONE` if it has vanished.
@@ -174,6 +181,7 @@ pub(super) fn finish(
             let mut node = Node {
                 work: raw.work as f32,
                 span: raw.work as f32,
+                burdened: raw.work as f32,
                 label: raw.label,
                 region: raw.region,
                 fork: fork_places.of(raw.fork),
@@ -181,6 +189,7 @@ pub(super) fn finish(
             };
             if let Some(mix) = raw.before {
                 (node.work, node.span) = (mix.work as f32, mix.span as f32);
+                node.burdened = mix.burdened as f32;
                 node.mix = graph.mixes.len() as u32;
                 graph.mixes.push(*mix);
             }

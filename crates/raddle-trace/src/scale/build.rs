@@ -10,13 +10,13 @@ mod tasks;
 
 use self::locks::{Holder, Strands};
 use self::small::{Bundle, Spawned};
-use super::arena::{self, Done, Mark, Raw};
+use super::arena::{self, Done, Mark, Places, Raw};
 use super::graph::{EdgeKind, Graph, NONE};
 use super::label::{Label, WhatIf};
 use super::mix::Mix;
 use super::processor::Processor;
 use super::suppose::Supposing;
-use super::{LONGEST, Refusal};
+use super::{LONGEST, Refusal, costs};
 use crate::event::{Event, EventKind, Subject};
 use crate::file::DAMAGE;
 use crate::hash::NumberMap;
@@ -44,6 +44,8 @@ pub(crate) struct Region {
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     pub(crate) graph: Graph,
+    /// Where its nodes are by their numbers.
+    pub(crate) places: Places,
     pub(crate) regions: Vec<Region>,
     /// From when to when lanes ran tasks beneath which there was nothing, in ticks: what was spawned from outside is in no region.
     pub(crate) ran: Vec<(u64, u64)>,
@@ -69,7 +71,8 @@ pub(crate) struct Built {
     pub(crate) unknown: Option<Refusal>,
 }
 
-/// Told of each stretch of work: its node, its lane, and from when to when.
+/// Told of each stretch of work: its node, its lane, and from when to when. Of a fork that vanishes into a node all of it is told
+/// once more, as work of that.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(u32, usize, u64, u64);
 
 struct OpenFork {
@@ -85,6 +88,8 @@ struct OpenFork {
     pure: bool,
     /// Where its first half begins.
     mark: Mark,
+    /// When.
+    begin: u64,
 }
 
 struct Frame {
@@ -152,14 +157,29 @@ impl Lane {
     }
 }
 
+/// What holds less work becomes one piece, if nobody stole it: nanoseconds. Nothing does, if all are 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Grain {
+    pub(crate) forks: f64,
+    pub(crate) tasks: f64,
+    /// What a hand-off takes: a fork of twice as much work is worth one.
+    pub(crate) steal: f64,
+}
+
 /// How a graph is built.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct How<'a> {
     /// What recording an event takes, in nanoseconds.
     pub(crate) cost: f64,
-    /// Forks with less work become one piece, if nobody stole them: nanoseconds.
-    pub(crate) grain: f64,
+    pub(crate) grain: Grain,
     pub(crate) supposed: &'a [WhatIf],
+}
+
+impl<'a> How<'a> {
+    #[inline]
+    pub(crate) fn of(trace: &Trace, supposed: &'a [WhatIf]) -> How<'a> {
+        How { cost: costs::of_an_event(trace), grain: Grain::default(), supposed }
+    }
 }
 
 pub(crate) struct Builder<'a> {
@@ -195,7 +215,7 @@ pub(crate) struct Builder<'a> {
     spare: Vec<Box<Mix>>,
 }
 
-/// The graph of a trace. What watches has nodes' numbers, which are their places if there is no grain.
+/// The graph of a trace. What watches has nodes' numbers.
 #[inline]
 pub(crate) fn build<'a>(trace: &'a Trace, how: How<'a>, watch: Option<Watch<'a>>) -> Built {
     let tick = trace.tick();
@@ -261,7 +281,7 @@ impl Builder<'_> {
             // A region's first and last nodes stay, whatever vanishes.
             (region.first, region.last) = (places.of(region.first), places.of(region.last));
         }
-        Built { graph, regions, unknown: supposing.check(), ..built }
+        Built { graph, places, regions, unknown: supposing.check(), ..built }
     }
 
     /// The time since the lane's last event is work of its innermost frame. Between an event and some others the

@@ -1,9 +1,12 @@
 //! What recording costs, and what hand-offs do.
 
+use super::MOST_NODES;
+use super::build::Grain;
 use super::simulate::Costs;
 use crate::edges::Wakes;
 use crate::event::EventKind;
-use crate::trace::Trace;
+use crate::states::{Segment, State};
+use crate::trace::{Lane, Trace};
 
 /// What an event costs, where the recording does not say: nanoseconds.
 const EVENT: f64 = 8.0;
@@ -83,4 +86,29 @@ pub(super) fn of_hand_offs(trace: &Trace) -> HandOffs {
 #[inline]
 fn is_too_few(times: &[u64]) -> bool {
     times.len() < 8
+}
+
+/// What becomes one piece: what is worth no hand-off; and forks that are so small a part of all that the simulation would put
+/// them together, of which a long recording has millions.
+#[inline]
+pub(super) fn grain(trace: &Trace, steal: f64) -> Grain {
+    let tasks = 2.0 * steal;
+    Grain { forks: tasks.max(executed(trace) / MOST_NODES), tasks, steal }
+}
+
+/// For how long lanes ran tasks, all together, in nanoseconds.
+#[inline]
+fn executed(trace: &Trace) -> f64 {
+    let of_lane = |lane: &Lane| {
+        let end = Segment { from: trace.end.tsc, state: State::Absent, task: None };
+        let mut since = None;
+        let mut sum = 0_u64;
+        for Segment { from, state, .. } in lane.segments().chain([end]) {
+            sum = sum.saturating_add(since.map_or(0, |since| from.saturating_sub(since)));
+            since = (state == State::Executing).then_some(from);
+        }
+        sum
+    };
+    let ticks = trace.lanes.iter().map(|lane| of_lane(lane) as f64).sum::<f64>();
+    ticks * trace.tick()
 }

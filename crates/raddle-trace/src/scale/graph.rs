@@ -17,6 +17,8 @@ pub(crate) struct Node {
     /// How long it takes at least, however many processors there are: less than the work if this stands for a tree of
     /// small forks.
     pub(crate) span: f32,
+    /// The same with a hand-off for each of those forks that is worth one.
+    pub(crate) burdened: f32,
     pub(crate) label: Label,
     /// The region that it belongs to, or `NONE`.
     pub(crate) region: u32,
@@ -157,7 +159,8 @@ impl Graph {
                 }
             }
             ways.begin[number] = begin;
-            ways.end[number] = begin + f64::from(node.span);
+            let takes = if burden > 0.0 { node.burdened } else { node.span };
+            ways.end[number] = begin + f64::from(takes);
             ways.after[number] = after;
         }
         ways
@@ -205,7 +208,8 @@ impl Graph {
                 let span = ways.begin[fork.join as usize] - ways.end[fork.from as usize];
                 let work = work[outer as usize] as f32;
                 let span = (span.max(0.0) as f32).min(work);
-                coarse.nodes.push(Node { work, span, fork: NONE, mix: NONE, ..*node });
+                let (fork, mix, burdened) = (NONE, NONE, span);
+                coarse.nodes.push(Node { work, span, burdened, fork, mix, ..*node });
             }
             place[number] = stands[outer as usize];
         }

@@ -27,6 +27,8 @@ pub(crate) struct Mix {
     pub(crate) parts: Vec<Part>,
     pub(crate) work: f64,
     pub(crate) span: f64,
+    /// The longest way with a hand-off for each fork on it that is worth one.
+    pub(crate) burdened: f64,
     /// The longest task without forks on the longest way.
     pub(crate) task: f64,
 }
@@ -35,7 +37,7 @@ impl Mix {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
-        (self.work, self.span, self.task) = (0.0, 0.0, 0.0);
+        (self.work, self.span, self.burdened, self.task) = (0.0, 0.0, 0.0, 0.0);
     }
 
     /// What has this label.
@@ -66,6 +68,7 @@ impl Mix {
         }
         self.work += time;
         self.span += time;
+        self.burdened += time;
         if matches!(label, Label::In(_)) {
             self.task = self.task.max(time);
         }
@@ -82,12 +85,13 @@ impl Mix {
         }
         self.work += next.work;
         self.span += next.span;
+        self.burdened += next.burdened;
         self.task = self.task.max(next.task);
     }
 
-    /// Another piece is done at the same time.
+    /// Another piece is done at the same time, by whoever takes it: that burdens it so much.
     #[inline]
-    pub(super) fn beside(&mut self, other: &Mix) {
+    pub(super) fn beside(&mut self, other: &Mix, burden: f64) {
         let (mine, theirs) = (self.span, other.span);
         let span = mine.max(theirs);
         // Those that only the other has.
@@ -108,6 +112,7 @@ impl Mix {
         }
         self.work += other.work;
         self.span = span;
+        self.burdened = self.burdened.max(other.burdened + burden);
     }
 }
 
@@ -128,23 +133,23 @@ mod tests {
     fn of_two_beside_each_other_the_longer_counts_and_the_other_may_without_a_label() {
         // 3 before a leaf of 10, beside a leaf of 12: without leaves, 3 are left.
         let mut mix = piece(&[(BEFORE, 3.0), (LEAF, 10.0)]);
-        mix.beside(&piece(&[(LEAF, 12.0)]));
-        assert_eq!((mix.work, mix.span, mix.task), (25.0, 13.0, 10.0));
+        mix.beside(&piece(&[(LEAF, 12.0)]), 2.0);
+        assert_eq!((mix.work, mix.span, mix.burdened, mix.task), (25.0, 13.0, 14.0, 10.0));
         let leaf = Part { label: LEAF, work: 22.0, on: 10.0, less: 10.0 };
         // Without what comes before, 12 of the other half: one less.
         let before = Part { label: BEFORE, work: 3.0, on: 3.0, less: 1.0 };
         assert_eq!(mix.parts, [before, leaf]);
 
         mix.then(&piece(&[(Label::After(1), 5.0), (LEAF, 1.0)]));
-        assert_eq!((mix.work, mix.span, mix.task), (31.0, 19.0, 10.0));
+        assert_eq!((mix.work, mix.span, mix.burdened, mix.task), (31.0, 19.0, 20.0, 10.0));
         assert_eq!(
             mix.part(LEAF).map(|part| (part.work, part.on, part.less)),
             Some((23.0, 11.0, 11.0))
         );
 
         let mut short = piece(&[(BEFORE, 1.0)]);
-        short.beside(&mix);
-        assert_eq!((short.work, short.span, short.task), (32.0, 19.0, 10.0));
+        short.beside(&mix, 0.0);
+        assert_eq!((short.work, short.span, short.burdened, short.task), (32.0, 19.0, 20.0, 10.0));
         assert_eq!(
             short.part(BEFORE).map(|part| (part.work, part.on, part.less)),
             Some((4.0, 3.0, 1.0))

@@ -17,6 +17,7 @@
 //! | `suppose.rs` | what is supposed to be faster |
 //! | `processor.rs` | how much of the time a thread had a processor |
 //! | `simulate.rs` | the graph run by any number of workers |
+//! | `span.rs` | where the span was |
 //! | `label.rs` | places in the source |
 //! | `costs.rs` | what recording costs, and hand-offs |
 //! | `verdict.rs`, `refusal.rs` | what bounds the run; why that cannot be told |
@@ -33,6 +34,7 @@ mod processor;
 mod refusal;
 mod report;
 mod simulate;
+mod span;
 mod suppose;
 #[cfg(test)]
 mod tests;
@@ -41,7 +43,7 @@ mod verdict;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use self::build::{Built, How, build};
+use self::build::{Built, Grain, How, build};
 use self::costs::HandOffs;
 use self::graph::{Graph, Longest, NONE};
 use self::label::Label;
@@ -52,6 +54,7 @@ pub use self::refusal::Refusal;
 use self::report::times;
 pub use self::simulate::Costs;
 use self::simulate::Plan;
+pub(crate) use self::span::Stretches;
 pub use self::verdict::Bound;
 use self::verdict::Found;
 use crate::summary::counted;
@@ -65,7 +68,7 @@ const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.03;
 /// So many nodes of forks are simulated at most, roughly: what is finer counts as one piece.
-const MOST_NODES: f64 = 200_000.0;
+const MOST_NODES: f64 = 100_000.0;
 /// No stretch takes longer, in nanoseconds, whatever a file or a supposition says.
 const LONGEST: f64 = u64::MAX as f64;
 /// How many places are told, at most.
@@ -198,9 +201,9 @@ impl Trace {
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
-    /// Costs a pass over all events, with some nodes for each fork that was stolen or is worth a hand-off, and for each such task: the
-    /// others become one piece with what is around them. Then up to some 200,000 nodes are simulated, or as many as there are
-    /// spawned tasks that are worth it.
+    /// Costs a pass over all events, with some nodes for each fork that was stolen or is worth a hand-off, and is more than a
+    /// 100,000th part of all; and for each spawned task that is worth a hand-off: the others become one piece with what is around
+    /// them. That is what is simulated.
     ///
     /// # Errors
     ///
@@ -226,8 +229,8 @@ impl Trace {
     pub fn scale(&self, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
         self.carries_a_graph()?;
         let hand_offs = costs::of_hand_offs(self);
-        let built = self.graph(2.0 * hand_offs.costs.steal, supposed)?;
-        self.scale_of(built, &hand_offs, supposed)
+        let built = self.graph(costs::grain(self, hand_offs.costs.steal), supposed)?;
+        self.scale_of(built, &hand_offs, supposed, |_, _| ())
     }
 
     #[inline]
@@ -243,11 +246,11 @@ impl Trace {
         Ok(())
     }
 
-    /// The graph, if the recording carries it. What holds less work than `grain` nanoseconds is one piece.
+    /// The graph, if the recording carries it.
     #[inline]
-    fn graph(&self, grain: f64, supposed: &[WhatIf]) -> Result<Built, Refusal> {
+    fn graph(&self, grain: Grain, supposed: &[WhatIf]) -> Result<Built, Refusal> {
         self.carries_a_graph()?;
-        let mut built = build(self, How { cost: costs::of_an_event(self), grain, supposed }, None);
+        let mut built = build(self, How { grain, ..How::of(self, supposed) }, None);
         let tasks = built.tasks;
         if built.work <= 0.0 {
             return Err(Refusal::Empty);
@@ -270,12 +273,14 @@ impl Trace {
         }
     }
 
+    /// `look` is shown the longest ways, before the graph is gone.
     #[inline]
     fn scale_of(
         &self,
         built: Built,
         hand_offs: &HandOffs,
         supposed: &[WhatIf],
+        look: impl FnOnce(&Built, &Longest),
     ) -> Result<Scale, Refusal> {
         let &HandOffs { costs, steal_is_assumed, wake_is_assumed } = hand_offs;
         let elapsed = self.covered(&built);
@@ -288,6 +293,7 @@ impl Trace {
         let graph = &built.graph;
         let work = graph.work();
         let ways = graph.longest(0.0);
+        look(&built, &ways);
         let span = ways.end.iter().copied().fold(0.0, f64::max);
         let (burdened, place) = graph.coarse(2.0 * costs.steal, &ways);
         let with_hand_offs = burdened.longest(costs.steal);
@@ -437,30 +443,6 @@ impl Trace {
             }
         };
         shown.map(row).collect()
-    }
-
-    /// When and where what the span hangs on was done: lane, from, to, in the order of time; nothing if the recording does
-    /// not carry it. For pictures.
-    #[inline]
-    pub(crate) fn critical_stretches(&self) -> Vec<(usize, u64, u64)> {
-        // Each node by itself: what has no grain has nodes' places for their numbers.
-        let Ok(built) = self.graph(0.0, &[]) else { return Vec::new() };
-        let ways = built.graph.longest(0.0);
-        let mut is_on = vec![false; built.graph.nodes.len()];
-        critical(&ways).for_each(|node| is_on[node as usize] = true);
-        drop(built);
-        let mut stretches: Vec<(usize, u64, u64)> = Vec::new();
-        let mut watch = |node: u32, lane: usize, from: u64, to: u64| {
-            if !is_on[node as usize] || to <= from {
-                return;
-            }
-            match stretches.last_mut() {
-                Some(last) if last.0 == lane && last.2 == from => last.2 = to,
-                _ => stretches.push((lane, from, to)),
-            }
-        };
-        build(self, How::default(), Some(&mut watch));
-        stretches
     }
 }
 

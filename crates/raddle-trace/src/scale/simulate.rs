@@ -358,7 +358,7 @@ mod tests {
     fn broad(pieces: &[f32]) -> Graph {
         let node = |work| {
             let label = Label::Unknown;
-            Node { work, span: work, label, region: NONE, fork: NONE, mix: NONE }
+            Node { work, span: work, burdened: work, label, region: NONE, fork: NONE, mix: NONE }
         };
         let works = [0.0].iter().chain(pieces).chain(&[0.0]);
         let mut graph =

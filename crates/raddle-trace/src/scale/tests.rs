@@ -18,6 +18,13 @@ use crate::trace::{ClockPair, Lane};
 const ONE_THREAD: &str =
     "One thread waits for no lock: record on two or more to see what locks cost";
 
+/// What holds less work is one piece; a hand-off takes `STEAL`.
+fn below(grain: f64) -> Grain {
+    Grain { forks: grain, tasks: grain, steal: STEAL }
+}
+
+const STEAL: f64 = 700.0;
+
 /// One thread's events in the making; a tick is a nanosecond.
 struct Script {
     now: u64,
@@ -222,8 +229,8 @@ fn a_stolen_half_counts_as_one_that_was_not() {
     trace.lanes.push(Lane::new("raddle-0", thief.events));
     let scale = trace.scale(&[]).unwrap();
     assert_eq!(micros(&scale), (51, 41));
-    let stretches = trace.critical_stretches();
-    assert_eq!(stretches, [(1, 3_000, 43_000), (0, 60_000, 61_000)]);
+    let (_, stretches) = trace.scale_with_span().unwrap();
+    assert_eq!(stretches, [[(60_000, 61_000)], [(3_000, 43_000)]]);
 }
 
 /// As in a service: threads from outside are in a region each at once, and nobody waits.
@@ -332,7 +339,7 @@ fn small_forks_become_one_piece_and_the_span_stays() {
     let mut script = Script::new();
     script.region(0, |s| s.tree(4096, 100));
     let trace = script.trace();
-    let built = trace.graph(0.0, &[]).unwrap();
+    let built = trace.graph(below(0.0), &[]).unwrap();
     let ways = built.graph.longest(0.0);
     let (coarse, _) = built.graph.coarse(2_000.0, &ways);
     assert!(coarse.nodes.len() < built.graph.nodes.len() / 8);
@@ -441,7 +448,7 @@ fn the_least_is_what_a_greedy_schedule_reaches() {
         let mut script = Script::new();
         script.region(0, body);
         let trace = script.trace();
-        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph(0.0, &[]).unwrap());
+        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph(below(0.0), &[]).unwrap());
         let plan = Plan::new(&built.graph, |_| 1.0);
         let free = Costs { steal: 0.0, wake: 0.0, rouse: 0.0 };
         let (work, span) = (scale.work.as_nanos() as f64, scale.span.as_nanos() as f64);

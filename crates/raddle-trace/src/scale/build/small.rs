@@ -38,7 +38,7 @@ impl Builder<'_> {
         let region = self.lanes[number].frames.last().map_or(NONE, |frame| frame.region);
         let node = self.lanes[number].number(at);
         let last = self.lanes[number].spawned.filter(|s| (s.node, s.place) == (node, place));
-        if let Some(last) = last.filter(|_| self.weight(number, at) < self.how.grain) {
+        if let Some(last) = last.filter(|_| self.weight(number, at) < self.how.grain.tasks) {
             self.forked.insert(event.key(), (last.before, NONE, place, region));
             return;
         }
@@ -58,7 +58,7 @@ impl Builder<'_> {
         let lane = &mut self.lanes[number];
         lane.due = false;
         let time = nanos(lane.last, event.tsc, self.tick);
-        if event.kind != EventKind::Executed || time >= self.how.grain {
+        if event.kind != EventKind::Executed || time >= self.how.grain.tasks {
             self.go_on(number, &[], 0);
         }
     }
@@ -66,7 +66,7 @@ impl Builder<'_> {
     /// A task of a scope is over: its end is one of the scope's.
     #[inline]
     pub(super) fn ends_in(&mut self, scope: u32, number: usize, frame: &Frame) {
-        let (at, grain) = (frame.node, self.how.grain);
+        let (at, grain) = (frame.node, self.how.grain.tasks);
         let done = &self.lanes[number].done;
         let is_last = at + 1 == done.nodes.len() && done.is_after_one();
         let is_alone = is_last && at == frame.first && !frame.known;
@@ -81,7 +81,8 @@ impl Builder<'_> {
         if let Some(bundle) = before.filter(|b| self.fits(number, b)) {
             let mut all = self.mixture(number, bundle.at);
             let mut one = self.mixture(number, at);
-            all.beside(&one);
+            // The edges to the piece say what the hand-off of each costs.
+            all.beside(&one, 0.0);
             one.clear();
             self.spare.push(one);
             let done = &mut self.lanes[number].done;
@@ -107,6 +108,7 @@ impl Builder<'_> {
         let alike = (all.label, all.region, all.fork) == (one.label, one.region, one.fork);
         alike
             && bundle.after < MOST_AFTER
-            && self.weight(number, bundle.at) + self.weight(number, bundle.at + 1) < self.how.grain
+            && self.weight(number, bundle.at) + self.weight(number, bundle.at + 1)
+                < self.how.grain.tasks
     }
 }

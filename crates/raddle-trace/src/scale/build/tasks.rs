@@ -24,8 +24,8 @@ impl Builder<'_> {
         lane.done.edge(before, EdgeKind::Next);
         self.forked.insert(event.key(), (before, fork, place, frame.region));
         let key = event.key();
-        let pure = true;
-        lane.forks.push(OpenFork { key, fork, from, end: half, outer, place, pure, mark });
+        let (pure, begin) = (true, event.tsc);
+        lane.forks.push(OpenFork { key, fork, from, end: half, outer, place, pure, mark, begin });
         (frame.node, frame.fork) = (half, fork);
     }
 
@@ -205,13 +205,14 @@ impl Builder<'_> {
     #[inline]
     fn vanishes(&mut self, number: usize, second: usize) -> bool {
         let lane = &mut self.lanes[number];
-        let Some(&mut OpenFork { from, end, outer, place, pure, mark, .. }) = lane.open() else {
+        let Some(&mut OpenFork { from, end, outer, place, pure, mark, begin, .. }) = lane.open()
+        else {
             return false;
         };
         // Whatever else began since is a node that stays.
         let first = mark.nodes;
         let alone = (end, second, lane.done.nodes.len()) == (first, first + 1, first + 2);
-        if !pure || !alone || self.how.grain <= 0.0 {
+        if !pure || !alone || self.how.grain.forks <= 0.0 {
             return false;
         }
         let parts = [from, first, second]
@@ -219,12 +220,15 @@ impl Builder<'_> {
         if parts.iter().sum::<usize>() > MOST_PARTS {
             return false;
         }
-        if self.weight(number, first) + self.weight(number, second) >= self.how.grain {
+        let work = self.weight(number, first) + self.weight(number, second);
+        if work >= self.how.grain.forks {
             return false;
         }
+        let steal = self.how.grain.steal;
+        let burden = if work < 2.0 * steal { 0.0 } else { steal };
         let mut halves = self.mixture(number, first);
         let mut other = self.mixture(number, second);
-        halves.beside(&other);
+        halves.beside(&other, burden);
         let mut whole = self.mixture(number, from);
         whole.then(&halves);
         for mix in [&mut halves, &mut other] {
@@ -236,6 +240,9 @@ impl Builder<'_> {
         lane.done.back_to(mark);
         let node = &mut lane.done.nodes[from];
         (node.before, node.label) = (Some(whole), Label::After(place));
+        if let Some(watch) = &mut self.watch {
+            watch(node.number, number, begin, lane.last);
+        }
         if let Some(frame) = lane.frames.last_mut() {
             (frame.node, frame.fork) = (from, outer);
         }

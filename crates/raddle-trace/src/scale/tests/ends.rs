@@ -97,8 +97,8 @@ fn what_still_runs_at_the_end_has_run_until_then() {
     assert_eq!(micros(&scale), (10_000 + 9_975, 10_000));
     assert!(scale.notes[0].starts_with("2 threads still ran tasks when"), "{:?}", scale.notes);
     assert!(scale.bound_by() != Bound::Waits, "{}", scale.verdict());
-    let stretches = trace.critical_stretches();
-    assert_eq!(stretches.last(), Some(&(0, 0, 10_000_000)));
+    let (_, stretches) = trace.scale_with_span().unwrap();
+    assert_eq!(stretches[0], [(0, 10_000_000)]);
     // One that waits does not work.
     trace.lanes[0].events.push(Event::new(30_000, EventKind::Wait, 0));
     assert_eq!(micros(&trace.scale(&[]).unwrap()), (30 + 9_975, 20 + 9_975));

@@ -76,6 +76,6 @@ fn what_has_the_number_of_one_that_was_killed_is_another() {
     });
     let trace = script.trace();
     assert_eq!(micros(&trace.scale(&[]).unwrap()), (151, 151));
-    let tasks = trace.graph(0.0, &[]).unwrap().tasks;
+    let tasks = trace.graph(below(0.0), &[]).unwrap().tasks;
     assert_eq!(tasks, 2, "the region and the one that ran");
 }

@@ -97,6 +97,12 @@ impl Run {
 
 type Told = (u64, u64, u64, Vec<(Label, [u64; 3])>);
 
+/// The span with hand-offs.
+fn burdened(graph: &Graph) -> f64 {
+    let (coarse, _) = graph.coarse(2.0 * STEAL, &graph.longest(0.0));
+    coarse.longest(STEAL).end.into_iter().fold(0.0, f64::max)
+}
+
 /// All that is told of a graph, as whole numbers: work, span, the longest task, and of each label its work, how much of it
 /// the span hangs on, and the span without it.
 fn told(graph: &Graph) -> Told {
@@ -128,27 +134,31 @@ fn told(graph: &Graph) -> Told {
 
 #[test]
 fn what_is_told_is_the_same_whatever_becomes_one_piece() {
-    let mut fewer = 0;
+    let (mut fewer, mut burdens) = (0, 0);
     for seed in 1..60 {
         let trace = Run::of(seed, 400);
-        let all = trace.graph(0.0, &[]).unwrap();
+        let all = trace.graph(below(0.0), &[]).unwrap();
         let expected = told(&all.graph);
         for grain in [10.0, 1_000.0, 30_000.0, 1e9] {
-            let built = trace.graph(grain, &[]).unwrap();
+            let built = trace.graph(below(grain), &[]).unwrap();
             let mut found = told(&built.graph);
             // What little a task does after its result is not told apart.
             assert!((0..grain as u64).contains(&(found.2 - expected.2)), "{seed}: {found:?}");
             found.2 = expected.2;
             assert_eq!(found, expected, "seed {seed}, grain {grain}");
+            let (with_hand_offs, all_of_them) = (burdened(&built.graph), burdened(&all.graph));
+            burdens += usize::from(all_of_them > expected.1 as f64 + 2.0 * STEAL);
+            assert!((with_hand_offs - all_of_them).abs() < 1.0, "seed {seed}, grain {grain}");
             assert_eq!(built.forks, all.forks);
             fewer += usize::from(built.graph.nodes.len() * 2 < all.graph.nodes.len());
         }
         let supposed = [WhatIf::parse("tree.rs:52=0.25").unwrap()];
-        let slower = told(&trace.graph(0.0, &supposed).unwrap().graph);
+        let slower = told(&trace.graph(below(0.0), &supposed).unwrap().graph);
         assert_ne!(slower, expected);
-        assert_eq!(told(&trace.graph(5_000.0, &supposed).unwrap().graph).1, slower.1);
+        assert_eq!(told(&trace.graph(below(5_000.0), &supposed).unwrap().graph).1, slower.1);
     }
     assert!(fewer > 60, "only {fewer} graphs became smaller");
+    assert!(burdens > 60, "only {burdens} spans have hand-offs on them");
 }
 
 /// Tasks of scopes, some of which are small, and some of which spawn; by two lanes in turns.
@@ -213,10 +223,10 @@ fn small_tasks_of_scopes_become_one_piece_and_the_span_stays_but_for_the_grain()
     let mut fewer = 0;
     for seed in 1..60 {
         let trace = scopes(seed);
-        let all = trace.graph(0.0, &[]).unwrap();
+        let all = trace.graph(below(0.0), &[]).unwrap();
         let expected = told(&all.graph);
         for grain in [100.0, 2_000.0, 10_000.0] {
-            let built = trace.graph(grain, &[]).unwrap();
+            let built = trace.graph(below(grain), &[]).unwrap();
             let found = told(&built.graph);
             assert_eq!((built.forks, built.tasks), (all.forks, all.tasks));
             let works = |told: &Told| {
@@ -273,7 +283,7 @@ fn small_tasks_of_two_scopes_with_one_number_stay_apart() {
     });
     let mut trace = owner.trace();
     trace.lanes.push(Lane::new("raddle-0", thief.events));
-    let built = trace.graph(2_000.0, &[]).unwrap();
+    let built = trace.graph(below(2_000.0), &[]).unwrap();
     let told = told(&built.graph);
     assert_eq!((told.0, told.1), (303_600, 300_900));
 }
@@ -293,7 +303,7 @@ fn small_tasks_that_come_from_nowhere_stay_as_they_are() {
     });
     let mut trace = owner.trace();
     trace.lanes.push(Lane::new("raddle-0", thief.events));
-    let built = trace.graph(1_000.0, &[]).unwrap();
+    let built = trace.graph(below(1_000.0), &[]).unwrap();
     assert_eq!((built.orphans, told(&built.graph).1), (2, 250_000));
 }
 
@@ -313,7 +323,7 @@ fn small_tasks_cost_no_memory_however_many_they_are() {
         s.note(ScopeEnd, Subject::Any, 7, 3);
     });
     let trace = script.trace();
-    let built = trace.graph(2_000.0, &[]).unwrap();
+    let built = trace.graph(below(2_000.0), &[]).unwrap();
     assert!(built.graph.nodes.len() < 4_000, "{}", built.graph.nodes.len());
     let scale = trace.scale(&[]).unwrap();
     assert_eq!(micros(&scale), (5_000, 2_000), "{}", scale.text());
@@ -325,8 +335,32 @@ fn what_nobody_stole_costs_no_memory_however_much_it_is() {
     let mut script = Script::new();
     script.region(0, |s| s.tree(1 << 14, 30));
     let trace = script.trace();
-    let (all, small) = (trace.graph(0.0, &[]).unwrap(), trace.graph(2_000.0, &[]).unwrap());
+    let (all, small) =
+        (trace.graph(below(0.0), &[]).unwrap(), trace.graph(below(2_000.0), &[]).unwrap());
     assert!(all.graph.nodes.len() > 3 << 14);
     assert!(small.graph.nodes.len() < 3 << 10, "{}", small.graph.nodes.len());
     assert_eq!(small.longest, [30.0, 30.0]);
+}
+
+/// In pieces the span covers all that it covers task by task, and little more than the pieces that it goes through.
+#[test]
+fn the_span_in_pieces_is_where_the_span_of_each_task_is() {
+    let mut wider = 0;
+    for seed in 1..60 {
+        let trace = Run::of(seed, 400);
+        let (scale, fine) = trace.scale_with_span_of(usize::MAX).unwrap();
+        let (same, pieces) = trace.scale_with_span_of(0).unwrap();
+        assert_eq!(scale, same);
+        let length = |all: &[(u64, u64)]| all.iter().map(|(from, to)| to - from).sum::<u64>();
+        for (fine, pieces) in fine.iter().zip(&pieces) {
+            let is_within = |&(from, to): &(u64, u64)| {
+                pieces.iter().any(|piece| piece.0 <= from && to <= piece.1)
+            };
+            assert!(fine.iter().all(is_within), "seed {seed}: {fine:?} in {pieces:?}");
+            wider += usize::from(length(pieces) > length(fine));
+        }
+        let [fine, pieces] = [fine, pieces].map(|all| all.iter().map(|l| length(l)).sum::<u64>());
+        assert!(pieces <= 3 * fine, "seed {seed}: {pieces} of {fine}");
+    }
+    assert!(wider > 30, "only {wider} lanes have pieces");
 }

@@ -74,7 +74,7 @@ const BODIES: [Body; 7] = [
 fn more_processors_are_hardly_ever_slower_and_never_faster_than_there_is_to_do() {
     for (number, body) in BODIES.into_iter().enumerate() {
         let trace = one_region(1, body);
-        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph(0.0, &[]).unwrap());
+        let (scale, built) = (trace.scale(&[]).unwrap(), trace.graph(below(0.0), &[]).unwrap());
         let plan = Plan::new(&built.graph, |_| 1.0);
         let work = scale.work.as_nanos() as f64;
         let mut before = 0.0;
