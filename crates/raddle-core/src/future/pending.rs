@@ -313,9 +313,8 @@ impl<T> Pending<T> {
             Some((assist, head)) => {
                 // SAFETY: as above.
                 let assist = depth::fresh(|| unsafe { assist(head, waiter) });
-                match assist {
-                    Assist::Ran => wait::host::ran_inline(self.outcome().is_some()),
-                    _ => wait::host::wants_task(),
+                if assist == Assist::Ran {
+                    wait::host::ran_inline(self.outcome().is_some());
                 }
                 assist
             }
@@ -342,7 +341,7 @@ impl<T> Pending<T> {
                 match depth::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran += 1,
-                    Assist::Go | Assist::Far(_) => wait::host::wants_task(),
+                    Assist::Go | Assist::Far(_) => {}
                 }
                 if self.outcome().is_some() {
                     return Assist::Ran;
