@@ -17,7 +17,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::rayon::{calls, demo};
+use crate::rayon::{self, calls, demo};
 use crate::steps::{Outcome, cargo, root, target_dir};
 use figures::Figures;
 pub(crate) use text::filled;
@@ -84,11 +84,15 @@ fn documents() -> Result<Vec<(PathBuf, String)>, String> {
     for (path, make) in text::DOCUMENTS {
         let mut parts = make(&figures)?;
         if *path == "COMPARE.md" {
-            parts.push(("rayon-calls", calls::table(&read(calls::FIGURES)?)?));
+            let calls = read(calls::FIGURES)?;
+            parts.push(("rayon-calls", calls::table(&calls)?));
             // Taken where there is a clone of rayon's repository.
-            if root().join(demo::FIGURES).exists() {
-                parts.push(("rayon-demo", demo::table(&read(demo::FIGURES)?)?));
+            let demo = root().join(demo::FIGURES).exists().then(|| read(demo::FIGURES));
+            let demo = demo.transpose()?;
+            if let Some(demo) = &demo {
+                parts.push(("rayon-demo", demo::table(demo)?));
             }
+            parts.push(("rayon-losses", rayon::losses(&calls, demo.as_deref())?));
         }
         documents.push((path.into(), text::filled(path, &read(path)?, &parts)?));
     }

@@ -32,6 +32,16 @@ const RAYON_CORE: &str = "1.13.0";
 /// How many threads the global pool has.
 const THREADS: &[usize] = &[1, 2, 8];
 
+/// COMPARE's rows of `calls` and `demo` that lose, by the texts of their files.
+pub(crate) fn losses(calls: &str, demo: Option<&str>) -> Result<String, String> {
+    let calls = rows::parse(calls)?;
+    let demo = demo.map(rows::parse).transpose()?;
+    let mut parts = vec![("a call, of", 1.0, &calls)];
+    // Its times are nanoseconds.
+    parts.extend(demo.as_ref().map(|demo| ("rayon-demo", 1e-3, demo)));
+    Ok(rows::losses(&parts))
+}
+
 /// What is to be run, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {

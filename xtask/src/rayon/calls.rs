@@ -86,7 +86,7 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
     );
     for row in &rows {
         let (name, ours, theirs) = (&row.name, row.ours, row.theirs);
-        let [wall, busy] = row.ratios().map(|ratio| rows::ratio(ratio, 1.0));
+        let [wall, busy] = row.ratios().map(rows::ratio);
         text += &format!(
             "| {name} | {:.1} | {:.1} | {wall} | {:.0} | {:.0} | {busy} |\n",
             ours.wall, theirs.wall, ours.busy, theirs.busy

@@ -24,7 +24,7 @@ const THREADS: &str = "2";
 /// in one of two programs for that alone. So in both programs functions, and blocks that are jumped to, begin a cache line.
 const ALIGNED: &str =
     "-Cllvm-args=-align-all-functions=6 -Cllvm-args=-align-all-nofallthru-blocks=6";
-/// So many times rayon's time a row may take.
+/// So many times rayon's time is more than chance.
 const MOST: f64 = 1.05;
 /// Parts of the names of benchmarks that never call rayon.
 const SERIAL: &[&str] = &[
@@ -158,7 +158,7 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
         }
         above += usize::from(ratios[0] > MOST);
         let (name, ours, theirs) = (&row.name, row.ours.wall / 1e3, row.theirs.wall / 1e3);
-        let [wall, busy] = ratios.map(|ratio| rows::ratio(ratio, MOST));
+        let [wall, busy] = ratios.map(rows::ratio);
         lines.insert(name, format!("| {name} | {ours:.1} | {theirs:.1} | {wall} | {busy} |\n"));
     }
     let [wall, busy] = sums.map(|sum| (sum / rows.len() as f64).exp());

@@ -111,9 +111,34 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
     })
 }
 
-/// For a table: bold if it is above `most`.
-pub(super) fn ratio(ratio: f64, most: f64) -> String {
-    if ratio > most { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+/// For a table: bold if it is a loss.
+pub(super) fn ratio(ratio: f64) -> String {
+    if ratio > 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
+}
+
+/// Those that lose by either figure, the worst first; each part of them has a name and what its times are multiplied by
+/// to be microseconds.
+pub(super) fn losses(parts: &[(&str, f64, &Figures)]) -> String {
+    let mut losing: Vec<(String, [f64; 2], f64, &Row)> = Vec::new();
+    let mut all = 0;
+    for (part, factor, figures) in parts {
+        all += figures.rows.len();
+        let rows = figures.rows.iter().map(|row| (row.ratios(), row));
+        let rows = rows.filter(|(ratios, _)| ratios.iter().any(|ratio| *ratio > 1.0));
+        losing.extend(rows.map(|(by, row)| (format!("{part}: {}", row.name), by, *factor, row)));
+    }
+    losing.sort_by(|(_, a, ..), (_, b, ..)| b[0].total_cmp(&a[0]));
+    let mut table = format!(
+        "{} of {all} comparisons of rayon's programs, by time or by processor time.\n\n\
+         | what | raddle, us | rayon, us | time | processor time |\n|---|---|---|---|---|\n",
+        losing.len()
+    );
+    for (name, by, factor, row) in losing {
+        let [ours, theirs] = [row.ours, row.theirs].map(|took| took.wall * factor);
+        let [wall, busy] = by.map(ratio);
+        table += &format!("| {name} | {ours:.1} | {theirs:.1} | {wall} | {busy} |\n");
+    }
+    table
 }
 
 #[cfg(test)]
@@ -131,10 +156,28 @@ mod tests {
         let figures = parse(text).unwrap();
         assert_eq!((figures.rounds, figures.rows[0].ratios()), (3, [1.5, 1.5]));
         assert_eq!(figures.machine, "two cores");
-        assert_eq!((&*ratio(1.06, 1.05), &*ratio(1.05, 1.05)), ("**1.06**", "1.05"));
+        assert_eq!((&*ratio(1.06), &*ratio(1.0)), ("**1.06**", "1.00"));
         let error =
             parse(r#"{ "machine": "", "rounds": 3, "rows": [{ "name": "a", "ours": [3] }] }"#)
                 .unwrap_err();
         assert_eq!(error, "a: ours has no figure");
+    }
+
+    #[test]
+    fn what_loses_by_either_figure_is_listed() {
+        let row = |name: &str, ours: [f64; 2]| Row {
+            name: name.into(),
+            ours: Took { wall: ours[0], busy: ours[1] },
+            theirs: Took { wall: 2.0, busy: 2.0 },
+        };
+        let figures = |rows| Figures { machine: String::new(), rounds: 1, rows };
+        let calls = figures(vec![row("won", [1.0, 2.0]), row("busy", [1.0, 3.0])]);
+        let demo = figures(vec![row("slow", [2000.0, 1.0])]);
+        let table = losses(&[("calls", 1.0, &calls), ("demo", 1e-3, &demo)]);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[0].starts_with("2 of 3 comparisons"), "{table}");
+        assert_eq!(lines[4], "| demo: slow | 2.0 | 0.0 | **1000.00** | 0.50 |");
+        assert_eq!(lines[5], "| calls: busy | 1.0 | 2.0 | 0.50 | **1.50** |");
+        assert_eq!(lines.len(), 6);
     }
 }
