@@ -28,7 +28,6 @@ pub(crate) fn filled(
 /// What README shows besides the rows that lose most: the words, then the row.
 const WINS: &[(&str, [&str; 4])] = &[
     ("a region of 2 us from outside, back to back", ["regions", "2 us, hot", "raddle", "rayon"]),
-    ("the same after 3 ms of quiet, beside forte", ["regions", "2 us, quiet", "raddle", "forte"]),
     (
         "`join`, every call of fib a task, per call, 1 thread",
         ["join", "fib(35), per call, 1 thread", "raddle join", "rayon"],
@@ -50,10 +49,8 @@ const WINS: &[(&str, [&str; 4])] = &[
 /// tokio, and what computes for its services.
 pub(crate) const TOKIO: &[&str] = &["tokio", "spawn_blocking", "tokio-rayon", "futures"];
 
-/// How many of those that lose most, and beside whom: what is said below the table, where tokio's are one.
+/// How many of those that lose most README shows.
 const LOSSES: usize = 3;
-const RIVALS: &[&str] =
-    &["rayon", "chili", "tokio", "tokio-rayon", "spawn_blocking", "parking_lot", "Trane", "JDK"];
 
 fn readme(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     let mut table = String::from("| what | raddle | beside | ratio |\n|---|---|---|---|\n");
@@ -64,15 +61,17 @@ fn readme(figures: &Figures) -> Result<Vec<(&'static str, String)>, String> {
     for pair in worst(figures) {
         table += &readme_row(&sentence(&pair), &pair);
     }
+    let builds = match figures.placements.len() {
+        0 => String::new(),
+        builds => {
+            format!(", for `join` also of {} builds with the code in other places", builds + 1)
+        }
+    };
     table += &format!(
-        "\nLess is better. Minima of long computations and medians of latencies, in brackets the range of interleaved \
-         rounds{}. The last three are the worst losing rows against rayon, chili, tokio, parking_lot, Trane and the JDK, one of \
-         each table; \
-         [COMPARE.md](COMPARE.md) has every row that loses.\n\n{}.\n",
-        match figures.placements.len() {
-            0 => String::new(),
-            builds => format!(" and of {} builds with the code in other places", builds + 1),
-        },
+        "\nLess is better. Minima of long computations and medians of latencies; in brackets the range of interleaved rounds, \
+         if there were several{builds}. The last three are the worst losing rows beside any peer, one of each table; those where \
+         the peer's compiler has folded the work away are left out here, but [COMPARE.md](COMPARE.md) has every row that \
+         loses.\n\n{}.\n",
         figures.machine()
     );
     if let Some(warning) = figures.warning() {
@@ -95,7 +94,6 @@ fn readme_row(what: &str, pair: &Pair) -> String {
 /// Of each table the row that loses most, the worst of these first. What a compiler has folded away is no peer.
 fn worst(figures: &Figures) -> Vec<Pair> {
     let mut all = pairs::all(figures);
-    all.retain(|pair| RIVALS.contains(&pair.peer));
     all.retain(|pair| pair.judged() > 1.0 && pair.theirs.note.is_none());
     all.sort_by(|a, b| b.judged().total_cmp(&a.judged()));
     let mut worst: Vec<Pair> = Vec::new();
