@@ -61,10 +61,6 @@ pub(crate) struct Args {
     #[arg(long, hide = true, value_parser = region)]
     pub(crate) region: Option<tables::regions::Spec>,
 
-    /// Write a picture of the simulated ramp-up to this file, and measure nothing else
-    #[arg(long, value_name = "FILE.svg")]
-    pub(crate) plot: Option<std::path::PathBuf>,
-
     /// Start no further round of a table after this long
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
     max_seconds: f64,

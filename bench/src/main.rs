@@ -38,9 +38,6 @@ fn main() -> io::Result<()> {
 }
 
 fn run(args: &Args, out: &mut impl Write) -> io::Result<()> {
-    if let Some(path) = &args.plot {
-        return std::fs::write(path, tables::simulate::plot());
-    }
     if let Some(time) = args.stress() {
         return stress::run(time, out);
     }

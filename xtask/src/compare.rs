@@ -1,4 +1,4 @@
-//! `cargo xtask compare`: README's and COMPARE's tables and the plots, all from one file of figures.
+//! `cargo xtask compare`: README's and COMPARE's tables, those of the page on sleeping, and all plots, from files of figures.
 //!
 //! | command | does |
 //! |---|---|
@@ -9,6 +9,7 @@
 mod figures;
 mod pairs;
 mod plot;
+mod simulated;
 mod text;
 
 use std::fs;

@@ -36,7 +36,7 @@ const THREADS: &[usize] = &[1, 2, 8];
 pub(crate) fn losses(calls: &str, demo: Option<&str>) -> Result<String, String> {
     let calls = rows::parse(calls)?;
     let demo = demo.map(rows::parse).transpose()?;
-    let mut parts = vec![("a call, of", 1.0, &calls)];
+    let mut parts = vec![("a call", 1.0, &calls)];
     // Its times are nanoseconds.
     parts.extend(demo.as_ref().map(|demo| ("rayon-demo", 1e-3, demo)));
     Ok(rows::losses(&parts))

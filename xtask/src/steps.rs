@@ -84,7 +84,7 @@ pub(crate) const EXTRA: &[Step] = &[
     Step { name: "arm", what: "tests on aarch64, emulated by qemu", run: arm::arm },
     Step {
         name: "compare",
-        what: "README's and COMPARE's tables, and plots",
+        what: "README's, COMPARE's and places.md's tables, and plots",
         run: compare::compare,
     },
     Step { name: "publish", what: "every crate as it would be published", run: release::publish },

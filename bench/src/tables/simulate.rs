@@ -5,7 +5,7 @@
 //! waking dominated by some 60 us; 429 us as it was, 150 us without sleeping), and machines of up to 1024
 //! workers.
 
-use std::{cell::RefCell, fmt::Write as _, rc::Rc, thread, time::Duration};
+use std::{cell::RefCell, rc::Rc, thread, time::Duration};
 
 use raddle::{
     Pool,
@@ -334,81 +334,9 @@ fn fence_time() -> u64 {
     })
 }
 
-/// The ramp-up by the number of workers, for each spread, as a picture.
-pub(crate) fn plot() -> String {
-    let shared = Shared::default();
-    let Measured { costs, leaf, .. } = measurement(&shared, 40);
-    let sizes: Vec<usize> = (1..=10).map(|power| 1 << power).collect();
-    let curves = SPREADS.map(|spread| {
-        let ramp_up = |&workers: &usize| {
-            let policy = Policy { spread, ..Policy::default() };
-            let regions = regions(&setup(workers, policy, costs.clone(), 50 * workers, leaf), 20);
-            median(&regions, OF[1])
-        };
-        (spread, sizes.iter().map(ramp_up).collect::<Vec<f64>>())
-    });
-    draw(&sizes, &curves)
-}
-
-fn draw(sizes: &[usize], curves: &[(usize, Vec<f64>)]) -> String {
-    const COLOURS: [&str; 4] = ["#d32f2f", "#1565c0", "#2e7d32", "#6a1b9a"];
-    let highest = curves.iter().flat_map(|curve| &curve.1).fold(0.0_f64, |a, &b| a.max(b));
-    let top = (highest / 100.0).ceil() * 100.0;
-    let x = |i: usize| 70.0 + 540.0 * i as f64 / (sizes.len() - 1).max(1) as f64;
-    let y = |us: f64| 340.0 - 300.0 * us / top.max(1.0);
-    let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 400\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<rect width=\"720\" height=\"400\" fill=\"#fff\"/>\n",
-    );
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        // Writing to a string cannot fail.
-        let _ = svg.write_fmt(text);
-        svg.push('\n');
-    };
-    line(format_args!("<text x=\"70\" y=\"22\">Ramp-up of a cold region, simulated [us]</text>"));
-    line(format_args!("<text x=\"340\" y=\"390\">workers</text>"));
-    for step in 0..=4 {
-        let us = top * f64::from(step) / 4.0;
-        let at = y(us);
-        line(format_args!("<path d=\"M70 {at:.1}H610\" stroke=\"#ddd\"/>"));
-        line(format_args!(
-            "<text x=\"62\" y=\"{:.1}\" text-anchor=\"end\">{us:.0}</text>",
-            at + 4.0
-        ));
-    }
-    for (i, size) in sizes.iter().enumerate() {
-        line(format_args!(
-            "<text x=\"{:.1}\" y=\"362\" text-anchor=\"middle\">{size}</text>",
-            x(i)
-        ));
-    }
-    for (curve, (spread, values)) in curves.iter().enumerate() {
-        let points: Vec<String> =
-            values.iter().enumerate().map(|(i, &us)| format!("{:.1},{:.1}", x(i), y(us))).collect();
-        let colour = COLOURS[curve % COLOURS.len()];
-        line(format_args!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
-            points.join(" ")
-        ));
-        let at = 60 + 18 * curve;
-        line(format_args!(
-            "<text x=\"620\" y=\"{at}\" fill=\"{colour}\">{spread} forks wake</text>"
-        ));
-    }
-    svg.push_str("</svg>\n");
-    svg
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_picture_has_a_line_for_each_spread() {
-        let svg = draw(&[2, 4], &[(1, vec![10.0, 20.0]), (2, vec![10.0, 150.0])]);
-        assert_eq!(svg.matches("<polyline").count(), 2);
-        assert!(svg.contains("70.0,325.0 610.0,115.0") && svg.ends_with("</svg>\n"), "{svg}");
-    }
 
     /// Whoever reads how far to believe the simulation is told where it does not agree with the study, and what it says of
     /// raddle's own rules: in the figures that come out.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::figures::Figures;
 use super::pairs::{self, Pair};
+use super::simulated;
 use super::text::{TOKIO, number};
 
 type Make = fn(&Figures) -> Result<String, String>;
@@ -15,6 +16,7 @@ pub(crate) const PLOTS: &[(&str, Make)] = &[
     ("chili", |figures| ratios(figures, "raddle beside chili and forte", &["chili", "forte"])),
     ("tokio", |figures| ratios(figures, "raddle beside tokio and futures", TOKIO)),
     ("parking_lot", |figures| ratios(figures, "raddle beside parking_lot", &["parking_lot"])),
+    ("ramp-up", ramp_up),
     ("trane", |figures| ratios(figures, "raddle beside Trane on the JVM", &["Trane"])),
 ];
 
@@ -179,6 +181,35 @@ fn regions(figures: &Figures) -> Result<String, String> {
         "small",
         "medians; across: the work in the region; up: how many times as long as without a pool",
     );
+    Ok(picture.ended())
+}
+
+/// How long it takes until all work, by the size of the pool, for each spread.
+fn ramp_up(figures: &Figures) -> Result<String, String> {
+    let title = "Ramp-up of a region after some quiet, simulated";
+    let mut picture = Picture::new(340.0, title, figures);
+    let x = Scale { least: 2.0, most: 1024.0, from: 60.0, to: WIDTH - 30.0 };
+    let y = Scale { least: 50.0, most: 5000.0, from: 280.0, to: 60.0 };
+    for mark in y.marks() {
+        picture.line([x.from, y.at(mark), x.to, y.at(mark)], "grid");
+        picture.text(x.from - 36.0, y.at(mark) + 4.0, "small", &plain(mark));
+    }
+    for workers in simulated::SIZES {
+        picture.text(x.at(workers as f64) - 8.0, 296.0, "small", &workers.to_string());
+    }
+    for (colour, (name, spread)) in simulated::SPREADS.into_iter().enumerate() {
+        let mut points = String::new();
+        let beside = 60.0 + 90.0 * colour as f64;
+        picture.line([beside, 44.0, beside + 10.0, 44.0], &format!("c{colour}"));
+        picture.text(beside + 13.0, 48.0, "small", name);
+        for workers in simulated::SIZES {
+            let us = simulated::larger(figures, workers, spread, "ramp-up")?;
+            _ = write!(points, "{:.1},{:.1} ", x.at(workers as f64), y.at(us));
+        }
+        _ = writeln!(picture.0, "<polyline class=\"c{colour}\" points=\"{}\"/>", points.trim());
+    }
+    let said = "us, medians; across: workers, each with 500 us of work; a line for so many first forks that wake somebody";
+    picture.text(12.0, 316.0, "small", said);
     Ok(picture.ended())
 }
 

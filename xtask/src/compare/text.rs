@@ -2,11 +2,16 @@
 
 use super::figures::{Budget, Figures, Row};
 use super::pairs::{self, Pair};
+use super::simulated;
 
 type Make = fn(&Figures) -> Result<Vec<(&'static str, String)>, String>;
 
 /// Which documents have tables, and what makes those: each a name and its text.
-pub(crate) const DOCUMENTS: &[(&str, Make)] = &[("README.md", readme), ("COMPARE.md", compare)];
+pub(crate) const DOCUMENTS: &[(&str, Make)] = &[
+    ("README.md", readme),
+    ("COMPARE.md", compare),
+    ("crates/raddle-core/src/places.md", simulated::places),
+];
 
 /// A document with what lies between `<!-- NAME -->` and `<!-- /NAME -->` replaced.
 pub(crate) fn filled(
