@@ -1,7 +1,7 @@
-//! The book: every page is in its table of contents, every link leads somewhere, every example is a test. mdBook draws it
-//! where it is installed (`cargo xtask tools`).
+//! The book: every page is in its table of contents, every link leads somewhere, every example is a test. mdBook draws it, and
+//! is installed for that where it can be had.
 
-use crate::release::tool;
+use crate::release::installed;
 use crate::steps::{Outcome, outcome, root, target_dir};
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,10 +38,10 @@ pub(crate) fn book() -> Outcome {
         eprintln!("xtask: {fault}");
     }
     println!("{} pages, {} faults", pages.len(), faults.len());
-    let drawn = match tool("mdbook") {
-        None => {
-            Outcome::ToolMissing("no mdbook: the book is checked, not drawn (cargo xtask tools)")
-        }
+    let drawn = match installed("mdbook") {
+        None => Outcome::ToolMissing(
+            "no mdbook, and it cannot be installed: the book is checked, not drawn",
+        ),
         Some(mdbook) => outcome(
             Command::new(mdbook)
                 .args(["build", "book", "-d"])

@@ -80,7 +80,9 @@ pub(crate) fn msrv() -> Outcome {
         eprintln!("xtask: Cargo.toml has no rust-version");
         return Outcome::Failed;
     };
-    if !works(Command::new("rustup").args(["run", &oldest, "rustc", "--version"])) {
+    let is_there = || works(Command::new("rustup").args(["run", &oldest, "rustc", "--version"]));
+    let install = ["toolchain", "install", &oldest, "--profile", "minimal", "--no-self-update"];
+    if !(is_there() || rustup(&install) && is_there()) {
         return Outcome::ToolMissing(
             "the oldest Rust (rustup toolchain install 1.85.0 --profile minimal)",
         );
@@ -95,11 +97,7 @@ pub(crate) fn msrv() -> Outcome {
 pub(crate) fn targets() -> Outcome {
     let mut all = Vec::new();
     for (target, packages) in TARGETS {
-        let libraries = Command::new("rustc")
-            .args(["--print", "target-libdir", "--target", target])
-            .output()
-            .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
-        if !libraries.is_ok_and(|directory| directory.is_dir()) {
+        if !(has(target) || rustup(&["target", "add", target]) && has(target)) {
             println!("{target}: NOT CHECKED (rustup target add {target})");
             all.push(Outcome::ToolMissing(
                 "Rust for systems that are named above (rustup target add)",
@@ -116,19 +114,40 @@ pub(crate) fn targets() -> Outcome {
     worst(all)
 }
 
+/// Whether the compiler has the libraries of a system.
+fn has(target: &str) -> bool {
+    let libraries = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", target])
+        .output()
+        .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    libraries.is_ok_and(|directory| directory.is_dir())
+}
+
+/// Installs a part of Rust that is missing, where that can be had.
+fn rustup(args: &[&str]) -> bool {
+    println!("not installed yet: rustup {}", args.join(" "));
+    works(Command::new("rustup").args(args))
+}
+
 /// Installs what the checks need besides Rust, into `target/tools`: mdBook, cargo-deny, cargo-semver-checks.
 pub(crate) fn tools() -> Outcome {
-    for name in ["mdbook", "cargo-deny", "cargo-semver-checks"] {
-        if tool(name).is_some() {
-            continue;
-        }
+    let installed = ["mdbook", "cargo-deny", "cargo-semver-checks"].map(installed);
+    if installed.iter().all(Option::is_some) { Outcome::Passed } else { Outcome::Failed }
+}
+
+/// A program, built into `target/tools` if there is none.
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
+    tool(name).or_else(|| {
+        println!("not installed yet: cargo install {name}");
         let mut install = cargo();
-        install.args(["install", "--locked", name, "--root"]).arg(target_dir("tools"));
-        if outcome(&mut install) != Outcome::Passed {
-            return Outcome::Failed;
+        install.args(["install", "--quiet", "--locked", name, "--root"]).arg(target_dir("tools"));
+        if name == "mdbook" {
+            // It is to draw a few pages, not to serve them: a build of a minute suffices.
+            install.args(["--debug", "--no-default-features", "--features", "search"]);
         }
-    }
-    Outcome::Passed
+        outcome(&mut install);
+        tool(name)
+    })
 }
 
 /// A program of `target/tools`, or else of the system.
