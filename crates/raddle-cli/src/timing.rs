@@ -93,10 +93,8 @@ impl<T> Timed<T> {
                 self.all.len()
             ));
         }
-        if let Some(others) = self.others.filter(|others| *others >= BUSY) {
-            report.remark(format!(
-                "the machine is busy: other programs used {others:.1} processors meanwhile"
-            ));
+        if let Some(warning) = warning(self.others) {
+            report.remark(warning);
         }
         if let Some((recording, trace)) = &self.recorded {
             if recording.level() == TraceLevel::Tasks {
@@ -108,6 +106,12 @@ impl<T> Timed<T> {
             tell_phases(phases, self.threads, report);
         }
     }
+}
+
+/// What is to be said of other programs that used so many processors.
+fn warning(others: Option<f64>) -> Option<String> {
+    let others = others.filter(|others| *others >= BUSY)?;
+    Some(format!("the machine is busy: other programs used {others:.1} processors meanwhile"))
 }
 
 /// How much faster it is on all threads, and between which speed-ups the runs lie.
@@ -384,6 +388,13 @@ mod tests {
         assert_eq!(speedup_in_words(&[0.003], &[0.0005]), "6.00x");
         assert_eq!(speedup_in_words(&[0.0005], &[0.05]), "0.01x");
         assert_eq!(speedup_in_words(&[0.0004, 0.0005], &[0.0001; 2]), "too short to tell");
+    }
+
+    #[test]
+    fn a_busy_machine_is_told_of() {
+        let busy = "the machine is busy: other programs used 1.5 processors meanwhile";
+        assert_eq!(warning(Some(1.5)).as_deref(), Some(busy));
+        assert_eq!([Some(0.05), None].map(warning), [None, None]);
     }
 
     #[test]

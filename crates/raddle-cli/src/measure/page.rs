@@ -28,7 +28,7 @@ pub(super) fn text(figures: &Figures) -> String {
     let mut line = |text: &str| _ = writeln!(page, "{}", text.trim_end());
     line(&title(figures));
     verdict(figures).iter().for_each(|text| line(text));
-    line(&warning(figures));
+    line(&warning(figures.others));
     for group in groups(figures) {
         let longest = group.rows.iter().map(|row| row.seconds).fold(0.0, f64::max);
         for (at, row) in group.rows.iter().enumerate() {
@@ -85,8 +85,8 @@ fn pays(threads: usize, fork: Option<f64>, call: Option<f64>) -> String {
     }
 }
 
-fn warning(figures: &Figures) -> String {
-    match figures.others.filter(|others| *others >= BUSY) {
+fn warning(others: Option<f64>) -> String {
+    match others.filter(|others| *others >= BUSY) {
         Some(others) => format!("The machine is busy ({others:.1} processors): believe no figure."),
         None => String::new(),
     }
@@ -162,7 +162,15 @@ fn plain(name: String, seconds: f64) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use super::pays;
+    use super::{WIDTH, pays, warning};
+
+    #[test]
+    fn a_busy_machine_is_told_of() {
+        let busy = "The machine is busy (1.5 processors): believe no figure.";
+        assert!(busy.len() <= WIDTH);
+        let others = [Some(1.5), Some(0.1), Some(0.05), None].map(warning);
+        assert_eq!(others, [busy, &busy.replace("1.5", "0.1"), "", ""]);
+    }
 
     #[test]
     fn only_what_was_measured_is_told() {

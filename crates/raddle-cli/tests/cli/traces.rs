@@ -195,10 +195,14 @@ fn forks_are_where_the_workload_asks_for_them() {
     image::RgbImage::from_fn(64, 64, |x, y| image::Rgb([x as u8, y as u8, (x * y) as u8]))
         .save(room.path("in.png"))
         .unwrap();
+    let lines: String =
+        (0..20_000_u32).map(|i| format!("{}\n", i.wrapping_mul(2_654_435_769))).collect();
+    room.file("in.txt", lines);
     for (run, place) in [
         ("kmeans digits.csv --k 3 --max-iter 3 --label last", "cluster.rs:"),
         ("knn digits.csv --k 2", "knn.rs:"),
         ("quantize in.png --k 4 --max-iter 3", "cluster.rs:"),
+        ("sort in.txt", "merge_sort.rs:"),
     ] {
         let json = room.scaled(&format!("{run} --threads 1"), "t", |_| true);
         let places = json["places"].as_array().unwrap();
