@@ -21,8 +21,13 @@ fn near(measured: f64, built: f64) -> bool {
     (measured / built - 1.0).abs() < 0.05
 }
 
-/// Tries until it is so, or far too long: others use the machine too, and a thread may lose its processor while it forks or
-/// waits.
+/// So many attempts in a row have a median that is as built: under tools that make everything slow, and shorten tests, one.
+fn attempts() -> usize {
+    if std::env::var_os("RADDLE_STRESS").is_some() { 1 } else { 5 }
+}
+
+/// Tries until the median of the last attempts is as built, or far too long: others use the machine too, and a thread may lose its
+/// processor while it forks or waits. That one attempt comes near may be chance.
 fn eventually_near(
     threads: usize,
     (work, span): (f64, f64),
@@ -33,15 +38,25 @@ fn eventually_near(
         // Whoever has not worked for a while gets a processor sooner, and for longer.
         thread::sleep(Duration::from_millis(5));
         let Some((w, s, scale)) = scaled(threads, &body) else { continue };
-        if near(w, work) && near(s, span) {
+        seen.push((w, s));
+        let last = &seen[seen.len().saturating_sub(attempts())..];
+        if last.len() == attempts()
+            && near(median(last, |l| l.0), work)
+            && near(median(last, |l| l.1), span)
+        {
             return scale;
         }
-        seen.push((w, s));
     }
     panic!(
         "built with {work} and {span}, and found last {:?}",
         &seen[seen.len().saturating_sub(20)..]
     );
+}
+
+fn median(attempts: &[(f64, f64)], of: impl Fn(&(f64, f64)) -> f64) -> f64 {
+    let mut all: Vec<f64> = attempts.iter().map(of).collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 fn us(micros: u64) -> Duration {
@@ -58,7 +73,7 @@ fn tree(worker: &Worker, leaves: u32, leaf: Duration) {
 #[test]
 fn work_and_span_of_forks_are_as_built() {
     for threads in [1, 2] {
-        eventually_near(threads, (3200.0, 200.0), |pool| pool.run(|w| tree(w, 16, us(200))));
+        eventually_near(threads, (3200.0, 400.0), |pool| pool.run(|w| tree(w, 8, us(400))));
     }
     let alone = |pool: &Pool| {
         pool.run(|w| {
@@ -139,21 +154,21 @@ fn who_has_a_lock_that_another_waits_for_comes_before_that_one() {
 fn what_follows_several_futures_comes_after_each() {
     let both = |pool: &Pool| {
         pool.run(|_| {
-            let long = raddle_core::spawn(|| spin(us(400)));
-            let short = raddle_core::spawn(|| spin(us(100)));
-            let both = collect([long, short]).map(|_| spin(us(300)));
-            let other = raddle_core::spawn(|| spin(us(50)));
+            let long = raddle_core::spawn(|| spin(us(800)));
+            let short = raddle_core::spawn(|| spin(us(200)));
+            let both = collect([long, short]).map(|_| spin(us(600)));
+            let other = raddle_core::spawn(|| spin(us(100)));
             both.wait().unwrap();
             other.wait().unwrap();
         });
     };
     let zipped = |pool: &Pool| {
-        let (long, short) = (pool.spawn(|| spin(us(400))), pool.spawn(|| spin(us(100))));
-        long.zip(short).map(|_| spin(us(350))).wait().unwrap();
+        let (long, short) = (pool.spawn(|| spin(us(800))), pool.spawn(|| spin(us(200))));
+        long.zip(short).map(|_| spin(us(700))).wait().unwrap();
     };
     for threads in [1, 2] {
-        eventually_near(threads, (850.0, 700.0), both);
-        eventually_near(threads, (850.0, 750.0), zipped);
+        eventually_near(threads, (1700.0, 1400.0), both);
+        eventually_near(threads, (1700.0, 1500.0), zipped);
     }
 }
 
@@ -206,8 +221,8 @@ fn what_follows_a_result_that_is_there_comes_after_it() {
     };
     let shared = |pool: &Pool| {
         pool.run(|_| {
-            let source = raddle_core::spawn(|| spin(us(400))).shared();
-            let each = [50, 300].map(|time| {
+            let source = raddle_core::spawn(|| spin(us(800))).shared();
+            let each = [100, 600].map(|time| {
                 let source = source.clone();
                 raddle_core::spawn(move || {
                     source.wait().unwrap();
@@ -218,7 +233,7 @@ fn what_follows_a_result_that_is_there_comes_after_it() {
         });
     };
     eventually_near(1, (700.0, 700.0), mapped);
-    eventually_near(1, (750.0, 700.0), shared);
+    eventually_near(1, (1500.0, 1400.0), shared);
 }
 
 /// Nobody has asked for it before.
