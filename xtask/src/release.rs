@@ -24,6 +24,8 @@ const TARGETS: &[(&str, &[&str])] = &[
 const ALL: &[&str] =
     &["raddle", "raddle-core", "raddle-lock", "raddle-remote", "raddle-sync", "raddle-trace"];
 const LIBRARIES: &[&str] = &["raddle", "raddle-core", "raddle-lock", "raddle-sync", "raddle-trace"];
+/// The drop-in for rayon-core, which is a workspace of its own.
+const DROP_IN: [&str; 2] = ["--manifest-path", "compat/rayon-core/Cargo.toml"];
 
 /// Every crate as it would be published, built from its package.
 pub(crate) fn publish() -> Outcome {
@@ -87,46 +89,66 @@ pub(crate) fn msrv() -> Outcome {
             "the oldest Rust (rustup toolchain install 1.85.0 --profile minimal)",
         );
     }
-    let mut command = Command::new("rustup");
-    command.current_dir(root()).args(["run", &oldest, "cargo", "check", "-p", "raddle-cli"]);
-    command.args(LIBRARIES.iter().flat_map(|name| ["-p", name]));
-    outcome(command.arg("--target-dir").arg(target_dir("msrv")))
+    let check = |what: &[&str]| {
+        let mut command = Command::new("rustup");
+        command.current_dir(root()).args(["run", &oldest, "cargo", "check"]).args(what);
+        outcome(command.arg("--target-dir").arg(target_dir("msrv")))
+    };
+    let mut packages = vec!["-p", "raddle-cli"];
+    packages.extend(LIBRARIES.iter().flat_map(|name| ["-p", name]));
+    worst(vec![check(&packages), check(&DROP_IN)])
 }
 
 /// The libraries for other systems, as far as a compiler can tell.
 pub(crate) fn targets() -> Outcome {
     let mut all = Vec::new();
     for (target, packages) in TARGETS {
-        if !(has(target) || rustup(&["target", "add", target]) && has(target)) {
-            println!("{target}: NOT CHECKED (rustup target add {target})");
-            all.push(Outcome::ToolMissing(
-                "Rust for systems that are named above (rustup target add)",
-            ));
+        if !has_libraries(target) {
+            all.push(NOT_INSTALLED);
             continue;
         }
-        let mut command = cargo();
-        command.args(["check", "--target", target]).arg("--target-dir").arg(target_dir("targets"));
-        command.args(packages.iter().flat_map(|name| ["-p", name]));
-        let checked = outcome(&mut command);
+        let named: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();
+        let checked = outcome(check_for(target).args(named));
         println!("{target}: {}: {checked}", packages.join(", "));
         all.push(checked);
+        if *packages == ALL {
+            let checked = outcome(check_for(target).args(DROP_IN));
+            println!("{target}: rayon-core: {checked}");
+            all.push(checked);
+        }
     }
     worst(all)
 }
 
-/// Whether the compiler has the libraries of a system.
-fn has(target: &str) -> bool {
-    let libraries = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", target])
-        .output()
-        .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
-    libraries.is_ok_and(|directory| directory.is_dir())
+const NOT_INSTALLED: Outcome =
+    Outcome::ToolMissing("Rust for systems that are named above (rustup target add)");
+
+/// Whether the compiler has the libraries of a system, which are installed if they can be had. If not, says so.
+fn has_libraries(target: &str) -> bool {
+    let has = || {
+        let libraries = Command::new("rustc")
+            .args(["--print", "target-libdir", "--target", target])
+            .output()
+            .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+        libraries.is_ok_and(|directory| directory.is_dir())
+    };
+    let has = has() || rustup(&["target", "add", target]) && has();
+    if !has {
+        println!("{target}: NOT CHECKED (rustup target add {target})");
+    }
+    has
 }
 
 /// Installs a part of Rust that is missing, where that can be had.
 fn rustup(args: &[&str]) -> bool {
     println!("not installed yet: rustup {}", args.join(" "));
     works(Command::new("rustup").args(args))
+}
+
+fn check_for(target: &str) -> Command {
+    let mut command = cargo();
+    command.args(["check", "--target", target]).arg("--target-dir").arg(target_dir("targets"));
+    command
 }
 
 /// Installs what the checks need besides Rust, into `target/tools`: mdBook, cargo-deny, cargo-semver-checks.
