@@ -21,6 +21,9 @@ const TARGETS: &[(&str, &[&str])] = &[
     ("aarch64-apple-darwin", ALL),
     ("wasm32-unknown-unknown", &["raddle-lock", "raddle-sync", "raddle-trace"]),
 ];
+/// Where pointers are too small: the pool refuses these, in plain words.
+const REFUSED: &str = "i686-unknown-linux-gnu";
+const REFUSAL: &str = "raddle-core needs 64-bit pointers";
 const ALL: &[&str] =
     &["raddle", "raddle-core", "raddle-lock", "raddle-remote", "raddle-sync", "raddle-trace"];
 const LIBRARIES: &[&str] = &["raddle", "raddle-core", "raddle-lock", "raddle-sync", "raddle-trace"];
@@ -117,7 +120,27 @@ pub(crate) fn targets() -> Outcome {
             all.push(checked);
         }
     }
+    all.push(refused());
     worst(all)
+}
+
+/// What a 32-bit program's author reads first: not what fails somewhere within.
+fn refused() -> Outcome {
+    if !installed(REFUSED) {
+        return NOT_INSTALLED;
+    }
+    let mut command = check_for(REFUSED);
+    let output = command.args(DROP_IN).env("CARGO_TERM_COLOR", "never").output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    let said = said.unwrap_or_else(|error| error.to_string());
+    let first = said.lines().find(|line| line.starts_with("error"));
+    let plain = first.is_some_and(|why| why.contains(REFUSAL));
+    let checked = if plain { Outcome::Passed } else { Outcome::Failed };
+    println!("{REFUSED} is refused: {checked}");
+    if !plain {
+        println!("it is to say first that {REFUSAL}: {said}");
+    }
+    checked
 }
 
 const NOT_INSTALLED: Outcome =

@@ -34,6 +34,11 @@
     )
 )]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "raddle-core needs 64-bit pointers, as its queues' and counters' words have two halves"
+);
+
 mod balance;
 mod count;
 mod depth;

@@ -45,7 +45,7 @@ use crate::spawn::running::List;
 /// Bytes of a worker memory: address space, of which only the pages in use are memory.
 pub(crate) const SIZE: usize = MAX_SLOTS * size_of::<Slot>();
 // The mask by which a slot's address leads to the header, and 64-bit words in `span`.
-const _: () = assert!(SIZE.is_power_of_two(), "raddle needs 64-bit pointers");
+const _: () = assert!(SIZE.is_power_of_two());
 /// The first slots lie under the header and are never used.
 const FIRST: usize = size_of::<WorkerMemory>().div_ceil(size_of::<Slot>());
 
