@@ -4,6 +4,7 @@ use std::any::Any;
 use std::env;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Once;
 use std::thread;
 
@@ -132,7 +133,8 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
                 continue;
             }
             let seat = team.seat(index);
-            let thread = ThreadBuilder { name, stack_size: self.stack_size, seat };
+            let stack_size = self.stack_size;
+            let thread = ThreadBuilder { name, stack_size, seat, _marker: PhantomData };
             self.spawn_handler.spawn(thread)?;
         }
         std::mem::forget(unfinished);

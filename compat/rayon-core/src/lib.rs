@@ -51,6 +51,8 @@ pub use self::builder::ThreadPoolBuilder;
 pub use self::configuration::{Configuration, initialize};
 pub use self::error::ThreadPoolBuildError;
 pub use self::join::{FnContext, join, join_context};
+#[cfg(doctest)]
+pub use self::scope::ScopesAreInvariant;
 pub use self::scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
 pub use self::spawn::{spawn, spawn_fifo};
 pub use self::thread::ThreadBuilder;

@@ -259,3 +259,43 @@ impl fmt::Debug for ScopeFifo<'_> {
         f.debug_struct("ScopeFifo").field("scope", self.scope()).finish_non_exhaustive()
     }
 }
+
+/// A scope's lifetime is invariant, of either kind: with a shorter one a task could borrow what is gone before it runs, with a
+/// longer one it could leave behind what does not live as long.
+///
+/// ```
+/// fn tasks_may_borrow<'scope>(_: &rayon_core::Scope<'scope>, _: &'scope str) {}
+/// fn tasks_may_borrow_fifo<'scope>(_: &rayon_core::ScopeFifo<'scope>, _: &'scope str) {}
+/// fn as_it_is<'scope>(scope: &rayon_core::Scope<'scope>, fifo: &rayon_core::ScopeFifo<'scope>, it: &'scope str) {
+///     tasks_may_borrow(scope, it);
+///     tasks_may_borrow_fifo(fifo, it);
+/// }
+/// ```
+///
+/// ```compile_fail,E0597
+/// fn tasks_may_borrow<'scope>(_: &rayon_core::Scope<'scope>, _: &'scope str) {}
+/// fn shorter(scope: &rayon_core::Scope<'static>) {
+///     let local = String::new();
+///     tasks_may_borrow(scope, &local);
+/// }
+/// ```
+///
+/// ```compile_fail,E0521
+/// fn tasks_leave_behind(_: &rayon_core::Scope<'static>) {}
+/// fn longer(scope: &rayon_core::Scope<'_>) { tasks_leave_behind(scope) }
+/// ```
+///
+/// ```compile_fail,E0597
+/// fn tasks_may_borrow<'scope>(_: &rayon_core::ScopeFifo<'scope>, _: &'scope str) {}
+/// fn shorter(scope: &rayon_core::ScopeFifo<'static>) {
+///     let local = String::new();
+///     tasks_may_borrow(scope, &local);
+/// }
+/// ```
+///
+/// ```compile_fail,E0521
+/// fn tasks_leave_behind(_: &rayon_core::ScopeFifo<'static>) {}
+/// fn longer(scope: &rayon_core::ScopeFifo<'_>) { tasks_leave_behind(scope) }
+/// ```
+#[cfg(doctest)]
+pub struct ScopesAreInvariant;

@@ -1,8 +1,10 @@
 //! Threads of pools, and who starts them.
 
+use std::cell::Cell;
 use std::env;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::thread;
 
 use raddle_core::compat::Seat;
@@ -12,6 +14,8 @@ pub struct ThreadBuilder {
     pub(crate) name: Option<String>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) seat: Seat,
+    /// `Send` and not `Sync`, as in the original.
+    pub(crate) _marker: PhantomData<Cell<()>>,
 }
 
 impl ThreadBuilder {

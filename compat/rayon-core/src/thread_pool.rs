@@ -9,7 +9,7 @@ use raddle_core::compat::{Here, MAX_THREADS, Team, with_here};
 use crate::broadcast::{self, BroadcastContext};
 use crate::join::join_at;
 use crate::scope::{self, Scope, ScopeFifo};
-use crate::{ThreadPoolBuildError, global, spawn};
+use crate::{global, spawn};
 
 /// A pool of threads: built by [`ThreadPoolBuilder`](crate::ThreadPoolBuilder).
 ///
@@ -272,13 +272,3 @@ pub fn yield_now() -> Option<Yield> {
 pub fn yield_local() -> Option<Yield> {
     with_here(|here| Some(Yield::of(here?.yield_local())))
 }
-
-const _: () = {
-    const fn send_and_sync<T: Send + Sync>() {}
-    const fn send<T: Send>() {}
-    send_and_sync::<ThreadPool>();
-    send_and_sync::<Scope<'_>>();
-    send_and_sync::<ScopeFifo<'_>>();
-    send_and_sync::<ThreadPoolBuildError>();
-    send::<crate::ThreadBuilder>();
-};

@@ -1,30 +1,6 @@
-//! What is sent and shared, and what may be moved into what.
+//! What builders take, and how values are shown. (`semantics/types.rs` has which may cross threads.)
 
 use rayon_core::*;
-
-fn send_sync<T: Send + Sync>() {}
-fn send<T: Send>() {}
-fn debug<T: std::fmt::Debug>() {}
-
-#[test]
-#[allow(deprecated)]
-fn types_are_as_those_of_the_original() {
-    send_sync::<ThreadPool>();
-    send_sync::<Scope<'static>>();
-    send_sync::<ScopeFifo<'static>>();
-    send_sync::<ThreadPoolBuildError>();
-    send::<ThreadBuilder>();
-    debug::<ThreadPool>();
-    debug::<Scope<'static>>();
-    debug::<ScopeFifo<'static>>();
-    debug::<ThreadPoolBuildError>();
-    debug::<ThreadBuilder>();
-    debug::<ThreadPoolBuilder>();
-    debug::<Configuration>();
-    debug::<FnContext>();
-    debug::<BroadcastContext<'static>>();
-    debug::<Yield>();
-}
 
 #[test]
 fn names_and_spawn_handlers_need_not_be_send() {

@@ -13,6 +13,7 @@ mod panics;
 mod pools;
 mod processes;
 mod threads;
+mod types;
 mod yields;
 
 use std::cell::Cell;
