@@ -5,6 +5,7 @@ mod blocking;
 mod broadcasts;
 mod building;
 mod ends;
+mod former;
 mod migrated;
 mod numbers;
 mod order;

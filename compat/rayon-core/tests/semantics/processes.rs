@@ -2,11 +2,13 @@
 
 use std::env;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder, current_num_threads, current_thread_index};
+
+use crate::former::{all_set, is_as_set};
 
 const PROGRAM: &str = "RADDLE_TEST_PROGRAM";
 
@@ -46,6 +48,9 @@ const PROGRAMS: &[(&str, fn())] = &[
     ("panics are handled", panics_are_handled),
     ("global twice", global_twice),
     ("global here", global_here),
+    ("global of this thread", global_of_this_thread),
+    ("global waits", global_waits),
+    ("global of former times", global_of_former_times),
     ("does not wait", does_not_wait),
     ("stacks", stacks),
 ];
@@ -117,6 +122,59 @@ fn global_here() {
     MAY_START.store(true, SeqCst);
     let here = rayon_core::join(|| thread::current().id() == me, current_thread_index).0;
     println!("{:?} {here}", current_thread_index());
+}
+
+/// Handlers are for the other threads; this one works while it waits, and by its index.
+fn global_of_this_thread() {
+    let ((starts, started), (exits, exited)) = (channel(), channel());
+    ThreadPoolBuilder::new()
+        .num_threads(3)
+        .use_current_thread()
+        .start_handler(move |index| starts.send(index).unwrap())
+        .exit_handler(move |index| exits.send(index).unwrap())
+        .build_global()
+        .unwrap();
+    let me = thread::current().id();
+    let here = rayon_core::broadcast(|thread| (thread.index(), thread::current().id() == me));
+    let mut all: Vec<usize> = started.try_iter().collect();
+    all.sort_unstable();
+    // Somebody outside is answered by this thread, too.
+    let (send, receive) = channel();
+    thread::spawn(move || send.send(rayon_core::broadcast(|thread| thread.index())).unwrap());
+    let asked = loop {
+        match receive.try_recv() {
+            Ok(asked) => break asked,
+            Err(_) => _ = rayon_core::yield_now(),
+        }
+    };
+    println!("{here:?} {all:?} {asked:?} {:?}", exited.try_recv());
+}
+
+/// It is built when each of its threads has come.
+fn global_waits() {
+    static COME: AtomicUsize = AtomicUsize::new(0);
+    ThreadPoolBuilder::new()
+        .num_threads(3)
+        .spawn_handler(|seat| {
+            thread::spawn(|| {
+                // Whoever does not wait for it is quicker.
+                (0..1000).for_each(|_| thread::yield_now());
+                COME.fetch_add(1, SeqCst);
+                seat.run();
+            });
+            Ok(())
+        })
+        .build_global()
+        .unwrap();
+    println!("{} have come", COME.load(SeqCst));
+}
+
+#[allow(deprecated)]
+fn global_of_former_times() {
+    let (configuration, told_by) = all_set(2);
+    rayon_core::initialize(configuration).unwrap();
+    is_as_set(&told_by, 2);
+    println!("{}", rayon_core::initialize(all_set(2).0).unwrap_err());
 }
 
 fn does_not_wait() {
@@ -215,7 +273,16 @@ fn panics_that_nobody_handles_abort() {
 fn the_global_pool_is_built_once() {
     let said = "3; The global thread pool has already been initialized.";
     assert!(prints("global twice", &[]).contains(said));
+    assert!(prints("global of former times", &[]).contains(&said[3..]));
+}
+
+#[test]
+fn the_global_pool_is_there_when_its_threads_are() {
     assert!(prints("global here", &[]).contains("Some(0) true"));
+    assert!(prints("global waits", &[]).contains("3 have come"));
+    let printed = prints("global of this thread", &[]);
+    let said = "[(0, true), (1, false), (2, false)] [1, 2] [0, 1, 2] Err(Empty)";
+    assert!(printed.contains(said), "{printed}");
 }
 
 #[test]
