@@ -126,7 +126,7 @@ pub(crate) fn targets() -> Outcome {
 
 /// What a 32-bit program's author reads first: not what fails somewhere within.
 fn refused() -> Outcome {
-    if !installed(REFUSED) {
+    if !has_libraries(REFUSED) {
         return NOT_INSTALLED;
     }
     let mut command = check_for(REFUSED);

@@ -17,6 +17,7 @@ pub const OF_ISSUES: &[Program] = &[
     ("592", a_lock_is_held_across_an_iterator),
     ("854", tasks_with_iterators_pile_up_on_a_stack),
     ("1105", a_lock_is_held_across_a_call_into_another_pool),
+    ("1142", a_bridged_iterator_is_parallel_itself),
     ("1174", a_lock_is_held_across_a_scope_of_another_pool),
     ("1205", a_reader_waits_for_an_iterator_beside_a_writer),
     ("1251", cells_are_initialised_by_iterators),
@@ -42,7 +43,7 @@ fn work_that_yields(items: usize) -> usize {
 
 /// Some, so that not all threads but one block for the same one, and none is there to steal from that.
 const LOCKS: usize = 5;
-/// So many that rayon's threads hang in one of them.
+/// So many that rayon's threads hang in one of them, nearly always.
 const ROUNDS: usize = 10;
 
 fn pool(threads: usize) -> ThreadPool {
@@ -97,6 +98,16 @@ fn a_reader_waits_for_an_iterator_beside_a_writer() {
     }
     let writes: usize = locks.into_iter().map(|lock| lock.into_inner().unwrap()).sum();
     assert_eq!(writes, ROUNDS * 500_usize.div_ceil(7));
+}
+
+/// What a bridge is made of is asked for the next item under a lock.
+fn a_bridged_iterator_is_parallel_itself() {
+    for _ in 0..ROUNDS {
+        (0..500).into_par_iter().for_each(|_| {
+            let sum: usize = (0..2).map(|_| work()).par_bridge().sum();
+            assert_eq!(sum, 2 * 120);
+        });
+    }
 }
 
 fn cells_are_initialised_by_iterators() {

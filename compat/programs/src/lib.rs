@@ -3,6 +3,7 @@
 //! `rayon-programs NAME` runs one of [`PROGRAMS`] or of [`OF_ISSUES`]; [`calls`] is there to be measured. On raddle all of them
 //! end, those of rayon's issues with `RADDLE_WAITS=substitute`; on rayon's own scheduler those hang, or overflow a stack.
 
+mod bridges;
 mod calls;
 mod forks;
 mod issues;
@@ -25,6 +26,7 @@ pub const PROGRAMS: &[Program] = &[
     ("forks", forks::forks),
     ("meet", || on_each_thread(|| ())),
     ("calls", calls),
+    ("bridges", bridges::bridges),
 ];
 
 /// The program of a name.
