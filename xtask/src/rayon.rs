@@ -134,20 +134,20 @@ fn suites(folder: &Path, packages: &Packages, options: Options) -> io::Result<Ve
     let ours = ours();
     // rayon-core's integration tests as they are, beside the unit tests: two of the eleven are children of others.
     let mut suites = vec![
-        Suite::new("raddle's own, unit and integration", &ours, &["--lib", "--tests"], 1),
-        Suite::new("raddle's own, programs", &programs(), &["--lib", "--tests"], 1),
+        Suite::new("raddle's own, unit and integration", &ours, &["--lib", "--tests"], 131),
+        Suite::new("raddle's own, programs", &programs(), &["--lib", "--tests"], 23),
         Suite::new("rayon-core, unit", &core, &["--lib"], 101),
         Suite::new("rayon-core, integration", &core, &["--test", "*"], 9),
     ];
     if options.documentation {
         suites.push(Suite::new("rayon-core, documentation", &core, &["--doc"], 27));
-        suites.push(Suite::new("raddle's own, documentation", &ours, &["--doc"], 1));
+        suites.push(Suite::new("raddle's own, documentation", &ours, &["--doc"], 15));
     }
     if options.quick {
         return Ok(suites);
     }
     let original = controls::semantics(&folder.join("semantics"), RAYON_CORE)?;
-    suites.push(Suite::new("raddle's own, on rayon's rayon-core", &original, &["--tests"], 76));
+    suites.push(Suite::new("raddle's own, on rayon's rayon-core", &original, &["--tests"], 81));
     let rayon = rayon_suite(&folder.join("rayon"), &packages.rayon)?;
     suites.push(Suite::new("rayon, unit", &rayon, &["--lib"], 217));
     suites.push(Suite::new("rayon, integration", &rayon, &["--test", "*"], 115));

@@ -385,6 +385,22 @@ fn thieves_see_what_is_oldest_however_much_there_is() {
     });
 }
 
+/// As many as from which raddle's thieves may tell no more.
+#[test]
+fn thieves_see_that_a_fork_is_older_than_many_tasks() {
+    let (free, set) = (Flag::default(), Flag::default());
+    pool(2).install(|| {
+        occupy_others(&free);
+        let first = || {
+            rayon_core::spawn(set.waits());
+            (1..131_071).for_each(|_| rayon_core::spawn(|| ()));
+            free.set();
+            set.wait();
+        };
+        rayon_core::join(first, || set.set());
+    });
+}
+
 #[test]
 fn what_a_thread_has_forked_comes_before_broadcasts() {
     let set = Flag::default();
