@@ -313,8 +313,9 @@ impl<T> Pending<T> {
             Some((assist, head)) => {
                 // SAFETY: as above.
                 let assist = depth::fresh(|| unsafe { assist(head, waiter) });
-                if assist == Assist::Ran {
-                    wait::host::ran_inline(self.outcome().is_some());
+                match assist {
+                    Assist::Ran => wait::host::ran_inline(self.outcome().is_some()),
+                    _ => wait::host::wants_task(),
                 }
                 assist
             }
@@ -341,7 +342,7 @@ impl<T> Pending<T> {
                 match depth::fresh(|| task.assist(waiter)) {
                     Assist::Cycle => return Assist::Cycle,
                     Assist::Ran => ran += 1,
-                    Assist::Go | Assist::Far(_) => {}
+                    Assist::Go | Assist::Far(_) => wait::host::wants_task(),
                 }
                 if self.outcome().is_some() {
                     return Assist::Ran;

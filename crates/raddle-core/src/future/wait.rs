@@ -165,6 +165,13 @@ pub(super) mod host {
         }
     }
 
+    /// It comes of one that is not done.
+    pub(in crate::future) fn wants_task() {
+        if let Some(memory) = Worker::here() {
+            memory.owned.wants_task.set(true);
+        }
+    }
+
     /// Whether this thread works for no pool.
     pub(in crate::future) fn is_outside() -> bool {
         Worker::occupied().next().is_none()
@@ -284,6 +291,8 @@ pub(super) mod host {
     }
 
     pub(in crate::future) fn waits_anew() {}
+
+    pub(in crate::future) fn wants_task() {}
 
     pub(in crate::future) fn relies_on_others() -> bool {
         false

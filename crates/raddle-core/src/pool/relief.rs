@@ -52,7 +52,7 @@ const FORGOTTEN: Duration = Duration::from_secs(1);
 const RESERVE: usize = 15;
 pub(crate) const MOST_RESERVE: usize = 4096;
 
-/// What a thread that could be a host sleeps for: a future that comes of a task of the pool; something else. Or there is no such thread.
+/// What a thread that could be a host sleeps for: a future that comes of a task; something else. Or there is no such thread.
 const NOTHING: u8 = 0;
 const TASK: u8 = 1;
 const OTHER: u8 = 2;

@@ -72,7 +72,7 @@ pub(crate) struct Owned {
     pub(crate) looks: Looks,
     /// A wait that may take on anything: it has set its bit among the hosts.
     pub(crate) hosts: Cell<bool>,
-    /// What the thread is about to wait for comes of a task of this pool: it has looked, and found one.
+    /// What the thread is about to wait for comes of a task: it has looked, and found one.
     pub(crate) wants_task: Cell<bool>,
     /// What it has run while it waited.
     pub(crate) turns: Turns,

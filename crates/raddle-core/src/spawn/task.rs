@@ -424,9 +424,9 @@ where
             Some(worker) => {
                 let _current = worker.enter();
                 let memory = worker.memory();
-                memory.owned.wants_task.set(true);
+                let within = Frame::current_claim();
                 // On this very thread, or as a fork of the task on another.
-                let own = Frame::current_claim().is_some_and(|c| std::ptr::eq(c, &this.claim));
+                let own = within.is_some_and(|claim| std::ptr::eq(claim, &this.claim));
                 // The list is as long as tasks wait on this thread; one that nobody has started is not in it.
                 if own || !this.claim.is_queued() && memory.running.contains(header) {
                     return Assist::Cycle;
