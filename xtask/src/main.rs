@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: the one front door to raddle's checks. (CI runs `.ci/run`: the tests by themselves, then `ci --no-test`.)
 //!
 //! Each step is also a command of its own, `cargo xtask loom` say. What takes long, and most of what needs a
-//! tool beyond the Rust toolchain, as `asan`, `valgrind`, `miri` and `arm` do, are commands only.
+//! tool beyond the Rust toolchain, as `asan`, `valgrind`, `miri` and `arm` do, are commands only. `msrv`, `targets` and `book` install
+//! what they lack.
 
 mod arm;
 mod book;

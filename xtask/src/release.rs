@@ -21,6 +21,8 @@ const TARGETS: &[(&str, &[&str])] = &[
     ("aarch64-apple-darwin", ALL),
     ("wasm32-unknown-unknown", &["raddle-lock", "raddle-sync", "raddle-trace"]),
 ];
+/// The mdBook that `ci` builds.
+const MDBOOK: &str = "0.5.4";
 /// Where pointers are too small: the pool refuses these, in plain words.
 const REFUSED: &str = "i686-unknown-linux-gnu";
 const REFUSAL: &str = "raddle-core needs 64-bit pointers";
@@ -165,7 +167,7 @@ fn has_libraries(target: &str) -> bool {
 /// Installs a part of Rust that is missing, where that can be had.
 fn rustup(args: &[&str]) -> bool {
     println!("not installed yet: rustup {}", args.join(" "));
-    works(Command::new("rustup").args(args))
+    Command::new("rustup").args(args).status().is_ok_and(|status| status.success())
 }
 
 fn check_for(target: &str) -> Command {
@@ -187,8 +189,15 @@ pub(crate) fn installed(name: &str) -> Option<PathBuf> {
         let mut install = cargo();
         install.args(["install", "--quiet", "--locked", name, "--root"]).arg(target_dir("tools"));
         if name == "mdbook" {
-            // It is to draw a few pages, not to serve them: a build of a minute suffices.
-            install.args(["--debug", "--no-default-features", "--features", "search"]);
+            // It is to draw a few pages, not to serve them: a build of a minute suffices. What `ci` uses is of a known version.
+            install.args([
+                "--version",
+                MDBOOK,
+                "--debug",
+                "--no-default-features",
+                "--features",
+                "search",
+            ]);
         }
         outcome(&mut install);
         tool(name)

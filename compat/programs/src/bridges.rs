@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 
-use crate::calls::processor_time;
-
 /// So many numbers, each a while after the last.
 fn slowly(numbers: u64) -> impl Iterator<Item = u64> + Send {
     (0..numbers).inspect(|_| thread::sleep(Duration::from_millis(1)))
@@ -15,6 +13,14 @@ fn slowly(numbers: u64) -> impl Iterator<Item = u64> + Send {
 
 fn sum(numbers: u64) -> u64 {
     slowly(numbers).par_bridge().sum()
+}
+
+/// Microseconds that the process has had processors, in hundredths of a second, threads that are over included.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("the process's times");
+    let (_, fields) = text.rsplit_once(')').expect("a name in brackets");
+    let times = fields.split_whitespace().skip(11).take(2);
+    times.map(|ticks| ticks.parse::<f64>().expect("a time")).sum::<f64>() * 1e4
 }
 
 /// From several threads at once, in a pool, and within each other.

@@ -14,9 +14,9 @@ use super::packages::copy_package;
 use super::{RAYON, missing, ours, programs};
 use crate::steps::{cargo, target_dir};
 
-/// So many threads that the programs meet what they hang by in any run.
+/// So many threads that the programs meet what they hang by in most runs.
 const THREADS: &str = "16";
-/// How often a program may end until it hangs: one does two times in three.
+/// How often a program is run until it hangs: one does so in two runs of three, on a quiet machine.
 const TRIES: usize = 10;
 /// The program that overflows a stack.
 const OVERFLOWS: &str = "854";

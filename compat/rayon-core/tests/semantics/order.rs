@@ -385,7 +385,7 @@ fn thieves_see_what_is_oldest_however_much_there_is() {
     });
 }
 
-/// As many as from which raddle's thieves may tell no more.
+/// The most tasks among which raddle's thieves still tell what is older.
 #[test]
 fn thieves_see_that_a_fork_is_older_than_many_tasks() {
     let (free, set) = (Flag::default(), Flag::default());

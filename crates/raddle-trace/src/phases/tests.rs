@@ -178,8 +178,8 @@ fn fifty_thousand_nested_regions_take_no_more_than_their_number() {
     assert_eq!(trace.phases().len(), DEPTH as usize);
     assert!(trace.summary().contains("50000 regions"));
     assert!(trace.scale(&[]).is_ok());
-    // It was 44 s, and is 0.2 s; a machine may be busy.
-    assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
+    // It was 44 s, and is 0.2 s; a machine may be very busy.
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]

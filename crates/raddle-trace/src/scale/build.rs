@@ -46,6 +46,7 @@ pub(crate) struct Built {
     pub(crate) graph: Graph,
     /// Where its nodes are by their numbers.
     pub(crate) places: Places,
+    pub(crate) grain: Grain,
     pub(crate) regions: Vec<Region>,
     /// From when to when lanes ran tasks beneath which there was nothing, in ticks: what was spawned from outside is in no region.
     pub(crate) ran: Vec<(u64, u64)>,
@@ -71,8 +72,8 @@ pub(crate) struct Built {
     pub(crate) unknown: Option<Refusal>,
 }
 
-/// Told of each stretch of work: its node, its lane, and from when to when. Of a fork that vanishes into a node all of it is told
-/// once more, as work of that.
+/// Told of each stretch of work: its node, its lane, and from when to when. Of a fork that vanishes into a node, and of tasks that
+/// are put together, all is told once more, as work of the node that stays.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(u32, usize, u64, u64);
 
 struct OpenFork {
@@ -267,7 +268,7 @@ impl Builder<'_> {
                 self.drop_frame(number, trace.end.tsc);
             }
         }
-        let Builder { mut built, lanes, mut supposing, mixed, .. } = self;
+        let Builder { mut built, lanes, mut supposing, mixed, how, .. } = self;
         let mut regions = std::mem::take(&mut built.regions);
         let settle = |raw: &mut Raw| {
             raw.work = supposing.work(raw.label, raw.region, &regions, raw.work);
@@ -281,7 +282,8 @@ impl Builder<'_> {
             // A region's first and last nodes stay, whatever vanishes.
             (region.first, region.last) = (places.of(region.first), places.of(region.last));
         }
-        Built { graph, places, regions, unknown: supposing.check(), ..built }
+        let grain = how.grain;
+        Built { graph, places, grain, regions, unknown: supposing.check(), ..built }
     }
 
     /// The time since the lane's last event is work of its innermost frame. Between an event and some others the

@@ -1,7 +1,7 @@
 //! What recording costs, and what hand-offs do.
 
-use super::MOST_NODES;
 use super::build::Grain;
+use super::label::WhatIf;
 use super::simulate::Costs;
 use crate::edges::Wakes;
 use crate::event::EventKind;
@@ -14,6 +14,9 @@ const EVENT: f64 = 8.0;
 const MOST_EVENTS: f64 = 4.0;
 /// So many stretches between events are looked at.
 const SAMPLE: usize = 1 << 18;
+/// So many pieces forks become at least, if there are as many, and each region.
+const PIECES: f64 = 100_000.0;
+const OF_A_REGION: f64 = 16.0;
 /// What a steal and a wake cost where too few were recorded.
 const STEAL: f64 = 1_000.0;
 const WAKE: f64 = 20_000.0;
@@ -88,12 +91,17 @@ fn is_too_few(times: &[u64]) -> bool {
     times.len() < 8
 }
 
-/// What becomes one piece: what is worth no hand-off; and forks that are so small a part of all that the simulation would put
-/// them together, of which a long recording has millions.
+/// What becomes one piece: what is worth no hand-off; and forks that are so small a part of all that millions of them would take
+/// more room than the recording. Of many regions each keeps some pieces.
 #[inline]
-pub(super) fn grain(trace: &Trace, steal: f64) -> Grain {
+pub(super) fn grain(trace: &Trace, steal: f64, supposed: &[WhatIf]) -> Grain {
     let tasks = 2.0 * steal;
-    Grain { forks: tasks.max(executed(trace) / MOST_NODES), tasks, steal }
+    let events = trace.lanes.iter().flat_map(|lane| &lane.events);
+    let regions = events.filter(|event| event.kind == EventKind::Submit).count();
+    let pieces = PIECES.max(OF_A_REGION * regions as f64);
+    // So much shorter than it was all may be.
+    let shorter = supposed.iter().fold(1.0_f64, |least, what| least.min(what.factor));
+    Grain { forks: tasks.max(executed(trace) * shorter / pieces), tasks, steal }
 }
 
 /// For how long lanes ran tasks, all together, in nanoseconds.

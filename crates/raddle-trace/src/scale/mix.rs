@@ -1,7 +1,7 @@
 //! Pieces of work with several labels: what becomes of a tree of small forks, and of what comes before and after it.
 //!
 //! A recording of ten million events has a fork for every third. Those that nobody stole, and that hold too little work to be
-//! worth a hand-off, are put together while the events are read: two halves *beside* each other, and pieces that *follow*
+//! worth a hand-off, or less than a small part of all, are put together while the events are read: two halves *beside* each other, and pieces that *follow*
 //! each other. Both can be told exactly from what is kept here: how much of the work has which label, how much of the
 //! longest way, and how much shorter that would be without it.
 

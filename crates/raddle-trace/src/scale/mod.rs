@@ -67,8 +67,6 @@ const LEAST_PROCESSOR: f64 = 0.7;
 const ENOUGH_PROCESSOR: f64 = 0.9;
 /// A part of the tasks that may have come from nowhere: those that were going on when recording began.
 const MOST_ORPHANS: f64 = 0.03;
-/// So many nodes of forks are simulated at most, roughly: what is finer counts as one piece.
-const MOST_NODES: f64 = 100_000.0;
 /// No stretch takes longer, in nanoseconds, whatever a file or a supposition says.
 const LONGEST: f64 = u64::MAX as f64;
 /// How many places are told, at most.
@@ -201,9 +199,9 @@ impl Trace {
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
-    /// Costs a pass over all events, with some nodes for each fork that was stolen or is worth a hand-off, and is more than a
-    /// 100,000th part of all; and for each spawned task that is worth a hand-off: the others become one piece with what is around
-    /// them. That is what is simulated.
+    /// Costs some passes over all events, with some nodes for each fork that is worth a hand-off and more than a 100,000th part of all
+    /// (of many regions, a 16th part of one), or that was stolen; and for each spawned task that is worth a hand-off. The others
+    /// become one piece with what is around them, of which nothing is simulated on two processors at once.
     ///
     /// # Errors
     ///
@@ -229,7 +227,7 @@ impl Trace {
     pub fn scale(&self, supposed: &[WhatIf]) -> Result<Scale, Refusal> {
         self.carries_a_graph()?;
         let hand_offs = costs::of_hand_offs(self);
-        let built = self.graph(costs::grain(self, hand_offs.costs.steal), supposed)?;
+        let built = self.graph(costs::grain(self, hand_offs.costs.steal, supposed), supposed)?;
         self.scale_of(built, &hand_offs, supposed, |_, _| ())
     }
 
@@ -301,8 +299,8 @@ impl Trace {
         let regions = self.regions_of(&built, &ways, (&with_hand_offs, &place));
         let burdened = with_hand_offs.end.iter().copied().fold(span, f64::max);
         drop((with_hand_offs, place));
-        let grain = (work / MOST_NODES).max(2.0 * costs.steal);
-        let (coarse, _) = graph.coarse(grain, &ways);
+        // Of those that were stolen, too, what is as small is one piece.
+        let (coarse, _) = graph.coarse(built.grain.forks, &ways);
         let plan = Plan::new(&coarse, |_| 1.0);
         let point = |processors: usize| {
             let time = plan.run(processors, costs);

@@ -5,8 +5,8 @@ use super::graph::Longest;
 use super::{Refusal, Scale, costs, critical};
 use crate::trace::Trace;
 
-/// Of so many events each task is by itself. A longer recording is told of in the pieces that its graph has, of which all counts
-/// that the span goes through somewhere.
+/// Of so many events each task is by itself. A longer recording is told of in the pieces that its graph has: all of one, if the span
+/// goes through it.
 const MOST_EVENTS: usize = 300_000;
 /// What is closer than such a part of the recording can't be told apart on the widest screen.
 const WIDEST: u64 = 20_000;
@@ -25,7 +25,7 @@ impl Trace {
     pub(super) fn scale_with_span_of(&self, most: usize) -> Result<(Scale, Stretches), Refusal> {
         self.carries_a_graph()?;
         let hand_offs = costs::of_hand_offs(self);
-        let mut grain = costs::grain(self, hand_offs.costs.steal);
+        let mut grain = costs::grain(self, hand_offs.costs.steal, &[]);
         let mut found = Vec::new();
         let built = self.graph(grain, &[])?;
         let is_long = self.len() > most;
@@ -51,10 +51,14 @@ impl Trace {
             if to <= from || !is_on.get(node as usize).is_some_and(|&is_on| is_on) {
                 return;
             }
-            match stretches[lane].last_mut() {
-                Some(last) if from <= last.1.saturating_add(close) => last.1 = last.1.max(to),
-                _ => stretches[lane].push((from, to)),
+            // What is told once more may begin before what was told last.
+            let (mut from, mut to) = (from, to);
+            let stretches = &mut stretches[lane];
+            while let Some(&last) = stretches.last().filter(|l| from <= l.1.saturating_add(close)) {
+                (from, to) = (from.min(last.0), to.max(last.1));
+                stretches.pop();
             }
+            stretches.push((from, to));
         };
         build(self, How { grain, ..How::of(self, &[]) }, Some(&mut watch));
         stretches

@@ -1,6 +1,6 @@
 //! Spawned tasks that are too small to be told apart: of millions of them a node each would be larger than the recording.
 //!
-//! As of forks, what holds less work than the *grain* is one piece: what a task does between two spawns, and tasks of one scope
+//! What is worth no hand-off is one piece, as of forks: what a task does between two spawns, and tasks of one scope
 //! that a thread has run one after the other. So a task may begin earlier than it did, or later, by less than the grain.
 
 use super::{Builder, Frame, nanos};
@@ -25,6 +25,8 @@ pub(super) struct Bundle {
     among: usize,
     /// How many nodes it comes after.
     after: usize,
+    /// When the first of them began.
+    begin: u64,
 }
 
 /// A node comes after so many at most, each of which is passed for each task that is put there.
@@ -89,6 +91,9 @@ impl Builder<'_> {
             let after = done.put_together(bundle.after);
             done.nodes[bundle.at].before = Some(all);
             let node = done.nodes[bundle.at].number;
+            if let Some(watch) = &mut self.watch {
+                watch(node, number, bundle.begin, self.lanes[number].last);
+            }
             self.lanes[number].bundle = Some(Bundle { after, ..bundle });
             let ends = self.scopes.entry(scope).or_default();
             return ends[bundle.among] = node;
@@ -96,7 +101,8 @@ impl Builder<'_> {
         let node = self.lanes[number].number(at);
         let ends = self.scopes.entry(scope).or_default();
         ends.push(node);
-        let bundle = Bundle { scope, at, among: ends.len() - 1, after: 1 };
+        let begin = frame.from;
+        let bundle = Bundle { scope, at, among: ends.len() - 1, after: 1, begin };
         self.lanes[number].bundle = small.then_some(bundle);
     }
 

@@ -155,7 +155,8 @@ impl Builder<'_> {
             self.ends_in(scope, number, &frame);
         }
         if frame.own {
-            if !self.vanishes(number, frame.node) {
+            // A future that it has resolved last, say, comes after it.
+            if frame.known || !self.vanishes(number, frame.node) {
                 self.join(number, node, frame.place);
             }
         } else if key.0 == Subject::Fork {

@@ -1,6 +1,7 @@
 //! Small forks that become one piece while events are read: what is told stays.
 
 use super::*;
+use crate::scale::graph::EdgeKind;
 use crate::scale::mix::Part;
 
 /// A run of two lanes, the second of which steals from the first; times are whole, and hardly ever the same.
@@ -346,8 +347,7 @@ fn what_nobody_stole_costs_no_memory_however_much_it_is() {
 #[test]
 fn the_span_in_pieces_is_where_the_span_of_each_task_is() {
     let mut wider = 0;
-    for seed in 1..60 {
-        let trace = Run::of(seed, 400);
+    for trace in (1..60).map(|seed| Run::of(seed, 400)) {
         let (scale, fine) = trace.scale_with_span_of(usize::MAX).unwrap();
         let (same, pieces) = trace.scale_with_span_of(0).unwrap();
         assert_eq!(scale, same);
@@ -356,11 +356,78 @@ fn the_span_in_pieces_is_where_the_span_of_each_task_is() {
             let is_within = |&(from, to): &(u64, u64)| {
                 pieces.iter().any(|piece| piece.0 <= from && to <= piece.1)
             };
-            assert!(fine.iter().all(is_within), "seed {seed}: {fine:?} in {pieces:?}");
+            assert!(fine.iter().all(is_within), "{fine:?} in {pieces:?}");
             wider += usize::from(length(pieces) > length(fine));
         }
         let [fine, pieces] = [fine, pieces].map(|all| all.iter().map(|l| length(l)).sum::<u64>());
-        assert!(pieces <= 3 * fine, "seed {seed}: {pieces} of {fine}");
+        assert!(pieces <= 3 * fine, "{pieces} of {fine}");
     }
     assert!(wider > 30, "only {wider} lanes have pieces");
+}
+
+#[test]
+fn tasks_that_are_put_together_are_marked_together() {
+    let trace = one_region(2, |s| {
+        s.note(ScopeBegin, Subject::Any, 5, 0);
+        (10..19).for_each(|task| s.note(Fork, Subject::Task, task, 3));
+        s.note(Wait, Subject::Any, 0, 0);
+        for task in 10..19 {
+            s.note(Exec, Subject::Task, task, 0);
+            s.note(Member, Subject::Any, 5, 0);
+            s.spend(500).note(Executed, Subject::Task, task, 0);
+        }
+        s.note(Waited, Subject::Any, 0, 0);
+        s.note(ScopeEnd, Subject::Any, 5, 0);
+    });
+    let marked = |most: usize| trace.scale_with_span_of(most).unwrap().1[0].clone();
+    let length = |marked: Vec<(u64, u64)>| marked[0].1 - marked[0].0;
+    // As many as are worth no hand-off.
+    assert_eq!((length(marked(usize::MAX)), length(marked(0))), (500, 1_500));
+}
+
+/// A task goes on for a while, or ends, once it has resolved a future.
+#[test]
+fn a_small_fork_that_resolves_a_future_is_before_whoever_waits_for_it() {
+    for after in [0, 100] {
+        let trace = one_region(1, |s| {
+            let resolves = |s: &mut Script| {
+                s.spend(1_000).note(Resolve, Subject::Any, 77, 0);
+                s.spend(after);
+            };
+            s.join(2, |s| _ = s.spend(500), resolves);
+            s.join(
+                2,
+                |s| _ = s.spend(300),
+                |s| {
+                    s.note(TouchBegin, Subject::Any, 77, 0);
+                    s.note(TouchEnd, Subject::Any, 77, 0);
+                    s.spend(900);
+                },
+            );
+        });
+        let graph = |grain| trace.graph(below(grain), &[]).unwrap().graph;
+        let edges =
+            |graph: &Graph| graph.edges.iter().filter(|edge| edge.2 == EdgeKind::Future).count();
+        assert_eq!((edges(&graph(0.0)), edges(&graph(1e9))), (1, 1), "{after}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_regions_keep_what_is_in_them_apart() {
+    let mut script = Script::new();
+    (0..120_000).for_each(|_| script.region(0, |s| s.tree(4, 10_000)));
+    let scale = Trace { threads: 2, ..script.trace() }.scale(&[]).unwrap();
+    assert_eq!((scale.work.as_micros(), scale.span.as_micros()), (4_800_000, 1_200_000));
+    let expected = [2, 4].map(|processors| scale.predicted(processors).unwrap());
+    assert!(expected[0] > 1.8 && expected[1] > 3.0, "{expected:?}");
+}
+
+#[test]
+fn what_is_supposed_to_be_much_faster_is_told_apart() {
+    let trace = one_region(2, |s| s.tree(8_192, 10_000_000));
+    let supposed = [WhatIf::parse("tree.rs:52=0.001").unwrap()];
+    let scale = trace.scale(&supposed).unwrap();
+    assert_eq!(scale.work.as_micros(), 81_920);
+    let expected = scale.predicted(1_024).unwrap();
+    assert!(expected > 200.0, "{expected}");
 }
