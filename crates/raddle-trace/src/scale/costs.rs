@@ -14,9 +14,8 @@ const EVENT: f64 = 8.0;
 const MOST_EVENTS: f64 = 4.0;
 /// So many stretches between events are looked at.
 const SAMPLE: usize = 1 << 18;
-/// So many pieces forks become at least, if there are as many, and each region.
+/// So many pieces forks become at least, if there are as many.
 const PIECES: f64 = 100_000.0;
-const OF_A_REGION: f64 = 16.0;
 /// What a steal and a wake cost where too few were recorded.
 const STEAL: f64 = 1_000.0;
 const WAKE: f64 = 20_000.0;
@@ -92,16 +91,13 @@ fn is_too_few(times: &[u64]) -> bool {
 }
 
 /// What becomes one piece: what is worth no hand-off; and forks that are so small a part of all that millions of them would take
-/// more room than the recording. Of many regions each keeps some pieces.
+/// more room than the recording.
 #[inline]
 pub(super) fn grain(trace: &Trace, steal: f64, supposed: &[WhatIf]) -> Grain {
     let tasks = 2.0 * steal;
-    let events = trace.lanes.iter().flat_map(|lane| &lane.events);
-    let regions = events.filter(|event| event.kind == EventKind::Submit).count();
-    let pieces = PIECES.max(OF_A_REGION * regions as f64);
     // So much shorter than it was all may be.
     let shorter = supposed.iter().fold(1.0_f64, |least, what| least.min(what.factor));
-    Grain { forks: tasks.max(executed(trace) * shorter / pieces), tasks, steal }
+    Grain { forks: tasks.max(executed(trace) * shorter / PIECES), tasks, steal }
 }
 
 /// For how long lanes ran tasks, all together, in nanoseconds.

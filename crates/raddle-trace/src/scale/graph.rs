@@ -19,6 +19,8 @@ pub(crate) struct Node {
     pub(crate) span: f32,
     /// The same with a hand-off for each of those forks that is worth one.
     pub(crate) burdened: f32,
+    /// How long it takes at least if what is worth no hand-off is done by one.
+    pub(crate) divided: f32,
     pub(crate) label: Label,
     /// The region that it belongs to, or `NONE`.
     pub(crate) region: u32,
@@ -142,6 +144,17 @@ impl Graph {
     /// Longest ways, each hand-off taking `burden` nanoseconds.
     #[inline]
     pub(crate) fn longest(&self, burden: f64) -> Longest {
+        self.longest_of(burden, |node| if burden > 0.0 { node.burdened } else { node.span })
+    }
+
+    /// The same where what is worth no hand-off is done by one.
+    #[inline]
+    pub(crate) fn longest_divided(&self, burden: f64) -> Longest {
+        self.longest_of(burden, |node| node.divided)
+    }
+
+    #[inline]
+    fn longest_of(&self, burden: f64, takes: impl Fn(&Node) -> f32) -> Longest {
         let count = self.nodes.len();
         let mut ways =
             Longest { begin: vec![0.0; count], end: vec![0.0; count], after: vec![NONE; count] };
@@ -159,16 +172,21 @@ impl Graph {
                 }
             }
             ways.begin[number] = begin;
-            let takes = if burden > 0.0 { node.burdened } else { node.span };
-            ways.end[number] = begin + f64::from(takes);
+            ways.end[number] = begin + f64::from(takes(node));
             ways.after[number] = after;
         }
         ways
     }
 
-    /// The graph with every fork whose work is below `grain` made one node, and which of its nodes each one of this is now.
+    /// The graph with every fork whose work is below `grain` made one node, and which of its nodes each one of this is now. With
+    /// the longest ways, and those of what is divided among processors.
     #[inline]
-    pub(crate) fn coarse(&self, grain: f64, ways: &Longest) -> (Graph, Vec<u32>) {
+    pub(crate) fn coarse(
+        &self,
+        grain: f64,
+        ways: &Longest,
+        divided: &Longest,
+    ) -> (Graph, Vec<u32>) {
         let mut work = vec![0.0_f64; self.forks.len()];
         for node in self.nodes.iter().filter(|node| node.fork != NONE) {
             work[node.fork as usize] += f64::from(node.work);
@@ -205,11 +223,14 @@ impl Graph {
             let fork = &self.forks[outer as usize];
             if stands[outer as usize] == NONE {
                 stands[outer as usize] = coarse.nodes.len() as u32;
-                let span = ways.begin[fork.join as usize] - ways.end[fork.from as usize];
                 let work = work[outer as usize] as f32;
-                let span = (span.max(0.0) as f32).min(work);
+                let within = |ways: &Longest| {
+                    let within = ways.begin[fork.join as usize] - ways.end[fork.from as usize];
+                    (within.max(0.0) as f32).min(work)
+                };
+                let (span, divided) = (within(ways), within(divided));
                 let (fork, mix, burdened) = (NONE, NONE, span);
-                coarse.nodes.push(Node { work, span, burdened, fork, mix, ..*node });
+                coarse.nodes.push(Node { work, span, burdened, divided, fork, mix, ..*node });
             }
             place[number] = stands[outer as usize];
         }

@@ -29,6 +29,8 @@ pub(crate) struct Mix {
     pub(crate) span: f64,
     /// The longest way with a hand-off for each fork on it that is worth one.
     pub(crate) burdened: f64,
+    /// How long it takes however many processors there are, if what is worth no hand-off is done by one.
+    pub(crate) divided: f64,
     /// The longest task without forks on the longest way.
     pub(crate) task: f64,
 }
@@ -37,7 +39,8 @@ impl Mix {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
-        (self.work, self.span, self.burdened, self.task) = (0.0, 0.0, 0.0, 0.0);
+        (self.work, self.span, self.task) = (0.0, 0.0, 0.0);
+        (self.burdened, self.divided) = (0.0, 0.0);
     }
 
     /// What has this label.
@@ -69,6 +72,7 @@ impl Mix {
         self.work += time;
         self.span += time;
         self.burdened += time;
+        self.divided += time;
         if matches!(label, Label::In(_)) {
             self.task = self.task.max(time);
         }
@@ -86,12 +90,13 @@ impl Mix {
         self.work += next.work;
         self.span += next.span;
         self.burdened += next.burdened;
+        self.divided += next.divided;
         self.task = self.task.max(next.task);
     }
 
-    /// Another piece is done at the same time, by whoever takes it: that burdens it so much.
+    /// Another piece is done at the same time, by whoever takes it: that burdens it so much. None: it is worth no hand-off.
     #[inline]
-    pub(super) fn beside(&mut self, other: &Mix, burden: f64) {
+    pub(super) fn beside(&mut self, other: &Mix, burden: Option<f64>) {
         let (mine, theirs) = (self.span, other.span);
         let span = mine.max(theirs);
         // Those that only the other has.
@@ -112,7 +117,11 @@ impl Mix {
         }
         self.work += other.work;
         self.span = span;
-        self.burdened = self.burdened.max(other.burdened + burden);
+        self.burdened = self.burdened.max(other.burdened + burden.unwrap_or(0.0));
+        self.divided = match burden {
+            Some(burden) => self.divided.max(other.divided + burden),
+            None => self.divided + other.divided,
+        };
     }
 }
 
@@ -133,8 +142,9 @@ mod tests {
     fn of_two_beside_each_other_the_longer_counts_and_the_other_may_without_a_label() {
         // 3 before a leaf of 10, beside a leaf of 12: without leaves, 3 are left.
         let mut mix = piece(&[(BEFORE, 3.0), (LEAF, 10.0)]);
-        mix.beside(&piece(&[(LEAF, 12.0)]), 2.0);
-        assert_eq!((mix.work, mix.span, mix.burdened, mix.task), (25.0, 13.0, 14.0, 10.0));
+        mix.beside(&piece(&[(LEAF, 12.0)]), Some(2.0));
+        assert_eq!((mix.work, mix.span, mix.task), (25.0, 13.0, 10.0));
+        assert_eq!((mix.burdened, mix.divided), (14.0, 14.0));
         let leaf = Part { label: LEAF, work: 22.0, on: 10.0, less: 10.0 };
         // Without what comes before, 12 of the other half: one less.
         let before = Part { label: BEFORE, work: 3.0, on: 3.0, less: 1.0 };
@@ -148,8 +158,9 @@ mod tests {
         );
 
         let mut short = piece(&[(BEFORE, 1.0)]);
-        short.beside(&mix, 0.0);
-        assert_eq!((short.work, short.span, short.burdened, short.task), (32.0, 19.0, 20.0, 10.0));
+        short.beside(&mix, None);
+        assert_eq!((short.work, short.span, short.task), (32.0, 19.0, 10.0));
+        assert_eq!((short.burdened, short.divided), (20.0, 21.0));
         assert_eq!(
             short.part(BEFORE).map(|part| (part.work, part.on, part.less)),
             Some((4.0, 3.0, 1.0))

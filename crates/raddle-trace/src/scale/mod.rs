@@ -199,9 +199,9 @@ impl Trace {
     ///
     /// What `supposed` names counts as so much faster or slower.
     ///
-    /// Costs some passes over all events, with some nodes for each fork that is worth a hand-off and more than a 100,000th part of all
-    /// (of many regions, a 16th part of one), or that was stolen; and for each spawned task that is worth a hand-off. The others
-    /// become one piece with what is around them, of which nothing is simulated on two processors at once.
+    /// Costs some passes over all events, with some nodes for each fork that is worth a hand-off and more than a 100,000th part of all,
+    /// or that was stolen; and for each spawned task that is worth a hand-off. The others become one piece with what is around them,
+    /// which processors that have nothing to do are expected to share.
     ///
     /// # Errors
     ///
@@ -293,14 +293,16 @@ impl Trace {
         let ways = graph.longest(0.0);
         look(&built, &ways);
         let span = ways.end.iter().copied().fold(0.0, f64::max);
-        let (burdened, place) = graph.coarse(2.0 * costs.steal, &ways);
+        let (burdened, place) = graph.coarse(2.0 * costs.steal, &ways, &ways);
         let with_hand_offs = burdened.longest(costs.steal);
         drop(burdened);
         let regions = self.regions_of(&built, &ways, (&with_hand_offs, &place));
         let burdened = with_hand_offs.end.iter().copied().fold(span, f64::max);
         drop((with_hand_offs, place));
         // Of those that were stolen, too, what is as small is one piece.
-        let (coarse, _) = graph.coarse(built.grain.forks, &ways);
+        let divided = graph.longest_divided(costs.steal);
+        let (coarse, _) = graph.coarse(built.grain.forks, &ways, &divided);
+        drop(divided);
         let plan = Plan::new(&coarse, |_| 1.0);
         let point = |processors: usize| {
             let time = plan.run(processors, costs);

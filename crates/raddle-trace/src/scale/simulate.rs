@@ -15,6 +15,8 @@
 //!
 //! Who is on the way counts as a searcher. A wake takes some of the waker's time, and longer until the sleeper looks for work.
 //!
+//! A piece that stands for many forks is shared by those who have nothing to do.
+//!
 //! Not here: whoever is awake stays so and sees at once what there is, where raddle's workers ask, run fences, and sleep when they
 //! have searched for about as long as a wake takes. Whoever waits takes on something else. What is spawned from outside is seen as
 //! one worker's.
@@ -48,6 +50,8 @@ pub(crate) struct Plan {
     to: Vec<u32>,
     before: Vec<u32>,
     work: Vec<f64>,
+    /// How long each takes at least if others share it.
+    divided: Vec<f64>,
     /// Whether a node begins a spawned task, which lies in a queue, not on a stack of forks.
     is_task: Vec<bool>,
 }
@@ -78,8 +82,11 @@ impl Plan {
                 }
             }
         }
-        let work = graph.nodes.iter().map(|node| f64::from(node.work) * factor(node)).collect();
-        Plan { start, to, before, work, is_task }
+        let times = |of: fn(&Node) -> f32| {
+            graph.nodes.iter().map(|node| f64::from(of(node)) * factor(node)).collect()
+        };
+        let (work, divided) = (times(|node| node.work), times(|node| node.divided));
+        Plan { start, to, before, work, divided, is_task }
     }
 
     /// How long it takes on so many processors, in nanoseconds.
@@ -101,6 +108,7 @@ impl Plan {
                 continue;
             };
             end = end.max(time);
+            machine.help_ends(worker);
             let mut at = time;
             let mut own = None;
             let range = self.start[node as usize] as usize..self.start[node as usize + 1] as usize;
@@ -158,6 +166,8 @@ struct Worker {
     spreads: u8,
     /// What it has found last is a task: it takes the next without a search.
     in_task: bool,
+    /// So many share what it is at.
+    helpers: usize,
 }
 
 struct Machine<'a> {
@@ -174,6 +184,8 @@ struct Machine<'a> {
     coming: usize,
     /// Workers that have not been woken, from this one on.
     asleep: usize,
+    /// How many of those who have nothing to do share what others are at.
+    helping: usize,
     random: u64,
 }
 
@@ -190,6 +202,7 @@ impl Machine<'_> {
             searching: Vec::new(),
             coming: 0,
             asleep: 1,
+            helping: 0,
             random: 0x9E37_79B9_7F4A_7C15,
         }
     }
@@ -221,9 +234,26 @@ impl Machine<'_> {
         node
     }
 
+    /// A piece that stands for many forks is shared with those who have nothing to do, whether or not they have been woken: they
+    /// will have been by one of the first of many.
     #[inline]
     fn begin(&mut self, time: f64, worker: u32, node: u32) {
-        self.schedule(time + self.plan.work[node as usize], worker, Some(node));
+        let (work, least) = (self.plan.work[node as usize], self.plan.divided[node as usize]);
+        let mut takes = work;
+        if least < work {
+            let busy = self.asleep - self.searching.len() - self.coming;
+            let idle = self.workers.len().saturating_sub(busy + self.helping);
+            let helpers = idle.min((work / least) as usize);
+            takes = least.max(work / (1 + helpers) as f64);
+            self.workers[worker as usize].helpers = helpers;
+            self.helping += helpers;
+        }
+        self.schedule(time + takes, worker, Some(node));
+    }
+
+    #[inline]
+    fn help_ends(&mut self, worker: u32) {
+        self.helping -= std::mem::take(&mut self.workers[worker as usize].helpers);
     }
 
     #[inline]
@@ -358,7 +388,16 @@ mod tests {
     fn broad(pieces: &[f32]) -> Graph {
         let node = |work| {
             let label = Label::Unknown;
-            Node { work, span: work, burdened: work, label, region: NONE, fork: NONE, mix: NONE }
+            Node {
+                work,
+                span: work,
+                burdened: work,
+                divided: work,
+                label,
+                region: NONE,
+                fork: NONE,
+                mix: NONE,
+            }
         };
         let works = [0.0].iter().chain(pieces).chain(&[0.0]);
         let mut graph =

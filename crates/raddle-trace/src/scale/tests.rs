@@ -341,7 +341,7 @@ fn small_forks_become_one_piece_and_the_span_stays() {
     let trace = script.trace();
     let built = trace.graph(below(0.0), &[]).unwrap();
     let ways = built.graph.longest(0.0);
-    let (coarse, _) = built.graph.coarse(2_000.0, &ways);
+    let (coarse, _) = built.graph.coarse(2_000.0, &ways, &ways);
     assert!(coarse.nodes.len() < built.graph.nodes.len() / 8);
     let same = |a: f64, b: f64| assert!((a - b).abs() < 1.0, "{a} {b}");
     same(coarse.work(), built.graph.work());

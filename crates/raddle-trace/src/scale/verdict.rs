@@ -111,20 +111,22 @@ impl Found {
     }
 }
 
-/// For how long only one piece is worked on, if each begins as early as it can.
+/// For how long only one piece is worked on, if each begins as early as it can, and which others can't share.
 #[inline]
 fn alone(graph: &Graph) -> f64 {
     let ways = graph.longest(0.0);
-    let pieces = ways.begin.iter().zip(&ways.end).filter(|(begin, end)| begin < end);
-    let mut steps: Vec<(f64, bool)> =
-        pieces.flat_map(|(&begin, &end)| [(begin, true), (end, false)]).collect();
+    let pieces = graph.nodes.iter().zip(ways.begin.iter().zip(&ways.end));
+    let pieces = pieces.filter(|(_, (begin, end))| begin < end);
+    let workers = |node: &Node| if node.divided < node.work { 2 } else { 1 };
+    let mut steps: Vec<(f64, i32)> =
+        pieces.flat_map(|(n, (&begin, &end))| [(begin, workers(n)), (end, -workers(n))]).collect();
     steps.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let (mut alone, mut busy, mut since) = (0.0, 0_u32, 0.0);
-    for (at, begins) in steps {
+    let (mut alone, mut busy, mut since) = (0.0, 0, 0.0);
+    for (at, more) in steps {
         if busy == 1 {
             alone += at - since;
         }
-        busy = if begins { busy + 1 } else { busy - 1 };
+        busy += more;
         since = at;
     }
     alone

@@ -84,7 +84,7 @@ impl Builder<'_> {
             let mut all = self.mixture(number, bundle.at);
             let mut one = self.mixture(number, at);
             // The edges to the piece say what the hand-off of each costs.
-            all.beside(&one, 0.0);
+            all.beside(&one, None);
             one.clear();
             self.spare.push(one);
             let done = &mut self.lanes[number].done;

@@ -226,7 +226,7 @@ impl Builder<'_> {
             return false;
         }
         let steal = self.how.grain.steal;
-        let burden = if work < 2.0 * steal { 0.0 } else { steal };
+        let burden = (work >= 2.0 * steal).then_some(steal);
         let mut halves = self.mixture(number, first);
         let mut other = self.mixture(number, second);
         halves.beside(&other, burden);

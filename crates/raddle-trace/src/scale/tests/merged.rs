@@ -100,7 +100,8 @@ type Told = (u64, u64, u64, Vec<(Label, [u64; 3])>);
 
 /// The span with hand-offs.
 fn burdened(graph: &Graph) -> f64 {
-    let (coarse, _) = graph.coarse(2.0 * STEAL, &graph.longest(0.0));
+    let ways = graph.longest(0.0);
+    let (coarse, _) = graph.coarse(2.0 * STEAL, &ways, &ways);
     coarse.longest(STEAL).end.into_iter().fold(0.0, f64::max)
 }
 
@@ -420,6 +421,32 @@ fn a_hundred_thousand_regions_keep_what_is_in_them_apart() {
     assert_eq!((scale.work.as_micros(), scale.span.as_micros()), (4_800_000, 1_200_000));
     let expected = [2, 4].map(|processors| scale.predicted(processors).unwrap());
     assert!(expected[0] > 1.8 && expected[1] > 3.0, "{expected:?}");
+    assert!(!matches!(scale.bound_by(), Bound::Serial | Bound::Chain), "{}", scale.verdict());
+}
+
+/// What is one piece takes on some processors about what it takes when it is told apart.
+#[test]
+fn pieces_are_shared_by_those_who_have_nothing_to_do() {
+    let costs = Costs { steal: STEAL, wake: 0.0, rouse: 0.0 };
+    let mut ratios = Vec::new();
+    for seed in 1..40 {
+        let trace = one_region(2, |s| {
+            for at in 0..200_u64 {
+                s.tree(2 + (at * seed) % 15, 4_000 + 97 * ((at + seed) % 50));
+                s.spend(500);
+            }
+        });
+        let takes = |forks: f64, processors| {
+            let grain = Grain { forks, tasks: 2.0 * STEAL, steal: STEAL };
+            let built = trace.graph(grain, &[]).unwrap();
+            Plan::new(&built.graph, |_| 1.0).run(processors, costs)
+        };
+        for processors in [1, 2, 4, 16] {
+            ratios.push(takes(1e9, processors) / takes(2.0 * STEAL, processors));
+        }
+    }
+    ratios.sort_by(f64::total_cmp);
+    assert!(ratios[0] > 0.7 && ratios[ratios.len() - 1] < 1.1, "{ratios:?}");
 }
 
 #[test]
