@@ -183,6 +183,7 @@ pub(super) fn finish(
                 span: raw.work as f32,
                 burdened: raw.work as f32,
                 divided: raw.work as f32,
+                serial: raw.work as f32,
                 label: raw.label,
                 region: raw.region,
                 fork: fork_places.of(raw.fork),
@@ -191,6 +192,7 @@ pub(super) fn finish(
             if let Some(mix) = raw.before {
                 (node.work, node.span) = (mix.work as f32, mix.span as f32);
                 (node.burdened, node.divided) = (mix.burdened as f32, mix.divided as f32);
+                node.serial = mix.serial as f32;
                 node.mix = graph.mixes.len() as u32;
                 graph.mixes.push(*mix);
             }

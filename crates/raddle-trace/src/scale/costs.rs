@@ -15,7 +15,7 @@ const MOST_EVENTS: f64 = 4.0;
 /// So many stretches between events are looked at.
 const SAMPLE: usize = 1 << 18;
 /// So many pieces forks become at least, if there are as many.
-const PIECES: f64 = 100_000.0;
+pub(super) const PIECES: f64 = 100_000.0;
 /// What a steal and a wake cost where too few were recorded.
 const STEAL: f64 = 1_000.0;
 const WAKE: f64 = 20_000.0;
@@ -95,7 +95,7 @@ fn is_too_few(times: &[u64]) -> bool {
 #[inline]
 pub(super) fn grain(trace: &Trace, steal: f64, supposed: &[WhatIf]) -> Grain {
     let tasks = 2.0 * steal;
-    // So much shorter than it was all may be.
+    // So much shorter than it was all may be, if no more than one of them is of the same work.
     let shorter = supposed.iter().fold(1.0_f64, |least, what| least.min(what.factor));
     Grain { forks: tasks.max(executed(trace) * shorter / PIECES), tasks, steal }
 }

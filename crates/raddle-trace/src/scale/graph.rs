@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) burdened: f32,
     /// How long it takes at least if what is worth no hand-off is done by one.
     pub(crate) divided: f32,
+    /// How much of that nobody else can share.
+    pub(crate) serial: f32,
     pub(crate) label: Label,
     /// The region that it belongs to, or `NONE`.
     pub(crate) region: u32,
@@ -229,8 +231,10 @@ impl Graph {
                     (within.max(0.0) as f32).min(work)
                 };
                 let (span, divided) = (within(ways), within(divided));
+                let serial = if divided < work { 0.0 } else { work };
                 let (fork, mix, burdened) = (NONE, NONE, span);
-                coarse.nodes.push(Node { work, span, burdened, divided, fork, mix, ..*node });
+                let stands = Node { work, span, burdened, divided, serial, fork, mix, ..*node };
+                coarse.nodes.push(stands);
             }
             place[number] = stands[outer as usize];
         }

@@ -1,7 +1,7 @@
 //! Pieces of work with several labels: what becomes of a tree of small forks, and of what comes before and after it.
 //!
-//! A recording of ten million events has a fork for every third. Those that nobody stole, and that hold too little work to be
-//! worth a hand-off, or less than a small part of all, are put together while the events are read: two halves *beside* each other, and pieces that *follow*
+//! A recording of ten million events has a fork for every third. Those that nobody stole, and that hold too little work to be worth a
+//! hand-off, or less than a small part of all, are put together while the events are read: two halves *beside* each other, and pieces that *follow*
 //! each other. Both can be told exactly from what is kept here: how much of the work has which label, how much of the
 //! longest way, and how much shorter that would be without it.
 
@@ -31,6 +31,8 @@ pub(crate) struct Mix {
     pub(crate) burdened: f64,
     /// How long it takes however many processors there are, if what is worth no hand-off is done by one.
     pub(crate) divided: f64,
+    /// How much of that nobody else can share.
+    pub(crate) serial: f64,
     /// The longest task without forks on the longest way.
     pub(crate) task: f64,
 }
@@ -40,7 +42,7 @@ impl Mix {
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         (self.work, self.span, self.task) = (0.0, 0.0, 0.0);
-        (self.burdened, self.divided) = (0.0, 0.0);
+        (self.burdened, self.divided, self.serial) = (0.0, 0.0, 0.0);
     }
 
     /// What has this label.
@@ -73,6 +75,7 @@ impl Mix {
         self.span += time;
         self.burdened += time;
         self.divided += time;
+        self.serial += time;
         if matches!(label, Label::In(_)) {
             self.task = self.task.max(time);
         }
@@ -91,6 +94,7 @@ impl Mix {
         self.span += next.span;
         self.burdened += next.burdened;
         self.divided += next.divided;
+        self.serial += next.serial;
         self.task = self.task.max(next.task);
     }
 
@@ -118,9 +122,9 @@ impl Mix {
         self.work += other.work;
         self.span = span;
         self.burdened = self.burdened.max(other.burdened + burden.unwrap_or(0.0));
-        self.divided = match burden {
-            Some(burden) => self.divided.max(other.divided + burden),
-            None => self.divided + other.divided,
+        (self.divided, self.serial) = match burden {
+            Some(burden) => (self.divided.max(other.divided + burden).min(self.work), 0.0),
+            None => (self.work, self.work),
         };
     }
 }
@@ -144,7 +148,7 @@ mod tests {
         let mut mix = piece(&[(BEFORE, 3.0), (LEAF, 10.0)]);
         mix.beside(&piece(&[(LEAF, 12.0)]), Some(2.0));
         assert_eq!((mix.work, mix.span, mix.task), (25.0, 13.0, 10.0));
-        assert_eq!((mix.burdened, mix.divided), (14.0, 14.0));
+        assert_eq!((mix.burdened, mix.divided, mix.serial), (14.0, 14.0, 0.0));
         let leaf = Part { label: LEAF, work: 22.0, on: 10.0, less: 10.0 };
         // Without what comes before, 12 of the other half: one less.
         let before = Part { label: BEFORE, work: 3.0, on: 3.0, less: 1.0 };
@@ -160,7 +164,7 @@ mod tests {
         let mut short = piece(&[(BEFORE, 1.0)]);
         short.beside(&mix, None);
         assert_eq!((short.work, short.span, short.task), (32.0, 19.0, 10.0));
-        assert_eq!((short.burdened, short.divided), (20.0, 21.0));
+        assert_eq!((short.burdened, short.divided, short.serial), (20.0, 32.0, 32.0));
         assert_eq!(
             short.part(BEFORE).map(|part| (part.work, part.on, part.less)),
             Some((4.0, 3.0, 1.0))

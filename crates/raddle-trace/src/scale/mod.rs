@@ -200,8 +200,8 @@ impl Trace {
     /// What `supposed` names counts as so much faster or slower.
     ///
     /// Costs some passes over all events, with some nodes for each fork that is worth a hand-off and more than a 100,000th part of all,
-    /// or that was stolen; and for each spawned task that is worth a hand-off. The others become one piece with what is around them,
-    /// which processors that have nothing to do are expected to share.
+    /// or that was stolen, for each spawned task that is worth a hand-off, and for each region. The others become one piece with what
+    /// is around them, which processors that have nothing to do are expected to share.
     ///
     /// # Errors
     ///
@@ -301,7 +301,8 @@ impl Trace {
         drop((with_hand_offs, place));
         // Of those that were stolen, too, what is as small is one piece.
         let divided = graph.longest_divided(costs.steal);
-        let (coarse, _) = graph.coarse(built.grain.forks, &ways, &divided);
+        let grain = built.grain.forks.max(work / costs::PIECES);
+        let (coarse, _) = graph.coarse(grain, &ways, &divided);
         drop(divided);
         let plan = Plan::new(&coarse, |_| 1.0);
         let point = |processors: usize| {

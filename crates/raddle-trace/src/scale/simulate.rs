@@ -15,7 +15,7 @@
 //!
 //! Who is on the way counts as a searcher. A wake takes some of the waker's time, and longer until the sleeper looks for work.
 //!
-//! A piece that stands for many forks is shared by those who have nothing to do.
+//! A piece that stands for many forks is shared by those who have nothing to do, which costs hand-offs and no wakes.
 //!
 //! Not here: whoever is awake stays so and sees at once what there is, where raddle's workers ask, run fences, and sleep when they
 //! have searched for about as long as a wake takes. Whoever waits takes on something else. What is spawned from outside is seen as
@@ -52,6 +52,7 @@ pub(crate) struct Plan {
     work: Vec<f64>,
     /// How long each takes at least if others share it.
     divided: Vec<f64>,
+    serial: Vec<f64>,
     /// Whether a node begins a spawned task, which lies in a queue, not on a stack of forks.
     is_task: Vec<bool>,
 }
@@ -86,7 +87,8 @@ impl Plan {
             graph.nodes.iter().map(|node| f64::from(of(node)) * factor(node)).collect()
         };
         let (work, divided) = (times(|node| node.work), times(|node| node.divided));
-        Plan { start, to, before, work, divided, is_task }
+        let serial = times(|node| node.serial);
+        Plan { start, to, before, work, divided, serial, is_task }
     }
 
     /// How long it takes on so many processors, in nanoseconds.
@@ -234,17 +236,23 @@ impl Machine<'_> {
         node
     }
 
-    /// A piece that stands for many forks is shared with those who have nothing to do, whether or not they have been woken: they
-    /// will have been by one of the first of many.
+    /// A piece that stands for many forks is shared with those who have nothing to do, whether or not they have been woken: one of
+    /// the first of many has done that. Others that are under way get as many helpers.
     #[inline]
     fn begin(&mut self, time: f64, worker: u32, node: u32) {
-        let (work, least) = (self.plan.work[node as usize], self.plan.divided[node as usize]);
+        let number = node as usize;
+        let (work, least) = (self.plan.work[number], self.plan.divided[number]);
         let mut takes = work;
         if least < work {
-            let busy = self.asleep - self.searching.len() - self.coming;
-            let idle = self.workers.len().saturating_sub(busy + self.helping);
-            let helpers = idle.min((work / least) as usize);
-            takes = least.max(work / (1 + helpers) as f64);
+            let all = self.workers.len();
+            let busy = (self.asleep - self.searching.len() - self.coming).max(1);
+            let idle = all.saturating_sub(busy + self.helping);
+            let of_use = (work / least).ceil() as usize;
+            let helpers = idle.min(all / busy - 1).min(of_use);
+            if helpers > 0 {
+                let serial = self.plan.serial[number];
+                takes = serial + (least - serial).max((work - serial) / (1 + helpers) as f64);
+            }
             self.workers[worker as usize].helpers = helpers;
             self.helping += helpers;
         }
@@ -393,6 +401,7 @@ mod tests {
                 span: work,
                 burdened: work,
                 divided: work,
+                serial: work,
                 label,
                 region: NONE,
                 fork: NONE,

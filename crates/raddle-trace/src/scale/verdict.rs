@@ -111,15 +111,19 @@ impl Found {
     }
 }
 
-/// For how long only one piece is worked on, if each begins as early as it can, and which others can't share.
+/// For how long only one piece is worked on that others can't share, if each begins as early as it can.
 #[inline]
 fn alone(graph: &Graph) -> f64 {
     let ways = graph.longest(0.0);
     let pieces = graph.nodes.iter().zip(ways.begin.iter().zip(&ways.end));
     let pieces = pieces.filter(|(_, (begin, end))| begin < end);
-    let workers = |node: &Node| if node.divided < node.work { 2 } else { 1 };
-    let mut steps: Vec<(f64, i32)> =
-        pieces.flat_map(|(n, (&begin, &end))| [(begin, workers(n)), (end, -workers(n))]).collect();
+    let lone =
+        |node: &Node| f64::from(if node.divided < node.work { node.serial } else { node.span });
+    let mut steps: Vec<(f64, i32)> = pieces
+        .flat_map(|(node, (&begin, &end))| {
+            [(begin, 1), ((begin + lone(node)).min(end), 1), (end, -2)]
+        })
+        .collect();
     steps.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let (mut alone, mut busy, mut since) = (0.0, 0, 0.0);
     for (at, more) in steps {

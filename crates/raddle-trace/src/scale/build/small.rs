@@ -25,8 +25,9 @@ pub(super) struct Bundle {
     among: usize,
     /// How many nodes it comes after.
     after: usize,
-    /// When the first of them began.
+    /// When the first of them began, and the last ended.
     begin: u64,
+    end: u64,
 }
 
 /// A node comes after so many at most, each of which is passed for each task that is put there.
@@ -75,6 +76,8 @@ impl Builder<'_> {
         let small = is_alone && self.weight(number, at) < grain;
         let before = self.lanes[number].bundle.take();
         let before = before.filter(|b| small && (b.scope, b.at + 1) == (scope, at));
+        // What lies between would be marked as well.
+        let before = before.filter(|b| nanos(b.end, frame.from, self.tick) < grain);
         // Numbers of scopes come back.
         let before = before.filter(|b| {
             let ends = self.scopes.get(&scope);
@@ -94,15 +97,16 @@ impl Builder<'_> {
             if let Some(watch) = &mut self.watch {
                 watch(node, number, bundle.begin, self.lanes[number].last);
             }
-            self.lanes[number].bundle = Some(Bundle { after, ..bundle });
+            let end = self.lanes[number].last;
+            self.lanes[number].bundle = Some(Bundle { after, end, ..bundle });
             let ends = self.scopes.entry(scope).or_default();
             return ends[bundle.among] = node;
         }
         let node = self.lanes[number].number(at);
         let ends = self.scopes.entry(scope).or_default();
         ends.push(node);
-        let begin = frame.from;
-        let bundle = Bundle { scope, at, among: ends.len() - 1, after: 1, begin };
+        let (begin, end) = (frame.from, self.lanes[number].last);
+        let bundle = Bundle { scope, at, among: ends.len() - 1, after: 1, begin, end };
         self.lanes[number].bundle = small.then_some(bundle);
     }
 

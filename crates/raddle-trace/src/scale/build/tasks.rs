@@ -1,7 +1,7 @@
 //! What begins and ends a node: forks and what becomes of them, regions, scopes, results.
 
 use super::locks::Holder;
-use super::{Builder, Frame, OpenFork, Region};
+use super::{Builder, Frame, Grain, OpenFork, Region};
 use crate::event::{Event, Subject};
 use crate::scale::arena::Raw;
 use crate::scale::graph::{EdgeKind, Fork, NONE};
@@ -155,7 +155,10 @@ impl Builder<'_> {
             self.ends_in(scope, number, &frame);
         }
         if frame.own {
-            // A future that it has resolved last, say, comes after it.
+            // Who waits for a future that it has resolved last, say, comes after it.
+            if frame.known {
+                self.mixes(number, frame.fork);
+            }
             if frame.known || !self.vanishes(number, frame.node) {
                 self.join(number, node, frame.place);
             }
@@ -222,11 +225,12 @@ impl Builder<'_> {
             return false;
         }
         let work = self.weight(number, first) + self.weight(number, second);
-        if work >= self.how.grain.forks {
+        let Grain { forks, steal, .. } = self.how.grain;
+        let burden = (work >= 2.0 * steal).then_some(steal);
+        // What is worth a hand-off is put to no more than as much, so that no piece is a large part of all.
+        if work >= forks || burden.is_some() && work + self.weight(number, from) >= forks {
             return false;
         }
-        let steal = self.how.grain.steal;
-        let burden = (work >= 2.0 * steal).then_some(steal);
         let mut halves = self.mixture(number, first);
         let mut other = self.mixture(number, second);
         halves.beside(&other, burden);
