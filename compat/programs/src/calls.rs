@@ -93,7 +93,7 @@ fn rest(pause: Duration) -> Duration {
 }
 
 /// Of all threads of this process together, in microseconds; nothing where the system does not say.
-pub(crate) fn processor_time() -> f64 {
+fn processor_time() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let times = tasks.filter_map(|task| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;

@@ -246,8 +246,8 @@ pub fn current_num_threads() -> usize {
 
 /// The index of this thread in the pool that it works in: the same as long as the pool lives, below
 /// [`current_num_threads`], and no other thread's. None outside of pools. (With `RADDLE_WAITS=substitute` the number of its
-/// place: perhaps another one after a wait, and none within `raddle::blocking`, or for a moment where more threads go on from a wait than the
-/// pool has.)
+/// place: perhaps another one after a wait, and none within `raddle::blocking`, or for a moment where more threads go on from a
+/// wait than the pool has.)
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     with_here(|here| here?.index())

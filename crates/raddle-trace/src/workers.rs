@@ -49,15 +49,7 @@ impl Trace {
     #[inline]
     fn times(&self, number: usize) -> Times {
         let lane = &self.lanes[number];
-        let mut spent = [0_u64; State::ALL.len()];
-        let (mut since, mut state) = (self.start.tsc, State::Absent);
-        for segment in lane.segments() {
-            // A stamp before the last one's counts as that.
-            let from = segment.from.max(since);
-            spent[state as usize] += from - since;
-            (since, state) = (from, segment.state);
-        }
-        spent[state as usize] += self.end.tsc.saturating_sub(since);
+        let spent = self.spent(lane);
         let (lost, locked) = self.lost_and_locked(lane);
         let of = |state: State| Duration::from_nanos(self.span_of(spent[state as usize]));
         let mut counts = [0_u64; 256];
@@ -80,6 +72,21 @@ impl Trace {
             parks: count(EventKind::Park),
             wakes: count(EventKind::Unpark),
         }
+    }
+
+    /// For how many ticks a lane was in each state.
+    #[inline]
+    pub(crate) fn spent(&self, lane: &Lane) -> [u64; State::ALL.len()] {
+        let mut spent = [0_u64; State::ALL.len()];
+        let (mut since, mut state) = (self.start.tsc, State::Absent);
+        for segment in lane.segments() {
+            // A stamp before the last one's counts as that.
+            let from = segment.from.max(since);
+            spent[state as usize] += from - since;
+            (since, state) = (from, segment.state);
+        }
+        spent[state as usize] += self.end.tsc.saturating_sub(since);
+        spent
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use super::label::WhatIf;
 use super::simulate::Costs;
 use crate::edges::Wakes;
 use crate::event::EventKind;
-use crate::states::{Segment, State};
+use crate::states::State;
 use crate::trace::{Lane, Trace};
 
 /// What an event costs, where the recording does not say: nanoseconds.
@@ -97,22 +97,7 @@ pub(super) fn grain(trace: &Trace, steal: f64, supposed: &[WhatIf]) -> Grain {
     let tasks = 2.0 * steal;
     // So much shorter than it was all may be, if no more than one of them is of the same work.
     let shorter = supposed.iter().fold(1.0_f64, |least, what| least.min(what.factor));
-    Grain { forks: tasks.max(executed(trace) * shorter / PIECES), tasks, steal }
-}
-
-/// For how long lanes ran tasks, all together, in nanoseconds.
-#[inline]
-fn executed(trace: &Trace) -> f64 {
-    let of_lane = |lane: &Lane| {
-        let end = Segment { from: trace.end.tsc, state: State::Absent, task: None };
-        let mut since = None;
-        let mut sum = 0_u64;
-        for Segment { from, state, .. } in lane.segments().chain([end]) {
-            sum = sum.saturating_add(since.map_or(0, |since| from.saturating_sub(since)));
-            since = (state == State::Executing).then_some(from);
-        }
-        sum
-    };
-    let ticks = trace.lanes.iter().map(|lane| of_lane(lane) as f64).sum::<f64>();
-    ticks * trace.tick()
+    let executed = |lane: &Lane| trace.spent(lane)[State::Executing as usize] as f64;
+    let executed = trace.lanes.iter().map(executed).sum::<f64>() * trace.tick();
+    Grain { forks: tasks.max(executed * shorter / PIECES), tasks, steal }
 }

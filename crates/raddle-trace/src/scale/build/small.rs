@@ -94,10 +94,10 @@ impl Builder<'_> {
             let after = done.put_together(bundle.after);
             done.nodes[bundle.at].before = Some(all);
             let node = done.nodes[bundle.at].number;
-            if let Some(watch) = &mut self.watch {
-                watch(node, number, bundle.begin, self.lanes[number].last);
-            }
             let end = self.lanes[number].last;
+            if let Some(watch) = &mut self.watch {
+                watch(node, number, bundle.begin, end);
+            }
             self.lanes[number].bundle = Some(Bundle { after, end, ..bundle });
             let ends = self.scopes.entry(scope).or_default();
             return ends[bundle.among] = node;
