@@ -113,11 +113,10 @@ where
         self.results.fill(count, self.parts.take(count).iter(), self.f);
     }
 
-    fn halve(self) -> (Self, Self) {
-        let half = self.parts.len() / 2;
-        let (front, back) = self.parts.split(half);
-        let at = self.results.done + half;
-        let (results, rest) = self.results.split(at);
+    fn split(self, at: usize) -> (Self, Self) {
+        let (front, back) = self.parts.split(at);
+        let done = self.results.done;
+        let (results, rest) = self.results.split(done + at);
         let front = Collect { parts: front, results, f: self.f };
         (front, Collect { parts: back, results: rest, f: self.f })
     }
@@ -200,9 +199,8 @@ where
         self.results = results;
     }
 
-    fn halve(self) -> (Self, Self) {
-        let half = self.parts.len() / 2;
-        let (front, back) = self.parts.split(half);
+    fn split(self, at: usize) -> (Self, Self) {
+        let (front, back) = self.parts.split(at);
         let back = Filter { parts: back, results: Vec::new(), f: self.f };
         (Filter { parts: front, ..self }, back)
     }

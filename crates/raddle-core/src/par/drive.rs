@@ -7,9 +7,14 @@ use crate::pool::{Pool, Worker, clock};
 
 /// What takes less time, in ticks of the clock, is not worth a fork that another thread takes: some microseconds.
 const WORTH: u64 = 10_000;
+/// An item that takes less time, in ticks, is not worth that another thread comes for it.
+const SHORT: u64 = 1_500;
+/// So long, in ticks, after a fork its thief begins: at the fastest it sees the fork, takes it, and gets what belongs to it from the
+/// other's cache.
+const LEAD: u64 = 1_000;
 /// In less time nothing is learnt of how long items take: one that has to come from memory takes as long.
 const GLANCE: u64 = 250;
-/// So few items are forked each by itself, as whoever takes part may ask when the last one has begun.
+/// So few items, unless those before were short, are forked each by itself: whoever takes part may ask when the last one has begun.
 const HANDFUL: usize = 8;
 /// So few items may be long ones, and are shared before anything is known of them ..
 const FEW: usize = 64;
@@ -34,8 +39,8 @@ pub(crate) trait Work: Sized + Send {
     fn left(&self) -> usize;
     /// Does the next `count` items.
     fn advance(&mut self, count: usize);
-    /// Cuts off the latter half of what is left.
-    fn halve(self) -> (Self, Self);
+    /// Cuts what is left in two: the next `at` items, and the others.
+    fn split(self, at: usize) -> (Self, Self);
     /// When nothing is left.
     fn finish(self) -> Self::Output;
     /// What both halves come to.
@@ -77,9 +82,22 @@ fn alone<W: Work>(mut work: W) -> W::Output {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before {
     Nothing,
+    /// Items of which nothing is known.
     Something,
-    /// Items each of which is worth a fork by itself. Of shorter ones what one took may have been an exception.
-    Long,
+    /// Items that took so many ticks each, in the mean.
+    Took(u64),
+}
+
+impl Before {
+    /// Each was worth a fork by itself. Of shorter ones what one took may have been an exception.
+    fn is_long(self) -> bool {
+        matches!(self, Before::Took(ticks) if ticks >= WORTH)
+    }
+
+    /// None was worth that another thread comes for it: what is left is shared when somebody asks, and not before.
+    fn is_short(self) -> bool {
+        matches!(self, Before::Took(ticks) if ticks < SHORT)
+    }
 }
 
 /// Runs a loop, or a part of one, and has others take part who ask.
@@ -96,16 +114,19 @@ pub(crate) fn drive<W: Work>(
     let mut step = W::FIRST;
     let few = match before {
         Before::Nothing => FEW.max(FEW_EACH * worker.num_threads()),
-        Before::Something | Before::Long => FEW,
+        Before::Something | Before::Took(_) => FEW,
     };
     let mut pace = Pace::new(work.left(), few, recorded, before);
     loop {
         let left = work.left();
-        let is_asked =
-            |pace: &Pace| left <= HANDFUL || worker.should_fork() || (recorded && pace.known);
+        let is_asked = |pace: &Pace| {
+            (left <= HANDFUL && !before.is_short())
+                || worker.should_fork()
+                || (recorded && pace.known)
+        };
         if left >= W::LEAST && pace.is_worth(left) && is_asked(&pace) {
             let before = if left == pace.all { before } else { pace.before };
-            let (front, back) = work.halve();
+            let (front, back) = work.split(pace.half(left));
             let (front, back) = worker.join_at(
                 place,
                 |w| drive(w, place, front, before),
@@ -148,8 +169,9 @@ impl Pace {
         let unseen = few && !wanted;
         let time = if unseen { 0 } else { clock::now() };
         let next = if unseen { 0 } else { all.saturating_sub(1) };
-        let known = matches!(before, Before::Long);
-        Pace { time, left: all, known, next, all, few, before: Before::Something }
+        let known = before.is_long();
+        let before = if matches!(before, Before::Took(_)) { before } else { Before::Something };
+        Pace { time, left: all, known, next, all, few, before }
     }
 
     #[inline]
@@ -160,11 +182,21 @@ impl Pace {
         self.known || self.few
     }
 
+    /// How many of what is left come before the middle: as this thread goes on at once, both parts end at the same time.
+    fn half(&self, left: usize) -> usize {
+        let lead = match self.before {
+            Before::Took(ticks) => LEAD / ticks.max(1),
+            Before::Nothing | Before::Something => 0,
+        };
+        (left + (lead as usize).min(left / 2)) / 2
+    }
+
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
         self.known = is_much(took, done, left);
-        self.before = if is_much(took, done, 1) { Before::Long } else { Before::Something };
+        self.before =
+            if took >= GLANCE { Before::Took(took / done as u64) } else { Before::Something };
         (self.time, self.left) = (now, left);
         let unseen = if expected(took, done, left) < HARDLY { left / 2 } else { left / 4 };
         self.next = left - (self.all - left).saturating_mul(3).min(unseen).max(1);
@@ -208,6 +240,20 @@ mod tests {
         assert!(first_worth(100, 80).is_some_and(|left| left >= 10));
         // Of few nothing need be known.
         assert_eq!(first_worth(FEW - 1, FEW), Some(FEW - 2));
+    }
+
+    #[test]
+    fn who_goes_on_at_once_does_more_of_what_is_left() {
+        let half = |left, before| Pace::new(left, FEW, false, before).half(left);
+        for left in 2..200 {
+            assert_eq!(half(left, Before::Nothing), left / 2);
+            assert_eq!(half(left, Before::Took(WORTH)), left / 2);
+            // Both do something, however short it is.
+            let front = half(left, Before::Took(1));
+            assert!(front >= left / 2 && front < left, "{front} of {left}");
+        }
+        assert_eq!(half(100, Before::Took(LEAD / 4)), 52);
+        assert_eq!(half(100_000, Before::Took(0)), 50_000 + LEAD as usize / 2);
     }
 
     #[test]

@@ -25,9 +25,8 @@ impl<P: Divide, F: Fn(P::Item) + Sync> Work for Each<'_, P, F> {
         self.parts.take(count).iter().for_each(self.f);
     }
 
-    fn halve(self) -> (Self, Self) {
-        let half = self.parts.len() / 2;
-        let (front, back) = self.parts.split(half);
+    fn split(self, at: usize) -> (Self, Self) {
+        let (front, back) = self.parts.split(at);
         (Each { parts: front, f: self.f }, Each { parts: back, f: self.f })
     }
 

@@ -97,9 +97,8 @@ impl<'f, P: Divide, R: Send, C: Reduction<P::Item, R>> Work for Reduce<'f, P, R,
         self.so_far = Some(items.fold(start, |so_far, item| closures.step(so_far, item)));
     }
 
-    fn halve(self) -> (Self, Self) {
-        let half = self.parts.len() / 2;
-        let (front, back) = self.parts.split(half);
+    fn split(self, at: usize) -> (Self, Self) {
+        let (front, back) = self.parts.split(at);
         let back = Reduce { parts: back, so_far: None, closures: self.closures };
         (Reduce { parts: front, ..self }, back)
     }
@@ -184,8 +183,8 @@ where
         }
     }
 
-    fn halve(mut self) -> (Self, Self) {
-        let front = self.parts.take(self.parts.len() / 2);
+    fn split(mut self, at: usize) -> (Self, Self) {
+        let front = self.parts.take(at);
         (Find { parts: front, result: None, ..self }, self)
     }
 

@@ -187,8 +187,8 @@ impl<T: Send, F: Fn(&T, &T) -> Ordering + Sync> Work for Merge<'_, T, F> {
         if count < IN_TURN { block.complete() } else { block.complete_in_turn() }
     }
 
-    fn halve(mut self) -> (Self, Self) {
-        (self.cut(self.len() / 2), self)
+    fn split(mut self, at: usize) -> (Self, Self) {
+        (self.cut(at), self)
     }
 
     fn finish(self) {}
@@ -257,7 +257,8 @@ mod tests {
                     pairs.iter().map(|pair| (*pair.0, pair.1)).collect();
                 expected.sort();
                 let (result, panicked) = merged(pairs, left, usize::MAX, |merge| {
-                    let (front, back) = merge.halve();
+                    let half = merge.left() / 2;
+                    let (front, back) = merge.split(half);
                     for mut part in [back, front] {
                         while part.left() > 0 {
                             part.advance(block.min(part.left()));
@@ -276,7 +277,8 @@ mod tests {
         for (left, right) in SIZES {
             for panics_at in (1..220).step_by(if cfg!(miri) { 23 } else { 1 }) {
                 let (mut result, _) = merged(pairs(left, right, 1_009), left, panics_at, |merge| {
-                    let (mut front, mut back) = merge.halve();
+                    let half = merge.left() / 2;
+                    let (mut front, mut back) = merge.split(half);
                     back.advance(back.left() / 2);
                     front.advance(front.left());
                     back.advance(back.left());
