@@ -40,8 +40,9 @@ fn measure() -> io::Result<()> {
     let [ours, theirs] = found.map(medians);
     let both = ours.into_iter().zip(theirs);
     let mut figures = Figures::new(ROUNDS);
-    figures.rows = both.map(|((name, ours), (_, theirs))| Row { name, ours, theirs }).collect();
-    for Row { name, ours, theirs } in &figures.rows {
+    let row = |((name, ours), (_, theirs))| Row { name, ours, theirs, alone: None };
+    figures.rows = both.map(row).collect();
+    for Row { name, ours, theirs, .. } in &figures.rows {
         println!("{name}: {:.1} us, rayon {:.1}", ours.wall, theirs.wall);
     }
     figures.save(FIGURES)

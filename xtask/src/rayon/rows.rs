@@ -34,12 +34,19 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) ours: Took,
     pub(super) theirs: Took,
+    /// What raddle takes with one thread, if that was measured.
+    pub(super) alone: Option<f64>,
 }
 
 impl Row {
     /// Of the times, and of the processor times.
     pub(super) fn ratios(&self) -> [f64; 2] {
         [self.ours.wall / self.theirs.wall, self.ours.busy / self.theirs.busy]
+    }
+
+    /// Of the time, if so many threads shared what one does, and that cost nothing.
+    pub(super) fn at_best(&self, threads: usize) -> Option<f64> {
+        Some(self.alone? / threads as f64 / self.theirs.wall)
     }
 }
 
@@ -60,7 +67,12 @@ impl Figures {
     /// Writes them down.
     pub(super) fn save(&self, file: &str) -> io::Result<()> {
         let both = |took: Took| [took.wall, took.busy];
-        let row = |row: &Row| json!({ "name": row.name, "ours": both(row.ours), "theirs": both(row.theirs) });
+        let row = |row: &Row| {
+            let mut value =
+                json!({ "name": row.name, "ours": both(row.ours), "theirs": both(row.theirs) });
+            row.alone.inspect(|alone| value["alone"] = (*alone).into());
+            value
+        };
         let rows: Vec<_> = self.rows.iter().map(row).collect();
         let figures = json!({ "machine": self.machine, "rounds": self.rounds, "rows": rows });
         fs::write(root().join(file), serde_json::to_string_pretty(&figures)? + "\n")
@@ -101,7 +113,8 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
             row[whose][at].as_f64().ok_or_else(|| format!("{name}: {whose} has no figure"))
         };
         let took = |whose| Ok::<_, String>(Took { wall: of(whose, 0)?, busy: of(whose, 1)? });
-        Ok(Row { name: name.to_owned(), ours: took("ours")?, theirs: took("theirs")? })
+        let alone = row["alone"].as_f64();
+        Ok(Row { name: name.to_owned(), ours: took("ours")?, theirs: took("theirs")?, alone })
     };
     let rows: Result<Vec<Row>, String> = rows.iter().map(row).collect();
     Ok(Figures {
@@ -109,6 +122,12 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
         rounds: value["rounds"].as_u64().ok_or("figures without rounds")?,
         rows: rows?,
     })
+}
+
+/// None of nothing.
+pub(super) fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = ratios.fold((0, 0.0), |(count, sum), ratio| (count + 1, sum + ratio.ln()));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
 /// For a table: bold if it is a loss.
@@ -155,7 +174,13 @@ mod tests {
             "rows": [{ "name": "a", "ours": [3, 9], "theirs": [2, 6] }] }"#;
         let figures = parse(text).unwrap();
         assert_eq!((figures.rounds, figures.rows[0].ratios()), (3, [1.5, 1.5]));
-        assert_eq!(figures.machine, "two cores");
+        assert_eq!((figures.machine.as_str(), figures.rows[0].at_best(2)), ("two cores", None));
+        let alone = text.replace("[2, 6]", "[2, 6], \"alone\": 5");
+        assert_eq!(parse(&alone).unwrap().rows[0].at_best(2), Some(1.25));
+        assert!(
+            geometric_mean([1.0, 4.0].into_iter()).is_some_and(|mean| (mean - 2.0).abs() < 1e-9)
+        );
+        assert_eq!(geometric_mean([].into_iter()), None);
         assert_eq!((&*ratio(1.06), &*ratio(1.0)), ("**1.06**", "1.00"));
         let error =
             parse(r#"{ "machine": "", "rounds": 3, "rows": [{ "name": "a", "ours": [3] }] }"#)
@@ -169,6 +194,7 @@ mod tests {
             name: name.into(),
             ours: Took { wall: ours[0], busy: ours[1] },
             theirs: Took { wall: 2.0, busy: 2.0 },
+            alone: None,
         };
         let figures = |rows| Figures { machine: String::new(), rounds: 1, rows };
         let calls = figures(vec![row("won", [1.0, 2.0]), row("busy", [1.0, 3.0])]);
