@@ -1,4 +1,4 @@
-//! The loop: sequential while nobody asks, halved when somebody does and what is left is worth it.
+//! The loop: sequential while nobody asks, cut in two when somebody does and what is left is worth it.
 
 use std::panic::Location;
 
@@ -7,15 +7,17 @@ use crate::pool::{Pool, Worker, clock};
 
 /// What takes less time, in ticks of the clock, is not worth a fork that another thread takes: some microseconds.
 const WORTH: u64 = 10_000;
-/// An item that takes less time, in ticks, is not worth that another thread comes for it.
+/// An item that takes less time, in ticks, is not worth that another thread comes for it: some 600 ns, where ticks are a processor's.
 const SHORT: u64 = 1_500;
-/// So long, in ticks, after a fork its thief begins: at the fastest it sees the fork, takes it, and gets what belongs to it from the
-/// other's cache.
+/// So long, in ticks, after a fork its thief begins: some 400 ns. At the fastest it sees the fork, takes it, and gets what belongs
+/// to it from the other's cache.
 const LEAD: u64 = 1_000;
 /// In less time nothing is learnt of how long items take: one that has to come from memory takes as long.
 const GLANCE: u64 = 250;
-/// So few items, unless those before were short, are forked each by itself: whoever takes part may ask when the last one has begun.
+/// So few items are forked each by itself, as whoever takes part may ask when the last one has begun ..
 const HANDFUL: usize = 8;
+/// .. and so few after short ones: those that come last may be long all the same.
+const PAIR: usize = 2;
 /// So few items may be long ones, and are shared before anything is known of them ..
 const FEW: usize = 64;
 /// .. and so few for each thread, when none has been done: were they long, the first would hold up all the others.
@@ -78,23 +80,24 @@ fn alone<W: Work>(mut work: W) -> W::Output {
     work.finish()
 }
 
-/// What has been done of a loop before this part of it.
-#[derive(Clone, Copy, Debug)]
+/// What is known of items that have been done of a loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Before {
+    /// None have been.
     Nothing,
-    /// Items of which nothing is known.
+    /// Nothing is known of how long they took.
     Something,
-    /// Items that took so many ticks each, in the mean.
+    /// The latest took so many ticks each, in the mean.
     Took(u64),
 }
 
 impl Before {
-    /// Each was worth a fork by itself. Of shorter ones what one took may have been an exception.
+    /// The others may each be worth a fork by itself. Of shorter ones what one took may have been an exception.
     fn is_long(self) -> bool {
         matches!(self, Before::Took(ticks) if ticks >= WORTH)
     }
 
-    /// None was worth that another thread comes for it: what is left is shared when somebody asks, and not before.
+    /// The others may each not be worth that another thread comes for it.
     fn is_short(self) -> bool {
         matches!(self, Before::Took(ticks) if ticks < SHORT)
     }
@@ -119,14 +122,11 @@ pub(crate) fn drive<W: Work>(
     let mut pace = Pace::new(work.left(), few, recorded, before);
     loop {
         let left = work.left();
-        let is_asked = |pace: &Pace| {
-            (left <= HANDFUL && !before.is_short())
-                || worker.should_fork()
-                || (recorded && pace.known)
-        };
+        let is_asked =
+            |pace: &Pace| pace.is_eager(left) || worker.should_fork() || (recorded && pace.known);
         if left >= W::LEAST && pace.is_worth(left) && is_asked(&pace) {
             let before = if left == pace.all { before } else { pace.before };
-            let (front, back) = work.split(pace.half(left));
+            let (front, back) = work.split(pace.middle(left));
             let (front, back) = worker.join_at(
                 place,
                 |w| drive(w, place, front, before),
@@ -157,20 +157,24 @@ struct Pace {
     next: usize,
     all: usize,
     few: bool,
-    /// What the last look has told of what has been done.
+    /// What the last look has told of what has been done; before the first one, what is known of other parts.
     before: Before,
 }
 
 impl Pace {
-    /// Of fewer than `few` nothing is to be known, unless it is `wanted`.
+    /// Of fewer than `few` nothing need be known, unless it is `wanted`; but whether those that come last are as short as others were.
     fn new(all: usize, few: usize, wanted: bool, before: Before) -> Pace {
         // Models do not depend on the time.
         let few = all < few || cfg!(raddle_model);
-        let unseen = few && !wanted;
-        let time = if unseen { 0 } else { clock::now() };
-        let next = if unseen { 0 } else { all.saturating_sub(1) };
+        let next = match before {
+            _ if wanted || !few => usize::MAX,
+            Before::Took(_) => HANDFUL,
+            Before::Nothing | Before::Something => 0,
+        };
+        let next = next.min(all.saturating_sub(1));
+        let time = if next == 0 { 0 } else { clock::now() };
         let known = before.is_long();
-        let before = if matches!(before, Before::Took(_)) { before } else { Before::Something };
+        let before = if before == Before::Nothing { Before::Something } else { before };
         Pace { time, left: all, known, next, all, few, before }
     }
 
@@ -182,21 +186,29 @@ impl Pace {
         self.known || self.few
     }
 
-    /// How many of what is left come before the middle: as this thread goes on at once, both parts end at the same time.
-    fn half(&self, left: usize) -> usize {
+    /// Whether so few are left that they are forked before anybody asks.
+    fn is_eager(&self, left: usize) -> bool {
+        left <= if self.before.is_short() { PAIR } else { HANDFUL }
+    }
+
+    /// Where to cut what is left: in the middle, or a little behind it, as this thread goes on at once.
+    fn middle(&self, left: usize) -> usize {
         let lead = match self.before {
             Before::Took(ticks) => LEAD / ticks.max(1),
             Before::Nothing | Before::Something => 0,
         };
-        (left + (lead as usize).min(left / 2)) / 2
+        left.midpoint((lead as usize).min(left / 4))
     }
 
     fn look(&mut self, left: usize) {
         let now = clock::now();
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
         self.known = is_much(took, done, left);
-        self.before =
-            if took >= GLANCE { Before::Took(took / done as u64) } else { Before::Something };
+        self.before = match self.before {
+            _ if took >= GLANCE => Before::Took(took / done as u64),
+            before if before.is_short() => before,
+            _ => Before::Something,
+        };
         (self.time, self.left) = (now, left);
         let unseen = if expected(took, done, left) < HARDLY { left / 2 } else { left / 4 };
         self.next = left - (self.all - left).saturating_mul(3).min(unseen).max(1);
@@ -243,17 +255,44 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_at_once_does_more_of_what_is_left() {
-        let half = |left, before| Pace::new(left, FEW, false, before).half(left);
-        for left in 2..200 {
-            assert_eq!(half(left, Before::Nothing), left / 2);
-            assert_eq!(half(left, Before::Took(WORTH)), left / 2);
-            // Both do something, however short it is.
-            let front = half(left, Before::Took(1));
-            assert!(front >= left / 2 && front < left, "{front} of {left}");
+    fn who_goes_on_at_once_does_a_little_more_of_what_is_left() {
+        let middle = |left, before| Pace::new(left, FEW, false, before).middle(left);
+        for left in (2..200).chain([usize::MAX - 1, usize::MAX]) {
+            for before in [Before::Nothing, Before::Something, Before::Took(WORTH)] {
+                assert_eq!(middle(left, before), left / 2);
+            }
+            let behind = left - middle(left, Before::Took(1));
+            assert!(behind > left / 4 && behind <= left.div_ceil(2), "{behind} of {left}");
         }
-        assert_eq!(half(100, Before::Took(LEAD / 4)), 52);
-        assert_eq!(half(100_000, Before::Took(0)), 50_000 + LEAD as usize / 2);
+        assert_eq!(middle(100, Before::Took(LEAD / 4)), 52);
+        assert_eq!(middle(100_000, Before::Took(0)), 50_000 + LEAD as usize / 2);
+    }
+
+    /// A part of few items, after others that took so long: when nobody asks, at how many left it forks.
+    fn first_eager(before: Before, n: usize, item: u64) -> Option<usize> {
+        let mut pace = Pace::new(n, FEW, false, before);
+        for left in (1..=n).rev() {
+            if pace.is_worth(left) && pace.is_eager(left) {
+                return Some(left).filter(|left| *left > 1);
+            }
+            let start = clock::now();
+            while clock::now() - start < item {}
+        }
+        None
+    }
+
+    #[test]
+    fn the_last_few_are_forked_by_themselves_unless_they_are_short() {
+        let short = Before::Took(SHORT - 1);
+        assert_eq!(first_eager(Before::Nothing, 50, 0), Some(HANDFUL));
+        assert_eq!(first_eager(Before::Something, 50, 0), Some(HANDFUL));
+        assert_eq!(first_eager(Before::Took(SHORT), 5, 0), Some(5));
+        // Unless the system stops the thread meanwhile.
+        assert!((0..100).any(|_| first_eager(short, 50, GLANCE) == Some(PAIR)));
+        assert_eq!(first_eager(short, PAIR, 0), Some(PAIR));
+        // Shorter ones had come before: looked at once more when few are left, and when one of those is done.
+        assert_eq!(first_eager(short, 50, 2 * SHORT), Some(HANDFUL));
+        assert_eq!(first_eager(short, HANDFUL, 2 * SHORT), Some(HANDFUL - 1));
     }
 
     #[test]

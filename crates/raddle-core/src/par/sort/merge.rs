@@ -251,14 +251,17 @@ mod tests {
     #[test]
     fn merges_are_stable_however_they_are_cut() {
         for (left, right) in SIZES {
-            for (values, block) in [(1, 1), (4, 7), (1_009, 64), (1_009, 1_000)] {
+            for (values, block, eighths) in
+                [(1, 1, 4), (4, 7, 5), (4, 7, 3), (1_009, 64, 6), (1_009, 1_000, 8), (1, 9, 0)]
+            {
                 let pairs = pairs(left, right, values);
                 let mut expected: Vec<(u32, usize)> =
                     pairs.iter().map(|pair| (*pair.0, pair.1)).collect();
                 expected.sort();
                 let (result, panicked) = merged(pairs, left, usize::MAX, |merge| {
-                    let half = merge.left() / 2;
-                    let (front, back) = merge.split(half);
+                    let at = merge.left() * eighths / 8;
+                    let (front, back) = merge.split(at);
+                    assert_eq!((front.left(), back.left()), (at, left + right - at));
                     for mut part in [back, front] {
                         while part.left() > 0 {
                             part.advance(block.min(part.left()));
