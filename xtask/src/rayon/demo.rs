@@ -164,11 +164,12 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
     let ratios = |at: usize| rows.iter().map(move |row| row.ratios()[at]);
     let [wall, busy] = [0, 1].map(|at| geometric_mean(ratios(at)).unwrap_or(1.0));
     let above = ratios(0).filter(|ratio| *ratio > MOST).count();
-    let best = geometric_mean(rows.iter().filter_map(|row| row.at_best(THREADS)));
+    let best: Option<Vec<f64>> = rows.iter().map(|row| row.at_best(THREADS)).collect();
+    let best = best.and_then(|best| geometric_mean(best.into_iter()));
     let best = best.map_or_else(String::new, |best| {
         format!(
-            " Were each {THREADS} times as fast on {THREADS} threads as it is on one of raddle's, the mean would be {best:.2}: what two threads \
-             cost, and share badly, is no more than the rest of it."
+            " *At best* is what raddle takes with one thread, once, by {THREADS} and by rayon's time: as if a second thread came at once, shared \
+             all, and cost nothing; {best:.2} in the mean. (A search may be shorter than that, and one thread may have less to do than two.)"
         )
     });
     let how = match rounds {
@@ -201,14 +202,19 @@ mod tests {
         assert!(is_parallel("life::bench::par_iter_generations"));
         let row = |name, ours| json!({ "name": name, "ours": [ours, 2.0], "theirs": [2.0, 4.0] });
         let mut rows = [row("b", 4.0), row("a", 1.0)];
-        let of = |rows: &[Value]| json!({ "machine": "two cores", "rounds": 3, "rows": rows });
-        assert!(!table(&of(&rows).to_string()).unwrap().contains("on one of raddle's"));
-        rows[0]["alone"] = 6.0.into();
-        let figures = of(&rows);
-        let text = table(&figures.to_string()).unwrap();
+        let of = |rows: &[Value]| {
+            let figures = json!({ "machine": "two cores", "rounds": 3, "rows": rows });
+            table(&figures.to_string()).unwrap()
+        };
+        let text = of(&rows);
         assert!(text.contains("ratios 1.00, of processor time 0.50"), "{text}");
         assert!(text.contains("1 of 2 take more"), "{text}");
-        assert!(text.contains("the mean would be 1.50"), "{text}");
+        assert!(text.contains("| a | 0.0 | 0.0 | 0.50 | 0.50 |  |"), "{text}");
+        rows[0]["alone"] = 6.0.into();
+        assert!(!of(&rows).contains("in the mean"), "not of some rows");
+        rows[1]["alone"] = 1.5.into();
+        let text = of(&rows);
+        assert!(text.contains("0.75 in the mean"), "{text}");
         assert!(text.contains("| b | 0.0 | 0.0 | **2.00** | 0.50 | 1.50 |"), "{text}");
     }
 }
