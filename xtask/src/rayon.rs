@@ -134,7 +134,7 @@ fn suites(folder: &Path, packages: &Packages, options: Options) -> io::Result<Ve
     let ours = ours();
     // rayon-core's integration tests as they are, beside the unit tests: two of the eleven are children of others.
     let mut suites = vec![
-        Suite::new("raddle's own, unit and integration", &ours, &["--lib", "--tests"], 131),
+        Suite::new("raddle's own, unit and integration", &ours, &["--lib", "--tests"], 132),
         Suite::new("raddle's own, programs", &programs(), &["--lib", "--tests"], 23),
         Suite::new("rayon-core, unit", &core, &["--lib"], 101),
         Suite::new("rayon-core, integration", &core, &["--test", "*"], 9),

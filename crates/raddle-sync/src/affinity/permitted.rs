@@ -22,10 +22,11 @@ mod sys {
     pub(in super::super) fn find_out() {
         // ORD: whoever finds out finds the same.
         if PERMITTED.load(Ordering::Relaxed) == UNKNOWN {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            let by_systemd = std::env::var_os("INVOCATION_ID").is_some();
-            let asked = std::env::var("RADDLE_AFFINITY").is_ok_and(|value| value == "off");
-            let permitted = !asked && super::permits(&status, by_systemd);
+            let renounced = std::env::var("RADDLE_AFFINITY").is_ok_and(|value| value == "off");
+            let permitted = !renounced && {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+                super::permits(&status, std::env::var_os("INVOCATION_ID").is_some())
+            };
             PERMITTED.store(if permitted { YES } else { NO }, Ordering::Relaxed);
         }
     }
