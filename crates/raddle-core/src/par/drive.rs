@@ -1,4 +1,5 @@
-//! The loop: sequential while nobody asks, cut in two when somebody does and what is left is worth it.
+//! The loop: sequential while nobody asks, cut in two when somebody does and what is left is worth it. The last few items are forked
+//! unasked.
 
 use std::panic::Location;
 
@@ -9,7 +10,7 @@ use crate::pool::{Pool, Worker, clock};
 const WORTH: u64 = 10_000;
 /// An item that takes less time, in ticks, is not worth that another thread comes for it: some 600 ns, where ticks are a processor's.
 const SHORT: u64 = 1_500;
-/// So long, in ticks, after a fork its thief begins: some 400 ns. At the fastest it sees the fork, takes it, and gets what belongs
+/// So long, in ticks, after a fork its thief begins: some 400 ns, where ticks are a processor's. At the fastest it sees the fork, takes it, and gets what belongs
 /// to it from the other's cache.
 const LEAD: u64 = 1_000;
 /// In less time nothing is learnt of how long items take: one that has to come from memory takes as long.
@@ -45,7 +46,7 @@ pub(crate) trait Work: Sized + Send {
     fn split(self, at: usize) -> (Self, Self);
     /// When nothing is left.
     fn finish(self) -> Self::Output;
-    /// What both halves come to.
+    /// What both parts come to.
     fn combine(front: Self::Output, back: Self::Output) -> Self::Output;
 }
 
@@ -80,24 +81,24 @@ fn alone<W: Work>(mut work: W) -> W::Output {
     work.finish()
 }
 
-/// What is known of items that have been done of a loop.
+/// What is known of a loop's items that have been done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Before {
-    /// None have been.
+    /// No item has been done.
     Nothing,
-    /// Nothing is known of how long they took.
+    /// Some have been; how long they took is not known.
     Something,
     /// The latest took so many ticks each, in the mean.
     Took(u64),
 }
 
 impl Before {
-    /// The others may each be worth a fork by itself. Of shorter ones what one took may have been an exception.
+    /// Each of those that are left is taken to be worth a fork by itself. Of shorter ones what one took may have been an exception.
     fn is_long(self) -> bool {
         matches!(self, Before::Took(ticks) if ticks >= WORTH)
     }
 
-    /// The others may each not be worth that another thread comes for it.
+    /// Each of those that are left is taken not to be worth a steal.
     fn is_short(self) -> bool {
         matches!(self, Before::Took(ticks) if ticks < SHORT)
     }
@@ -124,7 +125,7 @@ pub(crate) fn drive<W: Work>(
         let left = work.left();
         let is_asked =
             |pace: &Pace| pace.is_eager(left) || worker.should_fork() || (recorded && pace.known);
-        if left >= W::LEAST && pace.is_worth(left) && is_asked(&pace) {
+        if left >= W::LEAST && pace.is_worth(left, clock::now) && is_asked(&pace) {
             let before = if left == pace.all { before } else { pace.before };
             let (front, back) = work.split(pace.middle(left));
             let (front, back) = worker.join_at(
@@ -146,7 +147,7 @@ pub(crate) fn drive<W: Work>(
 
 /// How fast a loop goes, and so whether what is left of it is worth a fork. Looked at each time that three times as much has been
 /// done again, and before more than a quarter of what is left is done unseen, or half if it seems to be over at once: the last items
-/// may be the long ones.
+/// may be the long ones. (Parts of few items are looked at less, see `new`.)
 struct Pace {
     /// At the last look: when that was, and how many items were left.
     time: u64,
@@ -157,19 +158,21 @@ struct Pace {
     next: usize,
     all: usize,
     few: bool,
-    /// What the last look has told of what has been done; before the first one, what is known of other parts.
+    /// What the last look that could tell has told of what has been done; until then what is known of other parts. Only that those were
+    /// short outlasts a look that tells nothing.
     before: Before,
 }
 
 impl Pace {
-    /// Of fewer than `few` nothing need be known, unless it is `wanted`; but whether those that come last are as short as others were.
+    /// With fewer than `few` items it is looked at only if `wanted`; or, if others were short, once a handful is left: are these as
+    /// short?
     fn new(all: usize, few: usize, wanted: bool, before: Before) -> Pace {
         // Models do not depend on the time.
         let few = all < few || cfg!(raddle_model);
         let next = match before {
             _ if wanted || !few => usize::MAX,
-            Before::Took(_) => HANDFUL,
-            Before::Nothing | Before::Something => 0,
+            _ if before.is_short() && all > PAIR => HANDFUL,
+            _ => 0,
         };
         let next = next.min(all.saturating_sub(1));
         let time = if next == 0 { 0 } else { clock::now() };
@@ -179,14 +182,14 @@ impl Pace {
     }
 
     #[inline]
-    fn is_worth(&mut self, left: usize) -> bool {
+    fn is_worth(&mut self, left: usize, now: impl FnOnce() -> u64) -> bool {
         if left <= self.next {
-            self.look(left);
+            self.look(left, now());
         }
         self.known || self.few
     }
 
-    /// Whether so few are left that they are forked before anybody asks.
+    /// Whether so few are left that they are forked before anybody asks, if that is worth it: short ones are in parts of few items only.
     fn is_eager(&self, left: usize) -> bool {
         left <= if self.before.is_short() { PAIR } else { HANDFUL }
     }
@@ -200,8 +203,7 @@ impl Pace {
         left.midpoint((lead as usize).min(left / 4))
     }
 
-    fn look(&mut self, left: usize) {
-        let now = clock::now();
+    fn look(&mut self, left: usize, now: u64) {
         let (took, done) = (now.saturating_sub(self.time), self.left - left);
         self.known = is_much(took, done, left);
         self.before = match self.before {
@@ -229,19 +231,19 @@ fn is_much(took: u64, done: usize, left: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Says for `n` items, of which those from `long` on take a while, at how many left the loop was worth a fork first.
+    /// At a clock of the test's own.
+    fn pace(n: usize, before: Before) -> Pace {
+        Pace { time: 0, ..Pace::new(n, FEW, false, before) }
+    }
+
+    /// Says for `n` items, of which those from `long` on take a while and the others hardly anything, at how many left the loop was worth
+    /// a fork first.
     fn first_worth(n: usize, long: usize) -> Option<usize> {
-        let mut pace = Pace::new(n, FEW, false, Before::Nothing);
-        for left in (1..n).rev() {
-            if n - left > long {
-                let start = clock::now();
-                while clock::now() - start < WORTH {}
-            }
-            if pace.is_worth(left) {
-                return Some(left);
-            }
-        }
-        None
+        let (mut pace, mut now) = (pace(n, Before::Nothing), 0);
+        (1..n).rev().find(|left| {
+            now += if n - left > long { WORTH } else { 5 };
+            pace.is_worth(*left, || now)
+        })
     }
 
     #[test]
@@ -268,36 +270,36 @@ mod tests {
         assert_eq!(middle(100_000, Before::Took(0)), 50_000 + LEAD as usize / 2);
     }
 
-    /// A part of few items, after others that took so long: when nobody asks, at how many left it forks.
+    /// For a part of few items, after others that took so long: when nobody asks, at how many left it forks.
     fn first_eager(before: Before, n: usize, item: u64) -> Option<usize> {
-        let mut pace = Pace::new(n, FEW, false, before);
-        for left in (1..=n).rev() {
-            if pace.is_worth(left) && pace.is_eager(left) {
-                return Some(left).filter(|left| *left > 1);
-            }
-            let start = clock::now();
-            while clock::now() - start < item {}
-        }
-        None
+        let (mut pace, mut now) = (pace(n, before), 0);
+        (2..=n).rev().find(|left| {
+            let forks = pace.is_worth(*left, || now) && pace.is_eager(*left);
+            now += item;
+            forks
+        })
     }
 
     #[test]
     fn the_last_few_are_forked_by_themselves_unless_they_are_short() {
         let short = Before::Took(SHORT - 1);
-        assert_eq!(first_eager(Before::Nothing, 50, 0), Some(HANDFUL));
-        assert_eq!(first_eager(Before::Something, 50, 0), Some(HANDFUL));
+        for item in [0, 5, SHORT, WORTH] {
+            assert_eq!(first_eager(Before::Nothing, 50, item), Some(HANDFUL));
+            assert_eq!(first_eager(Before::Something, 50, item), Some(HANDFUL));
+            assert_eq!(first_eager(Before::Took(SHORT), 50, item), Some(HANDFUL));
+        }
         assert_eq!(first_eager(Before::Took(SHORT), 5, 0), Some(5));
-        // Unless the system stops the thread meanwhile.
-        assert!((0..100).any(|_| first_eager(short, 50, GLANCE) == Some(PAIR)));
-        assert_eq!(first_eager(short, PAIR, 0), Some(PAIR));
+        for item in [0, 5, GLANCE, SHORT - 1] {
+            assert_eq!(first_eager(short, 50, item), Some(PAIR), "{item}");
+            assert_eq!(first_eager(short, PAIR, item), Some(PAIR));
+        }
         // Shorter ones had come before: looked at once more when few are left, and when one of those is done.
-        assert_eq!(first_eager(short, 50, 2 * SHORT), Some(HANDFUL));
-        assert_eq!(first_eager(short, HANDFUL, 2 * SHORT), Some(HANDFUL - 1));
+        assert_eq!(first_eager(short, 50, SHORT), Some(HANDFUL));
+        assert_eq!(first_eager(short, HANDFUL, SHORT), Some(HANDFUL - 1));
     }
 
     #[test]
     fn what_is_over_at_once_is_not() {
-        // Unless the system stops the thread meanwhile.
-        assert!((0..100).any(|_| first_worth(100, 100).is_none()));
+        assert_eq!(first_worth(100, 100), None);
     }
 }
