@@ -168,8 +168,8 @@ pub(crate) fn table(figures: &str) -> Result<String, String> {
     let best = best.and_then(|best| geometric_mean(best.into_iter()));
     let best = best.map_or_else(String::new, |best| {
         format!(
-            " *At best* is what raddle takes with one thread, once, by {THREADS} and by rayon's time: as if a second thread came at once, shared \
-             all, and cost nothing; {best:.2} in the mean. (A search may be shorter than that, and one thread may have less to do than two.)"
+            " *At best* is the time with one of raddle's threads, taken once, divided by {THREADS} and by rayon's time: as if a second thread came \
+             at once, shared all, and cost nothing; {best:.2} in the mean. (A search may take less than that, and two threads may have more to do.)"
         )
     });
     let how = match rounds {
