@@ -30,9 +30,10 @@
 //! # How it splits
 //!
 //! By who asks. A loop goes on sequentially, a few items at a time, and looks whether some thread has nothing to do
-//! ([`Worker::should_fork`](crate::Worker::should_fork)). Only then, or when but a few are left, it forks about half of
-//! what is left. So there is no grain to choose, a loop costs about what it costs sequentially when all threads are busy, and items of very different lengths balance out. The
-//! calls within one look cannot be shared: some 512 items at most, and while items take next to nothing half of what is left.
+//! ([`Worker::should_fork`](crate::Worker::should_fork)). Only then, or when but a few are left, it forks about half of what is left. So
+//! there is no grain to choose, a loop costs about what it costs sequentially when all threads are busy, and items of very different
+//! lengths balance out. The calls within one look cannot be shared: some 512 items at most, and while items take next to nothing half of
+//! what is left.
 //! Few items, fewer than 64 or 16 for each thread, are shared at once, as each may be a long one; of more, the first are done to see
 //! whether there are microseconds of work left, as to share less takes longer than to do it.
 //! Where every fork is recorded ([`TraceLevel::Tasks`](crate::trace::TraceLevel::Tasks)), a loop forks without being asked, down to pieces
