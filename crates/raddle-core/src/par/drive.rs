@@ -10,8 +10,8 @@ use crate::pool::{Pool, Worker, clock};
 const WORTH: u64 = 10_000;
 /// An item that takes less time, in ticks, is not worth that another thread comes for it: some 600 ns, where ticks are a processor's.
 const SHORT: u64 = 1_500;
-/// So long, in ticks, after a fork its thief begins: some 400 ns, where ticks are a processor's. At the fastest it sees the fork, takes it, and gets what belongs
-/// to it from the other's cache.
+/// So long, in ticks, after a fork its thief begins: some 400 ns, where ticks are a processor's. At the fastest it sees the fork, takes
+/// it, and gets what belongs to it from the other's cache.
 const LEAD: u64 = 1_000;
 /// In less time nothing is learnt of how long items take: one that has to come from memory takes as long.
 const GLANCE: u64 = 250;
